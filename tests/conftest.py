@@ -16,6 +16,7 @@ import dataclasses
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,8 +77,14 @@ hypothesis.settings.load_profile("stoker")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the order of `pytest_collection_modifyitems` among several processes."""
+    """Keep the order of `pytest_collection_modifyitems` among several processes; hear Ctrl-C.
+
+    A shell starts a background command with SIGINT ignored, and all its children inherit that:
+    without the handler, tests that interrupt a process would wait for ever.
+    """
     config.option.loadscopereorder = False
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

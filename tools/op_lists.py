@@ -30,7 +30,7 @@ MORE = {
     "custom.python_call": ("PythonCall",),
     "custom.python_together": ("PythonTogether",),
     "geometry.five_crop": ("five_crop", "ten_crop"),
-    "values.choices": ("Chance", "Integer", "OneOf", "SomeOf", "Uniform"),
+    "values.choices": ("Chance", "Integer", "OneOf", "SomeOf", "Uniform", "WeightedSomeOf"),
 }  # fmt: skip
 """Names of modules that are not an op of one file."""
 FROM_BELOW = {"stoker.jit": ("kernel",), "stoker.rng": ("draws",)}

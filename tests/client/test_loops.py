@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from daemons import serving
 
 from stoker.client import Loader
 from stoker.dataset import schema, write
@@ -45,8 +46,16 @@ def scheduled(sample, ctx):
 
 
 @pytest.fixture(scope="module")
-def load(packed, tmp_path_factory):
-    """load(**options) -> a Loader; all of a module share one private daemon."""
+def address(packed, tmp_path_factory):
+    """Where a daemon serves the samples."""
+    folder = tmp_path_factory.mktemp("loops-daemon")
+    with serving(folder, "--dataset", f"tiny={packed}", "--workers", "1") as running:
+        yield running.address
+
+
+@pytest.fixture(scope="module")
+def load(address, tmp_path_factory):
+    """load(**options) -> a Loader."""
     folder = tmp_path_factory.mktemp("loops-code")
     (folder / "loop_pipelines.py").write_text(PIPELINES)
     with pytest.MonkeyPatch.context() as patch:
@@ -54,11 +63,10 @@ def load(packed, tmp_path_factory):
         made = vars(importlib.import_module("loop_pipelines"))
 
         def make(pipe="train", **options):
-            given = {"batch_size": 4, "device": "numpy", "workers": 1} | options
-            return Loader(packed, pipeline=made[pipe], **given)
+            given = {"batch_size": 4, "device": "numpy"} | options
+            return Loader(address, pipeline=made[pipe], **given)
 
-        with make():
-            yield make
+        yield make
 
 
 def ids(loader):
@@ -153,16 +161,16 @@ def test_evaluation_over_ranks_counts_every_sample_once(load):
         assert sorted(seen) == [*range(ROWS)]
 
 
-def test_a_loader_for_evaluation(load, packed):
+def test_a_loader_for_evaluation(load, address):
     scheduled = importlib.import_module("loop_pipelines").scheduled
     with Loader.for_evaluation(
-        packed, pipeline=scheduled, batch_size=4, device="numpy", workers=1, total_epochs=2
+        address, pipeline=scheduled, batch_size=4, device="numpy", total_epochs=2
     ) as loader:
         first = [(b.index.tolist(), b.epoch, b.progress.tolist()) for b in loader]
         assert [number for index, _, _ in first for number in index] == [*range(ROWS)]
         assert [(b.index.tolist(), b.epoch, b.progress.tolist()) for b in loader] == first
     with pytest.raises(UsageError, match="for_evaluation: shuffle= cannot be chosen"):
-        Loader.for_evaluation(packed, pipeline=scheduled, batch_size=4, shuffle=True)
+        Loader.for_evaluation(address, pipeline=scheduled, batch_size=4, shuffle=True)
 
 
 def test_tuples(load):
@@ -191,7 +199,7 @@ def test_unpacking_a_batch_names_the_outputs(load):
         ("num_workers", "use workers="),
         ("collate_fn", "outputs.pad"),
         ("pin_memory", "device='cuda'"),
-        ("sampler", "set_epoch"),
+        ("sampler", "use subset= and shuffle="),
         ("batchsize", "did you mean 'batch_size'"),
         ("zzz", "has no argument 'zzz'$"),
     ],

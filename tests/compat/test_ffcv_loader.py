@@ -34,7 +34,7 @@ from stoker.compat.ffcv.transforms import (
     ToTorchImage,
     View,
 )
-from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
+from stoker.protocol.errors import BuildError, SampleError, UnknownNameError, UsageError
 from stoker.rng.draws import uniform
 from stoker.rng.streams import make_key, stream_key
 
@@ -202,6 +202,33 @@ def test_modules_that_draw_are_seeded_by_batch_on_the_scripts_thread(packed):
     assert all(torch.equal(a, b) for (a,), (b,) in zip(first, second, strict=True))
     assert first[0][0].shape == (25, 3, 32, 32)
     assert not torch.equal(first[0][0] - first[0][0].floor(), first[1][0] - first[1][0].floor())
+
+
+class Leaves(torch.nn.Module):
+    def __init__(self, at_once):
+        super().__init__()
+        self.at_once = at_once
+
+    def forward(self, images):
+        if self.at_once or images.any():
+            sys.exit(5)
+        return images
+
+
+def test_a_module_that_ends_the_program_is_an_error(packed):
+    def loader(at_once):
+        image = [SimpleRGBImageDecoder(), ToTensor(), ToTorchImage(), Leaves(at_once)]
+        return Loader(packed, batch_size=25, pipelines={"image": image, "label": None})
+
+    told = r"of field 'image' raised SystemExit: 5 \(.*test_ffcv_loader.py:\d+\) when it was tried"
+    with pytest.raises(BuildError, match=told):
+        loader(at_once=True)
+    told = (
+        r"ModuleWrapper of field 'image' raised SystemExit: 5 "
+        r"\(.*test_ffcv_loader.py:\d+\), on samples 0, 1,"
+    )
+    with pytest.raises(SampleError, match=told):
+        next(iter(loader(at_once=False)))
 
 
 def test_jpegs_of_many_sizes(pictures, write):

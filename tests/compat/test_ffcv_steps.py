@@ -3,7 +3,9 @@
 import functools
 import importlib
 import random
+import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numba
@@ -13,7 +15,7 @@ import pytest
 from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.reading import array_state
 from stoker.compat.ffcv.step import BatchRows, LineStep
-from stoker.protocol.errors import BuildError
+from stoker.protocol.errors import BuildError, SampleError
 from stoker.rng.draws import integers, normal, uniform
 from stoker.rng.streams import make_key, stream_key
 
@@ -208,6 +210,30 @@ def test_an_operation_that_ends_the_program_is_refused_with_its_line(interpreted
         run(ffcv_ops.Leaves())
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_an_operation_that_ends_the_program_on_real_data_is_an_error(interpreted, error):
+    """Machine code cannot: numba compiles neither of the two."""
+    step = LineStep(ffcv_ops.LeavesLater(error), IMAGES, "LeavesLater of field 'image'", "s")
+    bad = values(IMAGES)
+    bad[0, 0, 0, :2] = 77, 78
+    with ThreadPoolExecutor(1) as threads:  # as the loader does: Ctrl-C never comes here
+        with pytest.raises(SampleError) as caught:
+            threads.submit(step, bad, ROWS).result()
+        assert threads.submit(step, values(IMAGES), ROWS).result().shape == (7, 6, 8, 3)
+    told = rf"LeavesLater of field 'image' raised {error.__name__}: 4 \(.*ffcv_ops.py:\d+\), on "
+    assert re.match(
+        told + r"samples 40, 3, 17, 1099511627776, 5, 6, 9, epoch 2\. ", str(caught.value)
+    )
+
+
+def test_ctrl_c_in_an_operation_reaches_the_script(interpreted):
+    step = LineStep(ffcv_ops.LeavesLater(KeyboardInterrupt), IMAGES, "LeavesLater", "s")
+    bad = values(IMAGES)
+    bad[0, 0, 0, :2] = 77, 78
+    with pytest.raises(KeyboardInterrupt):
+        step(bad, ROWS)
+
+
 def test_an_operation_that_mixes_rows_says_so(interpreted):
     assert run(ffcv_ops.DeclaredMean()).shape == (7, 6, 8, 3)
     with pytest.raises(BuildError) as caught:
@@ -243,7 +269,10 @@ def test_odd_sizes_where_the_guides_code_fails(guide):
             "Permutes",
             r"ffcv_ops.py:\d+: .*expected several values to reorder.* set is_batch_op = True",
         ),
-        ("Distinct", r"ffcv_ops.py:\d+: .*a choice without replacement cannot be drawn per row"),
+        (
+            "Distinct",
+            r"ffcv_ops.py:\d+: .*replace=False with one value for each row.* is_batch_op = True",
+        ),
         ("SeededByNothing", r"ffcv_ops.py:\d+: .*np.random.seed\(\): expected a number"),
         ("HandsOn", r"ffcv_ops.py:\d+: .*np.random.rand cannot be passed on: call it directly"),
         ("Lies", r"returned float32 of shape \(6, 8, 3\) per row, but it declared NumPy uint8"),

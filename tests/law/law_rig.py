@@ -230,10 +230,13 @@ def law() -> SimpleNamespace:
         buckets: object = None,
         exclude: Sequence[int] = (),
         crashed: Sequence[int] = (),
+        integrity: str = "off",
         **fields: object,
     ) -> list[str]:
         spec = make_spec(path, graph, buckets, exclude, **fields)
-        given = {"buckets": buckets, "exclude": exclude, "crashed": crashed}
+        given = {
+            "buckets": buckets, "exclude": exclude, "crashed": crashed, "integrity": integrity,
+        }  # fmt: skip
         return [
             batch_digest(arrays, epoch, step)
             for epoch in epochs

@@ -16,7 +16,17 @@ import numpy as np
 import pytest
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.ops import Chance, Integer, OneOf, SomeOf, State, StateError, Uniform, make
+from stoker.ops import (
+    Chance,
+    Integer,
+    OneOf,
+    SomeOf,
+    State,
+    StateError,
+    Uniform,
+    WeightedSomeOf,
+    make,
+)
 from stoker.ops.contract.registry import choices
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
@@ -47,6 +57,7 @@ CHOSEN = (
     OneOf((1.0,) * 4),
     OneOf((1.0, 0.5, 2.5)),
     SomeOf(5, 0, 3),
+    WeightedSomeOf((2.0, 0.0, 1.5, 4.0), 0, 3),
     Uniform(-1.5, 2.5),
 )
 

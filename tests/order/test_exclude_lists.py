@@ -45,7 +45,7 @@ def test_places_count_what_is_left(case):
     assert [remaining.id(place) for place in range(len(left))] == left
     assert [remaining.place(number) for number in left] == list(range(len(left)))
     for number in gone:
-        with pytest.raises(UsageError, match=f"sample {number} is on the stream's exclude list"):
+        with pytest.raises(UsageError, match=f"the stream leaves out sample {number}, so no row"):
             remaining.place(number)
 
 
@@ -95,7 +95,7 @@ def test_the_order_is_that_of_a_smaller_dataset(case, kind, batch, views, seed, 
     assert [order.peer(0, 0, number) for number in range(len(left))] == left
     for number in gone:
         for visit in (0, 1):
-            with pytest.raises(UsageError, match="exclude list"):
+            with pytest.raises(UsageError, match=f"the stream leaves out sample {number}"):
                 order.find(0, number, visit)
 
 

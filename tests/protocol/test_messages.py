@@ -96,6 +96,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("daemon", usual(vectors, "ready")[1][:10]).crashed == []
     assert decode("client", usual(vectors, "open")[1][:20]).exclude == b""
     assert decode("client", usual(vectors, "open")[1][:21]).progress is False
+    assert decode("client", usual(vectors, "open")[1][:22]).subset == b""
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -130,6 +131,7 @@ BOUNDS = {
         "buckets": [b"x" * 4097, "text", None],
         "exclude": [b"x" * (2**20 + 1), "text", None, [1]],
         "progress": [1, "yes", None],
+        "subset": [b"x" * (2**21 + 2**12 + 1), "text", None, [1]],
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -214,7 +216,7 @@ def wrong_values(bound):
 APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", "buckets"),
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
             ("opened", "notes"), ("opened", "classes"),
-            ("open", "exclude"), ("open", "progress"),
+            ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]

@@ -1,7 +1,7 @@
 """Arguments that other data loaders have, and what takes their place here."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from stoker.protocol.errors import UsageError
@@ -11,6 +11,7 @@ ELSEWHERE: Final = {
     "collate_fn": "outputs.pad, outputs.ragged or outputs.as_list in the pipeline",
     "epochs": "total_epochs=",
     "generator": "seed=",
+    "indices": "subset=",
     "loader": "nothing: a Loader wraps no other loader",
     "multiprocessing_context": "workers=",
     "num_epochs": "total_epochs=",
@@ -22,7 +23,7 @@ ELSEWHERE: Final = {
     "pin_memory_device": "device='cuda:0'",
     "pipelines": "pipeline=, with stoker.pipeline.pipelines for one list per field",
     "prefetch_factor": "prefetch=, in batches",
-    "sampler": "shuffle=, exclude= and set_epoch()",
+    "sampler": "subset= and shuffle=",
     "timeout": "timeout_s=",
     "transform": "pipeline=",
     "worker_init_fn": "nothing: draws belong to samples, not to workers",
@@ -42,3 +43,19 @@ def refuse_unknown(given: Mapping[str, object], known: Iterable[str]) -> None:
         close = difflib.get_close_matches(name, list(known), 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise UsageError(f"Loader has no argument {name!r}{hint}")
+
+
+def tuple_names(names: Sequence[str], outputs: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of `as_tuple`: outputs of a stream, or what every batch has.
+
+    Raises:
+        UsageError: there is no such output.
+    """
+    known = [*outputs, "index", "requested", "valid"]
+    names = (names,) if isinstance(names, str) else tuple(names)
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"as_tuple: the batches have no output {name!r}; they have {', '.join(known)}"
+            )
+    return names

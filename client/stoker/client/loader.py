@@ -26,7 +26,7 @@ from stoker.client.connection import Connection
 from stoker.client.delivery import crashed_before
 from stoker.client.device import Target
 from stoker.client.epoch import EpochIterator
-from stoker.client.habits import refuse_unknown
+from stoker.client.habits import refuse_unknown, tuple_names
 from stoker.client.inspecting import Inspecting
 from stoker.client.last import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
@@ -79,6 +79,8 @@ class Loader(Inspecting):
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon. A stream without some samples is another
             stream.
+        subset: the only samples to visit, in the same forms; each id once, in any order (with
+            `shuffle=False` ascending). The same as an `exclude` of all others.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.
@@ -120,6 +122,7 @@ class Loader(Inspecting):
         group: str | None = None,
         on_error: str = "raise",
         exclude: str | os.PathLike[str] | Iterable[int] | None = None,
+        subset: str | os.PathLike[str] | Iterable[int] | None = None,
         views: int = 1,
         freeze: Mapping[str, int | str] | None = None,
         total_epochs: int | None = None,
@@ -149,6 +152,7 @@ class Loader(Inspecting):
             group=group,
             on_error=on_error,
             exclude=exclude,
+            subset=subset,
             views=views,
             freeze=freeze,
             total_epochs=total_epochs,
@@ -179,7 +183,7 @@ class Loader(Inspecting):
         self._opened = self._connection.stream.opened
         self._steps = steps_of(self._opened)
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
-        self._names = None if as_tuple is None else self._checked(as_tuple)
+        self._names = None if as_tuple is None else tuple_names(as_tuple, batch_names(self._opened))
 
     @classmethod
     def for_evaluation(cls, address_or_path: str | os.PathLike[str], **options: Any) -> "Loader":
@@ -374,17 +378,6 @@ class Loader(Inspecting):
         self._connection.delivered += 1
         self._place = dataclasses.replace(place, step=place.step + 1)
         return batch if self._names is None else tuple(batch[name] for name in self._names)
-
-    def _checked(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of `as_tuple`, which are outputs of the stream."""
-        known = [*batch_names(self._opened), "index", "requested", "valid"]
-        names = (names,) if isinstance(names, str) else tuple(names)
-        for name in names:
-            if name not in known:
-                raise UsageError(
-                    f"as_tuple: the batches have no output {name!r}; they have {', '.join(known)}"
-                )
-        return names
 
     def _tell_account(self) -> None:
         """Log the account of the epoch that has just ended."""

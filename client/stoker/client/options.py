@@ -17,6 +17,7 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import MAX_BATCH, MAX_SEED, MAX_VIEWS
+from stoker.protocol.subset import Subset
 
 OPEN_REQUEST = 1
 """Request number of OPEN; later requests count up from it."""
@@ -48,6 +49,7 @@ class Options:
     params: bool = False
     buckets: Buckets | LengthBuckets | None = None
     exclude: str | os.PathLike[str] | Iterable[int] | None = None
+    subset: str | os.PathLike[str] | Iterable[int] | None = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -83,8 +85,9 @@ class Options:
             group=None if self.group is None else _name("group", self.group),
             params=bool(self.params),
             buckets=self._buckets(),
-            exclude=self._exclude(),
+            exclude=b"" if self.subset is not None else self._excluded().to_bytes(),
             progress=self.rank == 0 and is_shown(),
+            subset=self._subset(),
         )
 
     def _buckets(self) -> bytes:
@@ -97,17 +100,15 @@ class Options:
             )
         return self.buckets.to_bytes()
 
-    def _exclude(self) -> bytes:
+    def _excluded(self) -> Excluded:
         given = self.exclude
-        if given is None:
+        return Excluded(()) if given is None else Excluded(_ids("exclude", given))
+
+    def _subset(self) -> bytes:
+        if self.subset is None:
             return b""
-        if isinstance(given, str | os.PathLike):
-            return Excluded(read_ids(given)).to_bytes()
-        if not isinstance(given, Iterable):
-            raise UsageError(
-                f"exclude={given!r}: expected sample ids, or the path of a file that lists them"
-            )
-        return Excluded(given).to_bytes()
+        subset = Subset(_ids("subset", self.subset), sort=bool(self.shuffle))
+        return subset.without(self._excluded()).to_bytes()
 
     def _global_batch(self) -> int:
         if (self.batch_size is None) == (self.global_batch_size is None):
@@ -199,3 +200,14 @@ def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise UsageError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
     return value
+
+
+def _ids(name: str, given: object) -> Iterable[int]:
+    """Return ids, or those that a file lists."""
+    if isinstance(given, str | os.PathLike):
+        return read_ids(given, name)
+    if not isinstance(given, Iterable):
+        raise UsageError(
+            f"{name}={given!r}: expected sample ids, or the path of a file that lists them"
+        )
+    return given

@@ -38,9 +38,16 @@ class Excluded:
         Raises:
             UsageError: a value is not a sample id, or there are too many ids.
         """
-        numbers = {_id(number) for number in ids}
+        numbers = {sample_id(number) for number in ids}
         _check_count(len(numbers))
         self.ids: Ids = np.array(sorted(numbers), np.int64)
+
+    @staticmethod
+    def of_ids(ids: Ids) -> "Excluded":
+        """Make a list from ascending ids, which are not checked; it may be of any length."""
+        found = Excluded(())
+        found.ids = ids
+        return found
 
     @staticmethod
     def from_bytes(data: bytes) -> "Excluded":
@@ -56,9 +63,7 @@ class Excluded:
         ids = np.frombuffer(data, "<i8").astype(np.int64)
         if len(ids) and not (ids[0] >= 0 and ids[-1] < MAX_ROWS and (np.diff(ids) > 0).all()):
             raise UsageError("exclude: expected ids from 0, ascending, every id once")
-        found = Excluded(())
-        found.ids = ids
-        return found
+        return Excluded.of_ids(ids)
 
     def to_bytes(self) -> bytes:
         """Return the ids as little-endian 64-bit integers."""
@@ -95,10 +100,10 @@ class Excluded:
             )
 
 
-def read_ids(path: str | os.PathLike[str]) -> list[int]:
+def read_ids(path: str | os.PathLike[str], argument: str = "exclude") -> list[int]:
     """Read ids from a file: one per line, or JSON objects with an `id`, as in a quarantine file.
 
-    Empty lines and lines that begin with # are skipped.
+    Empty lines and lines that begin with # are skipped. Messages begin with `argument`.
 
     Raises:
         UsageError: the file cannot be read, or a line is neither an id nor such an object.
@@ -107,32 +112,36 @@ def read_ids(path: str | os.PathLike[str]) -> list[int]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"exclude: cannot read {os.fspath(path)}: {reason}") from None
+        raise UsageError(f"{argument}: cannot read {os.fspath(path)}: {reason}") from None
     found = []
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if text and not text.startswith("#"):
-            found.append(_id_of_line(text, f"{os.fspath(path)}, line {number}"))
+            found.append(_id_of_line(text, f"{argument}: {os.fspath(path)}, line {number}"))
     return found
 
 
 def _id_of_line(text: str, where: str) -> int:
     try:
         said = json.loads(text)
-        return _id(said["id"] if isinstance(said, dict) else said)
+        return sample_id(said["id"] if isinstance(said, dict) else said)
     except (ValueError, KeyError, UsageError):
         raise UsageError(
-            f"exclude: {where}: expected a sample id, or a JSON object with one as 'id', got "
-            f"{text[:80]!r}"
+            f"{where}: expected a sample id, or a JSON object with one as 'id', got {text[:80]!r}"
         ) from None
 
 
-def _id(value: object) -> int:
+def sample_id(value: object, argument: str = "exclude") -> int:
+    """Return a sample id as an int.
+
+    Raises:
+        UsageError: it is not one; the message begins with `argument`.
+    """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise UsageError(f"exclude: expected sample ids, integers from 0, got {value!r}")
+        raise UsageError(f"{argument}: expected sample ids, integers from 0, got {value!r}")
     number = int(value.__index__())
     if not 0 <= number < MAX_ROWS:
-        raise UsageError(f"exclude: expected sample ids from 0, below 2**48, got {number}")
+        raise UsageError(f"{argument}: expected sample ids from 0, below 2**48, got {number}")
     return number
 
 

@@ -19,6 +19,7 @@ from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 from stoker.protocol.spec import MAX_EXCLUDED
+from stoker.protocol.subset import MAX_SUBSET_BYTES
 
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
@@ -58,7 +59,8 @@ class Open(Record, frozen=True, tag="open"):
     for the draw records of every row as one more output; see `stoker.protocol.drawn`. `buckets` is
     the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`. `exclude`
     holds the ids of samples to leave out; see `stoker.protocol.exclude`. `progress` asks for
-    BUILDING while the answer is pending.
+    BUILDING while the answer is pending. `subset` names the only samples of the stream, in place of
+    `exclude`; see `stoker.protocol.subset`.
     """
 
     request: Small
@@ -82,6 +84,7 @@ class Open(Record, frozen=True, tag="open"):
     buckets: Annotated[bytes, msgspec.Meta(max_length=4096)] = b""
     exclude: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_EXCLUDED)] = b""
     progress: bool = False
+    subset: Annotated[bytes, msgspec.Meta(max_length=MAX_SUBSET_BYTES)] = b""
 
 
 class Seek(Record, frozen=True, tag="seek"):

@@ -25,7 +25,7 @@ MAX_EXCLUDED = 2**17
 """Maximum number of ids in an exclude list, of eight bytes each."""
 _DIGEST = re.compile("[0-9a-f]{32}")
 _FINGERPRINT = re.compile("(content|stat|declared):[0-9a-f]{32}")
-_EXCLUDE = re.compile("[1-9][0-9]{0,5}:[0-9a-f]{32}")
+_EXCLUDE = re.compile("[1-9][0-9]{0,7}:[0-9a-f]{32}")
 _MADE_OF = {
     "buckets": " (sizes of the samples, and options of the buckets)",
     "dataset": " (the samples and their fields)",

@@ -7,16 +7,24 @@ datasets.
 
 import os
 from pathlib import Path
+from typing import Final
 
 from stoker.dataset.format.manifest import NAME
 from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.integrity import RowCheck
 from stoker.dataset.reading.packed import MAX_MAPS, open_folder
 from stoker.protocol.datasets import is_live
-from stoker.protocol.errors import DatasetError
+from stoker.protocol.errors import DatasetError, UsageError
+
+INTEGRITY: Final = ("off", "rows")
 
 
 def open_dataset(
-    path: str | os.PathLike[str], *, max_maps: int = MAX_MAPS, expected: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    max_maps: int = MAX_MAPS,
+    expected: str | None = None,
+    integrity: str = "off",
 ) -> Dataset:
     """Open a dataset.
 
@@ -26,12 +34,16 @@ def open_dataset(
             or the `module:Class` of a live source.
         max_maps: maximum number of files that are mapped at once.
         expected: the fingerprint that it must have; then no index is made.
+        integrity: "rows": pipelines compare each row that they read with its stored digest. A live
+            source stores none.
 
     Raises:
         DatasetError: it is missing, damaged, or not the expected one; or samples are bad.
         VersionError: it was packed by a newer Stoker.
-        UsageError: the source cannot be read in place.
+        UsageError: the source cannot be read in place, or `integrity` is neither "off" nor "rows".
     """
+    if integrity not in INTEGRITY:
+        raise UsageError(f"integrity: expected one of {', '.join(INTEGRITY)}, got {integrity!r}")
     name = os.fspath(path)
     if is_live(name):
         from stoker.dataset.reading.live import open_live  # noqa: PLC0415 - it is a Dataset too
@@ -46,6 +58,8 @@ def open_dataset(
             f"{dataset.fingerprint}; open the stream again",
             dataset=str(path),
         )
+    if integrity == "rows" and not is_live(name):
+        dataset.check_row = RowCheck(dataset)
     return dataset
 
 

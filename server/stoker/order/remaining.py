@@ -2,7 +2,8 @@
 
 Orders arrange places 0 to n - 1; the id at place p is the p-th of the remaining ids, ascending.
 Without a list a place is an id. A list takes eight bytes per id, and a look-up its logarithm:
-an excluded id x with i excluded ids before it has x - i places before it.
+an excluded id x with i excluded ids before it has x - i places before it. If fewer samples remain
+than are left out, those are kept instead, and the id at a place is read.
 """
 
 import numpy as np
@@ -34,11 +35,15 @@ class Remaining:
         """
         self._rows = rows
         self._gone: Ids | None = None
+        self._kept: Ids | None = None
+        self.count = rows - len(excluded or ())
         if excluded:
             excluded.check(rows)
-            self._gone = excluded.ids
-            self._before = self._gone - np.arange(len(self._gone))
-        self.count = rows - len(excluded or ())
+            if len(excluded) > self.count:
+                self._kept = np.delete(np.arange(rows), excluded.ids)
+            else:
+                self._gone = excluded.ids
+                self._before = self._gone - np.arange(len(self._gone))
 
     @staticmethod
     def of(spec: StreamSpec, excluded: Excluded | None = None) -> "Remaining":
@@ -61,6 +66,8 @@ class Remaining:
 
     def ids(self, places: Ids) -> Ids:
         """Return the ids at places: (k,) int64 for (k,) int64."""
+        if self._kept is not None:
+            return self._kept[places]
         if self._gone is None:
             return places
         found: Ids = places + np.searchsorted(self._before, places, side="right")
@@ -68,6 +75,8 @@ class Remaining:
 
     def id(self, place: int) -> int:
         """Return the id at a place."""
+        if self._kept is not None:
+            return int(self._kept[place])
         if self._gone is None:
             return place
         return place + int(np.searchsorted(self._before, place, side="right"))
@@ -80,11 +89,11 @@ class Remaining:
         """
         if not 0 <= sample_id < self._rows:
             raise UsageError(f"expected an id from 0 to {self._rows - 1}, got {sample_id}")
-        if self._gone is None:
+        listed = self._gone if self._kept is None else self._kept
+        if listed is None:
             return sample_id
-        before = int(np.searchsorted(self._gone, sample_id))
-        if before < len(self._gone) and self._gone[before] == sample_id:
-            raise UsageError(
-                f"sample {sample_id} is on the stream's exclude list, so no row has it"
-            )
-        return sample_id - before
+        before = int(np.searchsorted(listed, sample_id))
+        is_listed = before < len(listed) and listed[before] == sample_id
+        if is_listed == (self._kept is None):
+            raise UsageError(f"the stream leaves out sample {sample_id}, so no row has it")
+        return sample_id - before if self._kept is None else before

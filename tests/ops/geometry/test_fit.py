@@ -12,8 +12,16 @@ from stoker.ops import (
     ResizeLong,
     ResizeShort,
     State,
+    StateError,
+    center_crop,
+    resize_short,
 )
 from stoker.ops.kernels.resample import scratch_bytes
+from stoker.pipeline import Row, pipeline
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.planner import bind
+from stoker.protocol.errors import SampleError
 
 FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -155,3 +163,58 @@ def test_messages(make, message):
     with pytest.raises(ParameterError) as caught:
         make()
     assert str(caught.value) == message
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=6),
+    st.integers(1, 200),
+)
+def test_the_sizes_of_a_dataset_bound_the_result_without_a_maximum(as_record, found, size):
+    """`shortest` is the shortest side of all samples, so none of their results leaves the bound."""
+    tall, wide = (max(sides) for sides in zip(*found, strict=True))
+    least = min(map(min, found))
+    state = State("image", "uint8", (None, None, 3), (tall, wide, 3), shortest=least)
+    op = ResizeShort(size)
+    ((after,), _) = op.declare((state,))
+    assert after.shortest == 0
+    params = as_record(op.parameters, op.params())
+    for height, width in found:
+        got = op.out_size(params, as_record(op.record), height, width)
+        assert got == fitted(height, width, size)
+        assert got[0] <= after.bound[0]
+        assert got[1] <= after.bound[1]
+
+
+def fitted(height, width, size):
+    short = min(height, width)
+    return max(height * size // short, 1), max(width * size // short, 1)
+
+
+def test_what_bounds_nothing_needs_a_maximum():
+    state = State("image", "uint8", (None, None, 3), (400, 500, 3))
+    with pytest.raises(StateError, match=r"expected max_size, since nothing bounds .*max_size=584"):
+        ResizeShort(146).declare((state,))
+    thin = State("image", "uint8", (None, None, 3), (400, 500, 3), shortest=1)
+    with pytest.raises(StateError, match=r"sides from 1 pixels.*could get 73000 of at most 65535"):
+        ResizeShort(146).declare((thin,))
+    fixed = State.fixed("image", "uint8", (30, 60, 3))
+    assert ResizeShort(15).declare((fixed,))[0][0].shape == (15, 30, 3)
+
+
+def test_a_sample_with_a_shorter_side_than_declared_is_an_error(noise):
+    """Memory is planned for the sizes that the dataset declares, so no other size may be read."""
+
+    @pipeline
+    def val(sample):
+        image = resize_short(sample.image, size=30)
+        return {"image": center_crop(image, size=24)}
+
+    image = noise((40, 90, 3))
+    state = State("image", "uint8", (None, None, 3), (90, 90, 3), shortest=40)
+    outputs = [np.zeros((24, 24, 3), np.uint8)]
+    for shortcuts in (False, True):
+        plan = bind(val.graph(), {"image": state}, shortcuts=shortcuts)
+        for engine in (Interpreter(plan), compile_plan(plan)):
+            engine.run(Row(1, 2, 0), [image], outputs)
+            with pytest.raises(SampleError, match="this sample's size is 39x90"):
+                engine.run(Row(1, 2, 0), [image[:39].copy()], outputs)

@@ -131,7 +131,7 @@ def test_a_single_side_is_refused_because_torchvision_keeps_the_ratio(size):
         Resize(size)
     assert str(caught.value) == (
         "resize: expected size to be (height, width), got 146; for a square give (146, 146), and "
-        "to scale the shorter side use resize_short(size=146, max_size=...)"
+        "to scale the shorter side use resize_short(size=146)"
     )
     assert Resize([146, 7]).size == (146, 7)
 

@@ -110,6 +110,19 @@ def test_the_numbers_of_a_row_are_checked(row, message):
             ops.HorizontalFlip().sample(8, 8, **row)
 
 
+def test_a_batch_without_batch_ops_has_the_rows_of_calls(toys, photo):
+    train = pipeline(lambda sample: {"x": toys.crop(sample.image, side=32), "y": sample.label})
+    image, _ = photo
+    samples = {3: {"image": image, "label": 1}, 8: {"image": image[:40], "label": 2}}
+    ids = [8, 3] * 5  # more than a row group
+    rows = train.batch(samples, ids, seed=4, epoch=2)
+    for row, number in zip(rows, ids, strict=True):
+        alone = train(samples[number], seed=4, epoch=2, id=number)
+        assert np.array_equal(row["x"], alone["x"])
+        assert row["y"] == alone["y"]
+    assert [int(row["y"]) for row in rows] == [2, 1] * 5
+
+
 def test_numbers_of_numpy_are_those_of_a_row(toys, photo):
     train = pipeline(lambda sample: {"x": toys.crop(sample.image, side=32)})
     numbers = {"seed": 5, "epoch": 2, "id": 7, "view": 1}

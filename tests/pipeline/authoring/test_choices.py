@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from stoker import ops
 from stoker.jit import compiled
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.ops import Chance, Integer, OneOf, SomeOf, Uniform, make
+from stoker.ops import Chance, Integer, OneOf, SomeOf, Uniform, WeightedSomeOf, make
 from stoker.ops.contract.registry import choices
 from stoker.pipeline import Row, one_of, pipeline, random_apply, scope, some_of
 from stoker.pipeline.plain.decisions import decide
@@ -28,6 +28,8 @@ EXAMPLES = [
     OneOf((1, 0, 2.5, 1)),
     SomeOf(5, 1, 3),
     SomeOf(62, 0, 62),
+    WeightedSomeOf((2, 0, 1.5, 4), 0, 3),
+    WeightedSomeOf((1e-3,) * 61 + (1e6,), 0, 62),
 ]
 
 
@@ -70,6 +72,17 @@ def test_choices_are_as_likely_as_said():
     assert set(sets) == set(every)
     assert chisquare([sets[s] for s in every]).pvalue > 1e-4
 
+    weights = (1.0, 0.0, 2.0, 5.0)
+    pairs = Counter(record_of(WeightedSomeOf(weights, 2, 2), key) for key in keys)
+    chances = {
+        (1 << i) + (1 << j): weights[i] / 8 * weights[j] / (8 - weights[i])
+        + weights[j] / 8 * weights[i] / (8 - weights[j])
+        for i, j in itertools.combinations((0, 2, 3), 2)
+    }
+    assert set(pairs) == set(chances)
+    expected = [len(keys) * chance for chance in chances.values()]
+    assert chisquare([pairs[pair] for pair in chances], expected).pvalue > 1e-4
+
     numbers = Counter(record_of(Integer(-3, 4), key) for key in keys)
     assert set(numbers) == set(range(-3, 5))
     assert chisquare(list(numbers.values())).pvalue > 1e-4
@@ -86,6 +99,15 @@ def test_choices_are_as_likely_as_said():
         (lambda: OneOf(()), r"one_of: expected weights to be 1 to 62 numbers"),
         (lambda: OneOf((1, -1)), r"one_of: expected weights to be 1 to 62 numbers"),
         (lambda: OneOf((0, 0)), r"one_of: expected weights to be not all 0"),
+        (
+            lambda: WeightedSomeOf((1, -1), 0, 1),
+            r"weighted_some_of: expected weights to be 1 to 62",
+        ),
+        (
+            lambda: WeightedSomeOf((1, 0), 0, 2),
+            r"most to be an integer from 0 to 1, got 2",
+        ),
+        (lambda: WeightedSomeOf((1, 0), 2, 2), r"expected fewest to be an integer from 0 to 1"),
         (lambda: SomeOf(3, 2, 4), r"some_of: expected most to be an integer from 2 to 3, got 4"),
     ],
 )
@@ -190,6 +212,22 @@ def test_some_of_and_random_apply(fields, both):
     assert 5 < applied < 30
     plan = train.plan_for(fields)
     both(plan, [Row(3, k, 0) for k in range(8)], [fields["image"]])
+
+
+def test_some_of_by_weight(fields, both):
+    """Weights of 0 never come; a compiled draw is that of plain Python."""
+
+    @pipeline
+    def train(sample):
+        alternatives = [ops.Invert(1.0), ops.HorizontalFlip(1.0), ops.VerticalFlip(1.0)]
+        weights = np.array([3, 0, 1])
+        return {"image": some_of(sample.image, choices=alternatives, n=(0, 2), weights=weights)}
+
+    seen = Counter(drawn["some_of"]["chosen"] for _, drawn in run(train, fields, range(60)))
+    assert set(seen) == {0, 1, 4, 5}
+    assert seen[1] > seen[4]
+    plan = train.plan_for(fields)
+    both(plan, [Row(3, k, 0) for k in range(20)], [fields["image"]])
 
 
 def test_draws_of_ctx_are_values(fields, both):

@@ -42,7 +42,7 @@ def serve(
                 f"--workers={workers}",
                 f"--python-path={HERE}",
             ]
-            named = ["labels", "sleeps", "loops", "slowly", "huge"]
+            named = ["labels", "sleeps", "loops", "slowly", "huge", "forks", "closes"]
             usual += [f"--pipeline={name}=robust_pipelines:{name}" for name in named]
             daemon = Daemon(folder, *usual, *flags, prefix=prefix)
             started.callback(lambda: sys.stdout.write(daemon.log.read_text()))  # if a test fails

@@ -1,6 +1,9 @@
-"""Pipelines for the daemon's tests: one that is fine, and some that hang on request."""
+"""Pipelines for the daemon's tests: one that is fine, and some that misbehave."""
 
+import os
 import select
+import subprocess
+import sys
 
 from stoker import ops
 from stoker.pipeline import pipeline
@@ -48,3 +51,32 @@ def loops(sample):
 @pipeline
 def slowly(sample):
     return {"image": ops.python(slow, sample.image, randomness="none"), "label": sample.label}
+
+
+def forking(image):
+    """Start a process in each of two ways, and write down which ones."""
+    forked = os.fork()
+    if not forked:
+        select.select([], [], [], 3600)
+        os._exit(0)
+    started = subprocess.Popen([sys.executable, "-c", "import select; select.select([], [], [])"])
+    with open(os.environ["STOKER_TEST_PIDS"], "a", encoding="utf-8") as file:
+        file.write(f"{os.getpid()} {forked} {started.pid}\n")
+    return image
+
+
+def closing(image):
+    """Close descriptors, of one image."""
+    if int(image.sum()) == int(os.environ.get("STOKER_TEST_SUM", "-1")):
+        os.closerange(3, 256)
+    return image
+
+
+@pipeline
+def forks(sample):
+    return {"image": ops.python(forking, sample.image, randomness="none"), "label": sample.label}
+
+
+@pipeline
+def closes(sample):
+    return {"image": ops.python(closing, sample.image, randomness="none"), "label": sample.label}

@@ -9,6 +9,7 @@ from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Building, Close, Hello, Opened
+from stoker.protocol.subset import Subset
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 
@@ -362,6 +363,27 @@ def test_excluded_samples_are_in_the_spec_and_reach_workers_and_builders(rig, ma
     buckets = Buckets(max_area=64 * 64).to_bytes()
     rig.send(rig.hello(), make_open(buckets=buckets, exclude=ids(7)))
     assert of(rig.said, ins.StartBuild)[-1].request.exclude == ids(7)
+
+
+def test_a_subset_is_built_apart_and_reaches_workers(rig):
+    """Its digest takes long to compute, so a builder does; each subset is a build of its own."""
+    rig.up(1)
+    subset = Subset([1, 2, 49]).to_bytes()
+    left_out = Subset([1, 2, 49]).excluded(50)
+    token = rig.open(batch_size=2, subset=subset, built={"excluded": left_out.digest})
+    (opened,) = of(rig.sent(token), Opened)
+    assert opened.spec["exclude"] == left_out.digest
+    assert opened.steps == 1
+    assert of(rig.said, ins.StartBuild)[-1].request.subset == subset
+    rig.run(token, granted=1)
+    assert {one.stream.subset for one in of(rig.said, ins.TellStream)} == {subset}
+    rig.open(batch_size=2)
+    assert len(of(rig.said, ins.StartBuild)) == 2
+
+
+def test_an_exclude_list_and_a_subset(rig, make_open):
+    code, message = refused(rig, make_open, exclude=ids(3), subset=Subset([4]).to_bytes())[:2]
+    assert (code, message) == ("usage", "open: expected an exclude list or a subset, got both")
 
 
 def test_an_exclude_list_of_another_dataset(rig, make_open):

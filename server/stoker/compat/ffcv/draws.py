@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.kernels.gammas import LARGEST, SMALLEST, beta
 from stoker.rng.draws import integers, normal, uniform
 from stoker.rng.streams import Key, stream_key
 
@@ -22,7 +23,19 @@ INTEGER: Final = 2
 SEEDED: Final = int(stream_key("np.random.seed"))
 """Stream of the rows that an operation has seeded."""
 NO_ROWS: Final = "np.random: expected an array whose first side is the number of rows of the batch"
+VALUES: Final = "np.random.choice: expected an integer above 0, or values in one dimension"
 SIZES: Final = "np.random.choice: expected as many probabilities as values"
+CHANCES: Final = "np.random.choice: expected probabilities from 0 whose sum is 1"
+TOO_FEW: Final = "np.random.choice: replace=False, but fewer values than the size can be chosen"
+SHAPES: Final = "np.random.beta: expected shapes a and b from 1e-6 to 1e6"
+RANGE: Final = "np.random.randint: expected low < high"
+ROUNDING: Final = 1e-3
+"""How far from 1 the sum of probabilities may be; they may be float16, and are divided by it."""
+ONE_CHOICE: Final = (
+    "np.random.choice: replace=False with one value for each row; the operation gets one row at a "
+    "time here, so the values could be equal: set is_batch_op = True on its class if they must "
+    "differ within the batch, otherwise leave out replace=False"
+)
 ONE_VALUE: Final = (
     "np.random: expected several values to reorder, got one; the operation gets one row at a time "
     "here, so it cannot reorder rows: set is_batch_op = True on its class if it should mix rows"
@@ -60,6 +73,46 @@ def members(a: Any) -> np.ndarray:
 
 
 @kernel
+def pool(a: Any) -> Any:
+    """Return the values to choose from."""
+    values = members(a)
+    if values.ndim != 1 or values.size < 1:
+        raise ValueError(VALUES)
+    return values
+
+
+@kernel
+def shares(p: Any, count: int) -> Any:
+    """Return the probabilities of as many values, float64 with the sum 1."""
+    chances, total = members(p).astype(np.float64), 0.0
+    if chances.size != count:
+        raise ValueError(SIZES)
+    for i in range(count):
+        if not chances[i] >= 0.0:
+            raise ValueError(CHANCES)
+        total += chances[i]
+    if not abs(total - 1.0) <= ROUNDING:
+        raise ValueError(CHANCES)
+    return chances / total
+
+
+@kernel
+def place_of(point: float, chances: Any) -> int:
+    """Return the place that a number in [0, 1) has among parts of these lengths.
+
+    It is the last part that is not empty if the sum, by rounding, is less than the number.
+    """
+    last = 0
+    for i in range(chances.size):
+        if chances[i] > 0.0:
+            if point < chances[i]:
+                return i
+            last = i
+        point -= chances[i]
+    return last
+
+
+@kernel
 def _fill(keys: Any, counts: Any, kind: int, top: Any, out: Any) -> Any:
     """Fill an array with draws of a kind: the values of row i from row i."""
     flat, count = out.reshape(out.size), _per_row(keys.shape[0], out)
@@ -93,40 +146,48 @@ def many_normals(keys: Any, counts: Any, loc: Any, scale: Any, size: Any) -> Any
 @kernel
 def many_integers(keys: Any, counts: Any, low: Any, high: Any, size: Any) -> Any:
     """int64 in [low, high)."""
+    if not low < high:
+        raise ValueError(RANGE)
     return low + _fill(keys, counts, INTEGER, high - low, np.empty(size, np.int64))
+
+
+@kernel
+def many_betas(keys: Any, counts: Any, a: Any, b: Any, size: Any) -> Any:
+    """Beta float64 in [0, 1]; each takes two draws."""
+    _check_shapes(a, b)
+    out = np.empty(size, np.float64)
+    flat, count = out.reshape(out.size), _per_row(keys.shape[0], out)
+    for row in range(keys.shape[0]):
+        key = key_at(keys, row)
+        for j in range(count):
+            flat[row * count + j] = beta(key, counts[row] + 2 * j, a, b)
+        counts[row] += 2 * count
+    return out
+
+
+@kernel
+def _check_shapes(a: float, b: float) -> None:
+    if not SMALLEST <= a <= LARGEST or not SMALLEST <= b <= LARGEST:
+        raise ValueError(SHAPES)
 
 
 @kernel
 def many_members(keys: Any, counts: Any, a: Any, _: Any, size: Any) -> Any:
     """Some of the values, all equally likely."""
-    values = members(a)
+    values = pool(a)
     return np.take(values, many_integers(keys, counts, 0, values.size, size))
 
 
 @kernel
 def many_weighted(keys: Any, counts: Any, a: Any, p: Any, size: Any) -> Any:
     """Some of the values, with given probabilities."""
-    values, chances = members(a), members(p)
+    values = pool(a)
+    chances = shares(p, values.size)
     points = many_uniform(keys, counts, 0.0, 1.0, size)
     out, flat = np.empty(points.size, values.dtype), points.reshape(points.size)
     for i in range(points.size):
-        out[i] = weighted(flat[i], values, chances)
+        out[i] = values[place_of(flat[i], chances)]
     return out.reshape(points.shape)
-
-
-@kernel
-def weighted(point: float, values: Any, p: Any) -> Any:
-    """Return the value for a number in [0, 1), by probabilities."""
-    if p.size != values.size:
-        raise ValueError(SIZES)
-    rest, last = point * p.sum(), 0
-    for i in range(p.size):
-        if p[i] > 0.0:
-            if rest < p[i]:
-                return values[i]
-            last = i
-        rest -= p[i]
-    return values[last]
 
 
 @kernel
@@ -139,6 +200,8 @@ def one_uniform(keys: Any, counts: Any, low: Any, high: Any) -> Any:
 @kernel
 def one_integer(keys: Any, counts: Any, low: Any, high: Any) -> Any:
     """An int64 in [low, high) of the first row."""
+    if not low < high:
+        raise ValueError(RANGE)
     counts[0] += 1
     return low + integers(key_at(keys, 0), counts[0] - 1, high - low)
 
@@ -151,16 +214,77 @@ def one_normal(keys: Any, counts: Any, loc: Any, scale: Any) -> Any:
 
 
 @kernel
+def one_beta(keys: Any, counts: Any, a: Any, b: Any) -> Any:
+    """A beta float64 of the first row; it takes two draws."""
+    _check_shapes(a, b)
+    counts[0] += 2
+    return beta(key_at(keys, 0), counts[0] - 2, a, b)
+
+
+@kernel
 def one_member(keys: Any, counts: Any, a: Any, _: Any) -> Any:
     """One of the values, for the first row."""
-    values = members(a)
+    values = pool(a)
     return values[one_integer(keys, counts, 0, values.size)]
 
 
 @kernel
 def one_weighted(keys: Any, counts: Any, a: Any, p: Any) -> Any:
     """One of the values, with given probabilities, for the first row."""
-    return weighted(one_uniform(keys, counts, 0.0, 1.0), members(a), members(p))
+    values = pool(a)
+    return values[place_of(one_uniform(keys, counts, 0.0, 1.0), shares(p, values.size))]
+
+
+@kernel
+def batch_distinct(keys: Any, counts: Any, a: Any, _: Any, size: Any) -> Any:
+    """Some of the values, each at most once, all equally likely, drawn by the first row."""
+    values, key = pool(a), key_at(keys, 0)
+    out, places = np.empty(size, values.dtype), np.arange(values.size)
+    if out.size > values.size:
+        raise ValueError(TOO_FEW)
+    flat = out.reshape(out.size)
+    for i in range(out.size):
+        other = i + integers(key, counts[0], values.size - i)
+        counts[0] += 1
+        flat[i] = values[places[other]]
+        places[other] = places[i]
+    return out
+
+
+@kernel
+def batch_weighted_distinct(keys: Any, counts: Any, a: Any, p: Any, size: Any) -> Any:
+    """Some of the values, each at most once, one after the other by the probabilities left."""
+    values = pool(a)
+    chances = shares(p, values.size)
+    out = np.empty(size, values.dtype)
+    flat = out.reshape(out.size)
+    for i in range(out.size):
+        rest = 0.0
+        for j in range(chances.size):
+            rest += chances[j]
+        place = place_of(rest * one_uniform(keys, counts, 0.0, 1.0), chances)
+        if not chances[place] > 0.0:
+            raise ValueError(TOO_FEW)
+        flat[i], chances[place] = values[place], 0.0
+    return out
+
+
+@kernel
+def row_distinct(keys: Any, counts: Any, a: Any, _: Any, size: Any) -> Any:
+    """Like `batch_distinct`, for a function that gets one row at a time."""
+    out = batch_distinct(keys, counts, a, _, size)
+    if out.shape[0] == 1:
+        raise ValueError(ONE_CHOICE)
+    return out
+
+
+@kernel
+def row_weighted_distinct(keys: Any, counts: Any, a: Any, p: Any, size: Any) -> Any:
+    """Like `batch_weighted_distinct`, for a function that gets one row at a time."""
+    out = batch_weighted_distinct(keys, counts, a, p, size)
+    if out.shape[0] == 1:
+        raise ValueError(ONE_CHOICE)
+    return out
 
 
 @kernel

@@ -23,6 +23,7 @@ import numpy as np
 from stoker.compat.ffcv.line import Begun, Line
 from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.settings import settings
+from stoker.compat.ffcv.sharing import Streams
 from stoker.compat.ffcv.step import BatchRows
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED
@@ -196,13 +197,14 @@ class Loader:
                 raise UnknownNameError(
                     f"pipelines: the dataset has no field {name!r}; it has {', '.join(fields)}"
                 )
-        streams: dict[int, str] = {}
-        copies: dict[int, tuple[Any, Any]] = {}
-        return [
+        streams, copies = Streams(), dict[int, tuple[Any, Any]]()
+        lines = [
             Line(self._dataset, field, pipelines.get(name), streams, copies)
             for name, field in fields.items()
             if pipelines.get(name, ()) is not None
         ]
+        streams.check()
+        return lines
 
 
 class _Epoch:

@@ -4,7 +4,8 @@ The function's syntax tree is read from its source file and changed in four ways
 
 - It gains two first parameters, the keys of the rows and the number of draws of each, and, unless
   it has it already, a last one for the sample ids.
-- A call of a function of `np.random` becomes a call of `stoker.compat.ffcv.draws` with those.
+- A call of a function of `np.random` becomes a call of `stoker.compat.ffcv.draws` with those; see
+  `stoker.compat.ffcv.calls`.
 - An assignment to an item, `array[i] = values`, becomes `stoker.compat.ffcv.assigning.assign`,
   which copies faster.
 - Closure variables become globals: numba runs a loop over a `prange` from a closure on one core,
@@ -22,61 +23,20 @@ import ast
 import inspect
 import random
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from stoker.compat.ffcv import draws
 from stoker.compat.ffcv.assigning import assign
+from stoker.compat.ffcv.calls import NAMES, Call, Misuse, replacement
 from stoker.protocol.errors import BuildError
 
-ASSIGN: Final = "_stoker_assign"
-KEYS, COUNTS, INDICES = "_stoker_keys", "_stoker_counts", "_stoker_indices"
-UNIFORM: Final = ("low", 0.0), ("high", 1.0), ("size", None)
-NORMAL: Final = ("loc", 0.0), ("scale", 1.0), ("size", None)
-# name -> kind of draw, and its parameters with their defaults
-DRAWS: Final[dict[str, tuple[str, tuple[tuple[str, Any], ...]]]] = {
-    "random": ("uniform", (("size", None),)),
-    "random_sample": ("uniform", (("size", None),)),
-    "ranf": ("uniform", (("size", None),)),
-    "sample": ("uniform", (("size", None),)),
-    "uniform": ("uniform", UNIFORM),
-    "normal": ("normal", NORMAL),
-    "standard_normal": ("normal", (("size", None),)),
-    "randint": ("integer", (("low", ...), ("high", None), ("size", None))),
-}
-SIDES: Final = {"rand": "uniform", "randn": "normal"}
-"""Functions whose arguments are the sides of the result."""
-ONE: Final = {
-    "uniform": draws.one_uniform,
-    "normal": draws.one_normal,
-    "integer": draws.one_integer,
-    "member": draws.one_member,
-    "weighted": draws.one_weighted,
-}
-MANY: Final = {
-    "uniform": draws.many_uniform,
-    "normal": draws.many_normals,
-    "integer": draws.many_integers,
-    "member": draws.many_members,
-    "weighted": draws.many_weighted,
-}
-CHOICE: Final = ("a", "size", "replace", "p")
-ORDERS: Final = {
-    "permutation": (draws.row_permutation, draws.batch_permutation),
-    "shuffle": (draws.row_shuffle, draws.batch_shuffle),
-}
-"""Functions of one argument that draw from one row, and their forms for batch ops."""
-COMPILED: Final = (
-    *ONE.values(),
-    *MANY.values(),
-    *(f for pair in ORDERS.values() for f in pair),
-    draws.seed_rows,
-)
-"""All functions that a rewritten function may call."""
+PREFIX: Final = "_stoker_"
+ASSIGN: Final = PREFIX + "assign"
+KEYS, COUNTS, INDICES = (PREFIX + name for name in ("keys", "counts", "indices"))
 
 
 @dataclass(frozen=True)
@@ -109,7 +69,8 @@ def rewrite(function: Callable[..., Any], what: str, *, mixes: bool = False) -> 
     tree, first_line = _tree(plain, what)
     code = plain.__code__
     names = {**plain.__globals__, **_closed_over(plain)}
-    visitor = _Visitor(names, set(code.co_varnames), what, code.co_filename, first_line, mixes)
+    local = {*code.co_varnames, *code.co_cellvars}
+    visitor = _Visitor(names, local, what, code.co_filename, first_line, mixes)
     changed = visitor.visit(tree)
     _add_parameters(changed, bool(getattr(function, "with_indices", False)))
     ast.increment_lineno(ast.fix_missing_locations(changed), first_line - 1)
@@ -170,10 +131,6 @@ def _add_parameters(tree: ast.FunctionDef, with_indices: bool) -> None:
         given.args.append(ast.arg(INDICES))
         if given.defaults:
             given.defaults.append(ast.Constant(None))
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_constant(node: ast.expr) -> bool:
@@ -268,99 +225,28 @@ class _Visitor(ast.NodeTransformer):
 
     def _draw(self, node: ast.Call, value: Any) -> ast.Call:
         name = getattr(value, "__name__", "")
-        known = (*SIDES, *DRAWS, "choice", *ORDERS, "seed")
         numpy = (
             value is np.random.seed or getattr(value, "__self__", None) is np.random.mtrand._rand
         )
-        if not numpy or name not in known:
+        if not numpy or name not in NAMES:
             raise self._fault(
                 node,
                 f"{ast.unparse(node.func)} cannot be drawn per row; supported functions of "
-                f"np.random: {', '.join(known)}",
+                f"np.random: {', '.join(NAMES)}",
             )
+        try:
+            found = replacement(node, name, self._value, mixes=self._mixes)
+        except Misuse as error:
+            raise self._fault(node, str(error)) from None
         self.draws = True
-        if any(isinstance(a, ast.Starred) for a in node.args) and name not in SIDES:
-            raise self._fault(
-                node, f"{ast.unparse(node)}: expected explicit arguments, got a starred one"
-            )
-        if name == "seed":
-            self.by_row = True
-            return self._called(draws.seed_rows, [self._seed(node)])
-        if name in ORDERS:
-            self.by_row = True
-            return self._called(ORDERS[name][self._mixes], [self._named(node, name, ("x",))["x"]])
-        chosen = self._chosen if name == "choice" else self._arguments
-        kind, arguments, size = chosen(node, name)
-        self.by_row = self.by_row or size is None or self._loops > 0
-        if size is None:
-            return self._called(ONE[kind], arguments)
-        return self._called(MANY[kind], [*arguments, size])
+        self.by_row = self.by_row or found.by_row or self._loops > 0
+        return self._called(found)
 
-    def _seed(self, node: ast.Call) -> ast.expr:
-        """Return the number that a call of `seed` gets."""
-        given = self._named(node, "seed", ("seed",), 0)
-        if "seed" not in given:
-            raise self._fault(
-                node,
-                f"{ast.unparse(node)}: expected a number, such as indices[i]; without one the "
-                "draws would differ from run to run",
-            )
-        return given["seed"]
-
-    def _called(self, function: Callable[..., Any], arguments: list[ast.expr]) -> ast.Call:
-        self.used[function.__name__] = function
-        given = [ast.Name(KEYS, ast.Load()), ast.Name(COUNTS, ast.Load()), *arguments]
-        return ast.Call(ast.Name(function.__name__, ast.Load()), given, [])
-
-    def _named(
-        self, node: ast.Call, name: str, parameters: Sequence[str], least: int = 1
-    ) -> dict[str, ast.expr]:
-        """Return the arguments of a call by name, without those that are None.
-
-        The first `least` parameters have no default.
-        """
-        given = dict(zip(parameters, node.args, strict=False))
-        given.update({keyword.arg or "": keyword.value for keyword in node.keywords})
-        if (
-            set(given) - set(parameters)
-            or len(node.args) > len(parameters)
-            or not given.keys() >= set(parameters[:least])
-        ):
-            raise self._fault(
-                node, f"{ast.unparse(node)}: the arguments do not match the parameters of {name}"
-            )
-        return {name: value for name, value in given.items() if not _is_none(value)}
-
-    def _chosen(self, node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:
-        """Return the kind of a choice, its values and probabilities, and its size, if any."""
-        given = self._named(node, name, CHOICE)
-        again = given.get("replace", ast.Constant(value=True))
-        if not isinstance(again, ast.Constant) or again.value is not True:
-            raise self._fault(
-                node,
-                f"{ast.unparse(node)}: a choice without replacement cannot be drawn per row; for "
-                "one row take the first values of np.random.permutation(a)",
-            )
-        kind = "weighted" if "p" in given else "member"
-        return kind, [given["a"], given.get("p", ast.Constant(None))], given.get("size")
-
-    def _arguments(self, node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:
-        """Return the kind of a draw, its two numbers, and the size of its result, if any."""
-        low, high = ast.Constant(0.0), ast.Constant(1.0)
-        if name in SIDES:
-            sides = ast.Tuple(list(node.args), ast.Load()) if node.args else None
-            return SIDES[name], [low, high], sides
-        kind, parameters = DRAWS[name]
-        if name == "randint" and any(keyword.arg == "dtype" for keyword in node.keywords):
-            raise self._fault(
-                node, f"{ast.unparse(node)}: the dtype is always int64; leave it out and cast"
-            )
-        given = self._named(node, name, [p for p, _ in parameters], int(name == "randint"))
-        size = given.get("size")
-        numbers = [given.get(p, ast.Constant(d)) for p, d in parameters if p != "size"]
-        if name == "randint" and "high" not in given:
-            numbers = [ast.Constant(0), given["low"]]
-        return kind, numbers or [low, high], size
+    def _called(self, call: Call) -> ast.Call:
+        name = PREFIX + call.function.__name__
+        self.used[name] = call.function
+        given = [ast.Name(KEYS, ast.Load()), ast.Name(COUNTS, ast.Load()), *call.arguments]
+        return ast.Call(ast.Name(name, ast.Load()), given, [])
 
     def _check_helper(self, node: ast.Call, value: Any) -> None:
         """Raise for a helper function that draws: it could not know for which row."""

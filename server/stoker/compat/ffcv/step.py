@@ -19,16 +19,18 @@ from typing import Any, Final, NamedTuple
 import numba
 import numpy as np
 
+from stoker.compat.ffcv.calls import COMPILED
 from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.mixing import mixes
 from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQuery
 from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.rewriting import COMPILED, Rewritten, rewrite
+from stoker.compat.ffcv.rewriting import PREFIX, Rewritten, rewrite
 from stoker.jit import compiled
-from stoker.ops.custom.foreign import generator, noise
+from stoker.ops.custom.foreign import generator, line_of, noise
 from stoker.pipeline.compiled.diagnose import reason
-from stoker.protocol.errors import BuildError, StokerError
+from stoker.protocol.errors import BuildError, SampleError, StokerError
 from stoker.rng.streams import make_key, stream_key
 
 TRIAL_ROWS: Final = 3
@@ -63,6 +65,7 @@ class LineStep:
     Attributes:
         name: field and operation, for messages.
         after: the state after it.
+        draws: whether it draws.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class LineStep:
         self._several = bool(self._queries) and not isinstance(allocation, AllocationQuery)
         function = _generated(operation, name)
         self._code = rewrite(function, name, mixes=self._batch_op)
+        self.draws = self._code.draws
         self._by_row = self._code.by_row and not self._batch_op
         wanted = bool(getattr(function, "is_parallel", False)) and not alone
         self._parallel = wanted and Compiler.is_enabled()
@@ -98,8 +102,14 @@ class LineStep:
         self._try()
 
     def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
-        """Return the operation's result on a batch."""
-        return self.run(batch, rows.keys(self._stream), rows.ids.astype(np.int64))
+        """Return the operation's result on a batch.
+
+        Raises:
+            SampleError: it asked to exit, by SystemExit or KeyboardInterrupt.
+        """
+        keys, ids = rows.keys(self._stream), rows.ids.astype(np.int64)
+        result: np.ndarray = on_samples(self.name, rows, lambda: self.run(batch, keys, ids))
+        return result
 
     def run(self, batch: np.ndarray, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Return the operation's result on a batch whose rows have these keys.
@@ -161,15 +171,19 @@ class LineStep:
             )
         if self._batch_op:
             return
+        if self._by_row and mixes(self._code.function, value, everyone.ids, self._queries):
+            raise BuildError(self._mixing())
         for others in ([TRIAL_ROWS + 1, 0], [0, TRIAL_ROWS, 2, 1]):
             among = self._tried(value, everyone, others)
             if among[others.index(0)].tobytes() != first[0].tobytes():
-                raise BuildError(
-                    f"{self.name} cannot be used: its result for a row depends on the other "
-                    "rows of the batch, so a sample would depend on its neighbors. Read only row i "
-                    "for row i; or, if it should mix rows, set is_batch_op = True "
-                    "on its class"
-                )
+                raise BuildError(self._mixing())
+
+    def _mixing(self) -> str:
+        return (
+            f"{self.name} cannot be used: its result for a row depends on the other rows of the "
+            "batch, so a sample would depend on its neighbors. Read only row i for row i; or, if "
+            "it should mix rows, set is_batch_op = True on its class"
+        )
 
     def _try_in_python(self, value: np.ndarray, everyone: BatchRows) -> None:
         """Find faults that machine code would not report.
@@ -192,7 +206,7 @@ class LineStep:
         chosen = np.array(places)
         rows = everyone._replace(ids=everyone.ids[chosen])
         try:
-            return self(value[chosen], rows)
+            return self.run(value[chosen], rows.keys(self._stream), rows.ids)
         except StokerError:
             raise
         except (Exception, SystemExit) as error:  # the user's function may raise anything
@@ -223,12 +237,38 @@ class LineStep:
     def _compile(self, *, checked: bool = False) -> None:
         space = self._code.function.__globals__
         for function in COMPILED:
-            if space.get(function.__name__) is function:
-                space[function.__name__] = compiled(function)
+            if space.get(PREFIX + function.__name__) is function:
+                space[PREFIX + function.__name__] = compiled(function)
         inside = self._parallel and not self._by_row and not checked
         self._run = machine(self._code.function, inside, checked=checked)
         if self._by_row:
             self._loop = machine(_loop, self._parallel and not checked)
+
+
+def on_samples(name: str, rows: BatchRows, function: Callable[[], Any]) -> Any:
+    """Return a function's result; what would end the script, or the thread, is an error.
+
+    Args:
+        name: field and operation, for the message.
+        rows: the rows that it works on.
+        function: calls the operation.
+
+    Raises:
+        SampleError: it raised SystemExit, or KeyboardInterrupt where that cannot be a Ctrl-C.
+    """
+    try:
+        return function()
+    except (SystemExit, KeyboardInterrupt) as error:
+        scripts = threading.current_thread() is threading.main_thread()
+        if isinstance(error, KeyboardInterrupt) and scripts:
+            raise
+        raise SampleError(
+            f"{name} raised {type(error).__name__}: {error}{line_of(error)}, on samples "
+            f"{', '.join(map(str, rows.ids[:8]))}{', ...' if len(rows.ids) > 8 else ''}, epoch "
+            f"{rows.epoch}. An operation must not end the program: raise another exception",
+            epoch=rows.epoch,
+            seed=rows.seed,
+        ) from error
 
 
 def _loop(run: Any, keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any) -> None:

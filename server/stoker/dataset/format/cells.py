@@ -8,7 +8,7 @@ because pixels alone do not determine them.
 import io
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,10 @@ def make_cells(
                 cells[field.name] = Cell(items.astype("<u4").tobytes(), items=len(items))
         except CodecError as error:
             raise FieldError(field.name, str(error)) from None
+    for field in fields:
+        if field.optional and not any(cells[field.present_name].data):
+            cell = cells[field.name]
+            cells[field.name] = replace(cell, notes=(*cell.notes, "absent, so filled"))
     return cells
 
 
@@ -220,6 +224,14 @@ def _check_pixels(field: Field, value: np.ndarray) -> tuple[int, int]:
     return value.shape[0], value.shape[1]
 
 
+def _any_length(field: Field, got: np.ndarray) -> str:
+    """Return what to declare if only the length differs."""
+    if not field.shape or got.ndim != len(field.shape) or got.shape[1:] != field.shape[1:]:
+        return ""
+    sides = ",".join(["?", *map(str, field.shape[1:])])
+    return f"; for lists of any length, declare --field {field.name}={field.dtype}[{sides}]"
+
+
 def _numbers(field: Field, value: Value) -> Cell:
     if isinstance(value, bytes | bytearray | memoryview):
         raise CodecError(f"expected {field.dtype} of shape {field.shape}, got bytes")
@@ -228,8 +240,11 @@ def _numbers(field: Field, value: Value) -> Cell:
         want is None or want == got for want, got in zip(field.shape, exact.shape, strict=True)
     )
     if not fits:
-        raise CodecError(f"expected shape {field.shape}, got {exact.shape}")
-    if field.kind == "label" and field.classes is not None and not 0 <= exact < len(field.classes):
-        raise CodecError(f"expected a class from 0 to {len(field.classes) - 1}, got {exact}")
+        raise CodecError(
+            f"expected shape {field.shape}, got {exact.shape}{_any_length(field, exact)}"
+        )
+    named = field.classes if field.kind == "label" and exact != field.fill else None
+    if named is not None and not 0 <= exact < len(named):
+        raise CodecError(f"expected a class from 0 to {len(named) - 1}, got {exact}")
     stored = exact.astype(exact.dtype.newbyteorder("<"), copy=False).tobytes()
     return Cell(stored, items=exact.shape[0] if exact.ndim else 0)

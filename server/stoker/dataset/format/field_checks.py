@@ -1,8 +1,10 @@
 """Checks of a schema: names, kinds, encodings, bounds, classes and parts of items."""
 
+import math
 from collections.abc import Callable
 
 import msgspec
+import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format.arrow import ITEM_BYTES
@@ -78,6 +80,7 @@ def _check_field(field: Field) -> None:
     expect(all(0 <= side <= MAX_SIDE for side in field.bound), "bounds from 0", field.bound)
     _check_classes(field, expect)
     check_orientation(field)
+    check_optional(field)
     if field.is_picture:
         model = picture_field(field.name, field.kind, field.encoding)
         raw = field.encoding in UPRIGHT
@@ -87,7 +90,11 @@ def _check_field(field: Field) -> None:
         channels = range(1, MAX_CHANNELS + 1) if raw else (3,)
         fits = len(field.shape) == len(model.shape)
         fits = fits and all(side in channels for side in field.shape[2:])
-        last = f", and {'1 to 4' if raw else '3'} channels" if field.kind == "image" else ""
+        last = (
+            f", and {f'1 to {MAX_CHANNELS}' if raw else '3'} channels"
+            if field.kind == "image"
+            else ""
+        )
         expect(fits, f"height and width{last} {what}", field.shape)
         expect(set(model.side) <= set(field.side), f"side columns {model.side}", field.side)
         return
@@ -112,6 +119,37 @@ def check_orientation(field: Field) -> None:
             f"field {field.name!r}: only an image or mask has an orientation to keep, got a "
             f"{field.kind}"
         )
+
+
+def check_optional(field: Field) -> None:
+    """Raise UsageError unless an optional field has a fill of its dtype, if it needs one."""
+    if not field.optional:
+        return
+    name = f"field {field.name!r}"
+    if field.encoding == "jpeg" or field.referenced:
+        raise UsageError(
+            f"{name}: an optional image cannot have the encoding jpeg, nor any optional field be "
+            "read in place, because a fill is stored otherwise; leave the encoding out, or pack it"
+        )
+    of_any_length = not field.is_picture and field.shape[:1] == (None,)
+    if of_any_length != (field.fill is UNSET):
+        raise UsageError(
+            f"{name}: expected no fill for an optional {field.kind} of any length, which is empty "
+            f"where it is absent, got {field.fill!r}"
+            if of_any_length
+            else f"{name}: expected a fill, the number that an absent {field.kind} consists of, as "
+            "in fill=0, got none"
+        )
+    if field.fill is not UNSET and not _fits(field.dtype, field.fill):
+        raise UsageError(f"{name}: expected a fill that fits {field.dtype}, got {field.fill!r}")
+
+
+def _fits(dtype: str, fill: object) -> bool:
+    if type(fill) is float:
+        return "float" in dtype and math.isfinite(fill)
+    if type(fill) is not int or dtype == "bool":
+        return type(fill) is int and fill in (0, 1)
+    return "float" in dtype or np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max
 
 
 def _check_classes(field: Field, expect: Callable[[bool, str, object], None]) -> None:

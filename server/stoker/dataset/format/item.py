@@ -52,7 +52,7 @@ class Extract(msgspec.Struct, frozen=True, array_like=True, tag="extract"):
 
 
 class Given(msgspec.Struct, frozen=True, array_like=True, tag="given"):
-    """The value itself: a number, a list of numbers, bytes, or a dict of lists (boxes)."""
+    """The value itself: a number, a list of numbers, bytes, a dict of lists (boxes), or None."""
 
     value: Any
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from stoker.dataset.format.arrow import ITEM_BYTES
-from stoker.dataset.format.field_checks import check_orientation
+from stoker.dataset.format.field_checks import check_optional, check_orientation
 from stoker.dataset.format.fields import (
     ITEM_TYPE,
     REFERABLE,
@@ -44,7 +44,9 @@ __all__ = [
     "label",
     "mask",
     "may_have_grid",
+    "optional",
     "referenced",
+    "relative",
     "scalar",
     "with_classes",
     "with_grid",
@@ -66,7 +68,7 @@ def image(
         encoding: raw, jpeg, png, encoded for either of the two, or bands.
         grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
         dtype: uint8; or float32 for images of floats, raw or in bands, see `stoker.ops.to_float`.
-        channels: C, 1 to 4; must be 3 unless images are raw or in bands.
+        channels: C, 1 to 16; must be 3 unless images are raw or in bands.
     """
     field = picture_field(name, "image", encoding, dtype, channels)
     return with_grid(field) if grid else field
@@ -123,6 +125,41 @@ def keep_orientation(field: Field) -> Field:
     kept = msgspec.structs.replace(field, keeps_orientation=True)
     check_orientation(kept)
     return kept
+
+
+def optional(field: Field, fill: float | None = None) -> Field:
+    """Return a field that samples may lack; its value is then None or missing in the row.
+
+    The dataset gets a bool scalar NAME_present, which conditions can read: `sample.mask_present`.
+
+    Args:
+        field: any field except an image of encoding jpeg.
+        fill: the number that an absent image, mask, label, scalar or array of a fixed shape
+            consists of, such as 255 for a mask and -1 for a label. Boxes, keypoints, bytes and
+            arrays of any length need none: they are empty.
+
+    Raises:
+        UsageError: the fill is missing, not needed, or does not fit the field.
+    """
+    made = msgspec.structs.replace(field, optional=True, fill=UNSET if fill is None else fill)
+    check_optional(made)
+    return made
+
+
+def relative(field: Field) -> Field:
+    """Return an image or mask whose size differs from that of the sample's first image.
+
+    Ops take both in one call with `relative=True`.
+
+    Raises:
+        UsageError: the field is not an image or mask.
+    """
+    if not field.is_picture:
+        raise UsageError(
+            f"field {field.name!r}: only an image or mask can have a size relative to its image, "
+            f"got a {field.kind}; leave relative out"
+        )
+    return msgspec.structs.replace(field, relative=True)
 
 
 def may_have_grid(field: Field) -> bool:

@@ -20,6 +20,7 @@ from msgspec import UNSET
 from stoker.dataset.format.fields import SOURCE, Field
 from stoker.dataset.format.item import Given, Item
 from stoker.dataset.format.manifest import FieldStatistics, Manifest
+from stoker.dataset.format.optional import declared
 from stoker.dataset.format.summary import FieldSummary, SideSummary, Summary
 from stoker.dataset.packing.shard import ShardRecord
 from stoker.dataset.reading.packed import open_folder
@@ -72,7 +73,7 @@ class Base:
         Raises:
             UsageError: they do not match those of the dataset.
         """
-        there = {field.name: field for field in self.manifest.schema.fields}
+        there = {field.name: field for field in declared(self.manifest.schema.fields)}
         if there.keys() != {field.name for field in fields}:
             raise UsageError(
                 f"expected the fields of the dataset, {', '.join(there)}, got "
@@ -157,6 +158,7 @@ def _joined(old: Field, new: Field) -> Field:
         {side.name for side in field.side},
         field.items,
         bool(field.keeps_orientation),
+        (bool(field.optional), field.fill, bool(field.relative)),
     )
     plain = old.kind == "label" and old.class_ids is UNSET and new.class_ids is UNSET
     if same(old) != same(new) or (old.classes != new.classes and not plain):
@@ -177,7 +179,9 @@ def _shown(field: Field) -> str:
     sides = ", ".join(side.name.rpartition(".")[2] for side in field.side)
     beside = f" with {sides}" if sides else ""
     kept = ", EXIF orientation kept" if field.keeps_orientation else ""
-    return f"{field.kind} {field.encoding} {field.column_type}{beside}{kept}"
+    fill = "" if field.fill is UNSET else f" with the fill {field.fill}"
+    may_lack = f", optional{fill}" if field.optional else ""
+    return f"{field.kind} {field.encoding} {field.column_type}{beside}{kept}{may_lack}"
 
 
 def _numbers(new: Field, joined: Field) -> dict[int, int]:

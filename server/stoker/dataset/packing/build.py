@@ -13,7 +13,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import DIGEST, DIGEST_TYPE, SOURCE, SOURCE_TYPE, Schema, Side
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import NAME, WORK, DataFile, Manifest, Source, write_manifest
+from stoker.dataset.format.optional import fill_absent, with_presence
 from stoker.dataset.format.summary import Summary, finish_field, statistics
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.limits import CodecError
@@ -68,10 +69,11 @@ def write_dataset(
         DatasetError: a value does not fit its field, or there are no rows.
         ResourceError: the disk is full.
     """
-    schema = with_row_columns(schema, source=False)
+    names = {field.name for field in schema.fields}
+    needed = {field.name for field in schema.fields if not field.optional}
+    schema = with_row_columns(Schema(with_presence(schema.fields)), source=False)
     check_schema(schema)
     folder, cut, scratch = Path(dest), cut or Cut(), Scratches()
-    names = {field.name for field in schema.fields}
     records: list[ShardRecord] = []
     with open_work(folder, overwrite) as work:
         clear(work)
@@ -79,13 +81,10 @@ def write_dataset(
         while True:
             with ShardWriter(folder, work, schema, MAX_BAD) as writer:
                 for row in stream:
-                    if row.keys() != names:
-                        raise UsageError(
-                            f"row {count}: expected the fields {', '.join(sorted(names))}, "
-                            f"got {', '.join(sorted(row))}"
-                        )
+                    _check_names(row.keys(), names, needed, count)
                     try:
-                        cells = make_cells(schema.fields, row, scratch)
+                        filled = fill_absent(schema.fields, row)
+                        cells = make_cells(schema.fields, filled, scratch)
                     except CodecError as error:
                         raise DatasetError(f"row {count}, {error}") from None
                     with disk_errors(folder):
@@ -99,6 +98,19 @@ def write_dataset(
                     records.append(writer.finish(len(records)))
         with disk_errors(folder):
             return commit(folder, schema, records)
+
+
+def _check_names(got: Set[str], names: Set[str], needed: Set[str], row: int) -> None:
+    if needed <= got <= names:
+        return
+    remedy = ""
+    if got < names:
+        lacking = ", ".join(sorted(needed - got))
+        remedy = f"; if samples may lack {lacking}, declare it with schema.optional"
+    raise UsageError(
+        f"row {row}: expected the fields {', '.join(sorted(names))}, got "
+        f"{', '.join(sorted(got))}{remedy}"
+    )
 
 
 def with_row_columns(schema: Schema, source: bool) -> Schema:
@@ -139,9 +151,12 @@ def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
             "replace it"
         )
     work = folder / WORK
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         work.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(work / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if work.is_symlink():  # its files would be removed
+            raise OSError(errno.ELOOP, f"{WORK} is a symbolic link")
+        descriptor = os.open(work / "lock", flags, 0o600)
     except OSError as error:
         raise UsageError(
             f"cannot write to {folder}: {error.strerror}; choose another place"
@@ -162,6 +177,11 @@ def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
 
 def _taken(folder: Path) -> UsageError:
     return UsageError(f"another process is writing {folder}; wait for it, or choose another place")
+
+
+def is_data_file(name: str) -> bool:
+    """Whether a name is that of a file of rows."""
+    return _OURS.fullmatch(name) is not None
 
 
 def clear(work: Path) -> None:
@@ -217,7 +237,7 @@ def commit(
     write_manifest(folder, manifest)
     kept = {file.name for file in files}
     for path in folder.iterdir():
-        if _OURS.fullmatch(path.name) and path.name not in kept:
+        if is_data_file(path.name) and path.name not in kept:
             path.unlink()
     shutil.rmtree(folder / WORK)
     return manifest

@@ -24,6 +24,7 @@ from stoker.dataset.format.convert import Conversion, check_conversion, encoding
 from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import Field, Schema
 from stoker.dataset.format.manifest import Manifest, Source
+from stoker.dataset.format.optional import with_presence
 from stoker.dataset.format.schema import (
     encoded_as,
     keep_orientation,
@@ -169,7 +170,7 @@ def pack(
         scan.items = base.new(scan.items, new, fields)
         scan.ignored["samples that are there already"] += known - len(scan.items)
         there, first = base.records(), base.first
-    schema = with_row_columns(Schema(fields), source=True)
+    schema = with_row_columns(Schema(with_presence(fields)), source=True)
     check_schema(schema)
     with open_work(folder, options.overwrite or options.append) as work, disk_errors(folder):
         cut = options.cut or (index_cut if options.in_place else default_cut)(scan.items)

@@ -17,6 +17,7 @@ from stoker.dataset.format.cells import Cell, FieldError, make_cells
 from stoker.dataset.format.convert import Converted, convert
 from stoker.dataset.format.index_cells import index_cells
 from stoker.dataset.format.item import Item
+from stoker.dataset.format.optional import declared, fill_absent, kind_of
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.packing.build import disk_errors
 from stoker.dataset.packing.listing import read_listing
@@ -82,7 +83,7 @@ def keep_record(work: Path, index: int, kept: KeptRecord) -> None:
 def _pack(job: ShardJob, report: Any) -> ShardRecord:
     recipe, scratch = job.recipe, Scratches()
     with (
-        open_reader(recipe) as reader,
+        open_reader(_of_source(recipe)) as reader,
         ShardWriter(Path(job.dest), Path(job.work), recipe.schema, recipe.max_bad) as writer,
     ):
         for item in read_listing(Path(job.listing), job.offset, job.count):
@@ -96,6 +97,12 @@ def _pack(job: ShardJob, report: Any) -> ShardRecord:
         return writer.finish(job.index)
 
 
+def _of_source(recipe: Recipe) -> Recipe:
+    """Return the recipe for a reader, which knows the declared fields alone."""
+    schema = msgspec.structs.replace(recipe.schema, fields=declared(recipe.schema.fields))
+    return msgspec.structs.replace(recipe, schema=schema)
+
+
 def _cells(recipe: Recipe, item: Item, reader: Reader, scratch: Scratches) -> dict[str, Cell]:
     """Return the cells of an item."""
     fields, converted = recipe.schema.fields, Converted({})
@@ -104,7 +111,7 @@ def _cells(recipe: Recipe, item: Item, reader: Reader, scratch: Scratches) -> di
             assert isinstance(reader, Locator)
             cells = index_cells(fields, reader.locate(item), reader.extract, scratch)
         else:
-            converted = Converted(dict(reader.read(item)))
+            converted = Converted(fill_absent(fields, reader.read(item)))
             if recipe.conversion.is_any:
                 converted = convert(fields, converted.values, recipe.conversion, scratch)
                 _check_sizes(recipe, item, converted.sizes)
@@ -139,9 +146,12 @@ def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]
         )
     for field in others:
         height, width = sizes[field.name]
-        if (height, width) != size and (recipe.aligned or field.kind == "mask"):
+        alike = (recipe.aligned or field.kind == "mask") and not field.relative
+        if (height, width) != size and alike:
             other = file_of(item, fields, field.name) or f"field {field.name!r}"
             raise BadItemError(
                 item.name,
-                f"{here}, but {other} has {height}x{width}; partners must agree",
+                f"{here}, but {other} has {height}x{width}; if that is meant, declare it with "
+                f"--field NAME={kind_of(field)},relative, or schema.relative(...) in a schema, and "
+                "call ops with relative=True",
             )

@@ -1,10 +1,10 @@
 """Verify a range of rows: decode every image and compare every row's digest.
 
-Runs in a worker process. A row is bad if a field cannot be read or decoded, or if its content no
-longer has the digest that it was packed with.
+Runs in a worker process. A row is bad if a field cannot be read or decoded, if the size or
+orientation stored for an image is not the image's, or if its content no longer has the digest that
+it was packed with.
 """
 
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 
 from stoker.dataset.format.cells import Cell
-from stoker.dataset.format.fields import Field
+from stoker.dataset.format.fields import UPRIGHT, Field
 from stoker.dataset.format.fingerprint import row_digest
 from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.integrity import CHANGED, check_sides, stored_cell
 from stoker.dataset.reading.packed import open_folder
 from stoker.protocol.errors import SampleError
 
@@ -74,32 +75,16 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
     cells: list[Cell] = []
     for field in dataset.schema.fields:
         try:
-            cells.append(_cell(dataset, field, number, out))
-            if field.is_picture:
+            cells.append(stored_cell(dataset, field, number, out))
+            if field.is_picture and (field.referenced or field.encoding not in UPRIGHT):
+                dataset.decode(field.name, number, out)
+                check_sides(dataset, field, number)
                 dataset.check_grid(field.name, number)
         except SampleError as error:
             faults.append(_bad(dataset, number, field.name, str(error.details["reason"])))
     if not faults and row_digest(cells) != dataset.digest(number):
-        reason = "its content no longer has the digest that it was packed with"
-        faults.append(_bad(dataset, number, "", reason))
+        faults.append(_bad(dataset, number, "", CHANGED))
     return faults, sum(len(cell.data) for cell in cells)
-
-
-def _cell(dataset: Dataset, field: Field, number: int, out: np.ndarray) -> Cell:
-    """Return a field's cell; `out` is memory for decoding an image."""
-    value = dataset.read(field.name, number)
-    if field.referenced:
-        if field.is_picture:
-            dataset.decode(field.name, number, out)
-        return Cell(dataset.reference(field.name, number))
-    if isinstance(value, memoryview):
-        pixels = dataset.decode(field.name, number, out) if field.is_picture else out[:0]
-        if field.encoding != "bands":
-            return Cell(value)
-        prefix = struct.pack("<II", *pixels.shape[:2])
-        return Cell(value, prefix=prefix, content=pixels.tobytes())
-    prefix = struct.pack("<II", *value.shape[:2]) if field.is_picture else b""
-    return Cell(value.tobytes(), prefix=prefix)
 
 
 def _bad(dataset: Dataset, number: int, field: str, reason: str) -> BadRow:

@@ -77,7 +77,7 @@ class Dataset(StoredSamples):
                 return picture
             return decode_picture(data, spec.kind, size, turn, out, self._scratch().turned)
         except CodecError as error:
-            raise self._sample_error(field, sample_id, f"cannot decode it: {error}") from None
+            raise self.sample_error(field, sample_id, f"cannot decode it: {error}") from None
 
     def decode_box(
         self,
@@ -126,7 +126,7 @@ class Dataset(StoredSamples):
                 return target
             done = decode_boxed(data, grid, size, turn, box, target, self._scratch())
         except CodecError as error:
-            raise self._sample_error(field, sample_id, f"cannot decode it: {error}") from None
+            raise self.sample_error(field, sample_id, f"cannot decode it: {error}") from None
         return target if done else self.decode(field, sample_id, out)
 
     def check_grid(self, field: str, sample_id: int) -> None:
@@ -145,7 +145,7 @@ class Dataset(StoredSamples):
         try:
             self._scratch().splicer.check(data, grid, upright_size(*size, turn))
         except CodecError as error:
-            raise self._sample_error(field, sample_id, str(error)) from None
+            raise self.sample_error(field, sample_id, str(error)) from None
 
     def _checked_size(self, spec: Field, sample_id: int) -> tuple[tuple[int, int], int]:
         """Return size and orientation after checks, because the file may be damaged."""
@@ -153,14 +153,14 @@ class Dataset(StoredSamples):
         fits = 1 <= size[0] <= spec.bound[0] and 1 <= size[1] <= spec.bound[1]
         if not fits or not 1 <= turn <= 8:
             what = f"its size {size[0]}x{size[1]} or orientation {turn} is damaged"
-            raise self._sample_error(spec.name, sample_id, what)
+            raise self.sample_error(spec.name, sample_id, what)
         return size, turn
 
     def _raw_picture(self, spec: Field, data: memoryview, sample_id: int) -> np.ndarray:
         size, _ = self._checked_size(spec, sample_id)
         if size[0] * size[1] * pixel_bytes(spec) != len(data):
             what = f"expected an image of {size[0]}x{size[1]} pixels, got {len(data)} bytes"
-            raise self._sample_error(spec.name, sample_id, what)
+            raise self.sample_error(spec.name, sample_id, what)
         return np.frombuffer(data, spec.dtype).reshape(*size, *spec.shape[2:])
 
     def _ragged(self, spec: Field, data: memoryview, sample_id: int) -> np.ndarray:
@@ -170,7 +170,7 @@ class Dataset(StoredSamples):
         if rest or count > spec.bound[0] or spec.shape[0] not in (None, count):
             want = f"{spec.shape} up to {spec.bound}"
             what = f"expected an array of shape {want}, got {items.size} numbers"
-            raise self._sample_error(spec.name, sample_id, what)
+            raise self.sample_error(spec.name, sample_id, what)
         shaped = items.reshape(count, *inner)
         return shaped.astype(np.bool_) if spec.dtype == "bool" else shaped
 

@@ -55,7 +55,8 @@ def _value(dataset: Dataset, field: Field, number: int) -> str | int | float | b
     except SampleError as error:
         return f"damaged: {error.message}"
     if field.kind == "label" and field.classes is not None:
-        return f"{value} ({field.classes[int(value)]})"
+        named = 0 <= int(value) < len(field.classes)
+        return f"{value} ({field.classes[int(value)]})" if named else f"{value}"
     if isinstance(value, memoryview):
         return f"{value.nbytes} bytes"
     if value.ndim == 0:

@@ -32,6 +32,7 @@ from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import UPRIGHT, Field, Schema
 from stoker.dataset.format.fingerprint import dataset_fingerprint, row_digest
 from stoker.dataset.format.manifest import DataFile, Manifest, Statistics
+from stoker.dataset.format.optional import declared, fill_absent, with_presence
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.images.peek import peek_picture
 from stoker.dataset.limits import TRIES, CodecError
@@ -186,11 +187,14 @@ class LiveDataset(Dataset):
     def _make(self, sample_id: int) -> dict[str, Cell]:
         row, fields = self._row_of(sample_id), self.schema.fields
         try:
-            names = {field.name for field in fields}
-            if not isinstance(row, dict) or row.keys() != names:
+            names = {field.name for field in declared(fields)}
+            needed = {field.name for field in declared(fields) if not field.optional}
+            if not isinstance(row, dict) or not needed <= row.keys() <= names:
                 got = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
-                raise CodecError(f"expected a dict of {', '.join(sorted(names))}, got {got}")
-            cells = make_cells(fields, row, Scratches(), _cell)
+                few = isinstance(row, dict) and row.keys() < names
+                lacks = "; declare what samples may lack with schema.optional" if few else ""
+                raise CodecError(f"expected a dict of {', '.join(sorted(names))}, got {got}{lacks}")
+            cells = make_cells(fields, fill_absent(fields, row), Scratches(), _cell)
             for field in fields:
                 _check_bound(field, cells[field.name])
         except CodecError as error:
@@ -272,7 +276,7 @@ def _manifest(name: str, source: Any) -> Manifest:
         )
     try:
         rows = len(source)
-        finished = tuple(_finished(field) for field in fields)
+        finished = tuple(_finished(field) for field in with_presence(fields))
         check_schema(Schema(finished))
     except Exception as error:
         raise DatasetError(f"live source {name}: {error}", dataset=name) from error

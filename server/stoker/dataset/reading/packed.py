@@ -236,7 +236,7 @@ class PackedDataset(Dataset):
         try:
             return column.item(row.number)
         except ValueError as error:
-            raise self._sample_error(name, sample_id, str(error)) from None
+            raise self.sample_error(name, sample_id, str(error)) from None
 
     def _whereabouts(self, field: str, sample_id: int) -> tuple[str, int]:
         """Return the file that holds a value, and its offset there in bytes."""

@@ -5,7 +5,7 @@ Imports no pyarrow, numba or torch.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +24,12 @@ class StoredSamples(ABC):
         manifest: its manifest.
         schema: its fields.
         fingerprint: `content:<32 hex digits>`.
+        check_row: checks a row before it is used, by its id; None: rows are not checked.
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
+        self.check_row: Callable[[int], None] | None = None
         self.manifest = manifest
         self.schema = manifest.schema
         self.fingerprint = manifest.fingerprint
@@ -226,7 +228,8 @@ class StoredSamples(ABC):
             )
         return field
 
-    def _sample_error(self, field: str, sample_id: int, what: str) -> SampleError:
+    def sample_error(self, field: str, sample_id: int, what: str) -> SampleError:
+        """Return the error of a damaged value, which names its file and what is wrong."""
         file, offset = self._whereabouts(field, sample_id)
         return SampleError(
             f"dataset {self.path}, id {sample_id}, field {field!r} ({file}, byte {offset}): "

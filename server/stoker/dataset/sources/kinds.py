@@ -64,6 +64,9 @@ class SourceKind:
     alone: bool = False
 
 
+_MAY_LACK = ("parallel", "table", "python")
+"""Kinds of sources whose samples may lack an optional field."""
+
 KINDS: Mapping[str, SourceKind] = {
     "coco": SourceKind(is_coco, scan_coco, ("images", "masks", "clip")),
     "ffcv": SourceKind(is_beton, scan_beton, ("fields",)),
@@ -122,4 +125,11 @@ def _scan(name: str, path: Path, request: Request) -> Scan:
                 f"--{flag} does not apply to {path}, a source of the kind {name}; leave it out, "
                 "or choose another --kind"
             )
-    return KINDS[name].scan(path, request)
+    scan = KINDS[name].scan(path, request)
+    lacking = [field.name for field in scan.fields if field.optional]
+    if lacking and name not in _MAY_LACK:
+        raise UsageError(
+            f"{path}: {', '.join(lacking)} cannot be optional in a source of the kind {name}, only "
+            f"in {', '.join(_MAY_LACK)}; leave out its fill"
+        )
+    return scan

@@ -18,7 +18,7 @@ from stoker.ops.bases.resizing import (
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.rules import FLOAT
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.nearest import nearest, nearest_bytes
 from stoker.ops.kernels.resample import padded, resample, work_bytes
 from stoker.ops.kernels.resample_floats import float_work_bytes
@@ -115,18 +115,39 @@ def fit_scratch(state: State, size: tuple[int, int], interpolation: str) -> int:
     return max(need, tables + table_most(height, size[0], bicubic, itemsize) + work)
 
 
-def short_state(state: State, sizes: tuple[int, int], max_size: int) -> State:
+def short_state(state: State, sizes: tuple[int, int], max_size: int | None) -> State:
     """Return the state after `fit_short` to a size in `sizes`, (low, high)."""
     height, width = state.shape[:2]
     if sizes[0] == sizes[1] and height is not None and width is not None:
-        tall, wide = fit_short(height, width, sizes[1], max_size)
+        tall, wide = fit_short(height, width, sizes[1], max_size or checks.MAX_SIDE)
         return state.resized(tall, wide, (tall, wide))
     return state.resized(None, None, short_most(state, sizes[1], max_size))
 
 
-def short_most(state: State, size: int, max_size: int) -> tuple[int, int]:
-    """Return the maximum sides after `fit_short` for any source up to the state's bound."""
-    return min(state.bound[0] * size, max_size), min(state.bound[1] * size, max_size)
+def short_most(state: State, size: int, max_size: int | None) -> tuple[int, int]:
+    """Return the maximum sides after `fit_short` for any source up to the state's bound.
+
+    Raises:
+        StateError: `max_size` is None, and the sides of the sources bound the longer side of the
+            result nowhere below the greatest side.
+    """
+    if max_size is not None:
+        return min(state.bound[0] * size, max_size), min(state.bound[1] * size, max_size)
+    shortest = min(state.bound[:2]) if state.is_fixed else state.shortest
+    if not shortest:
+        raise StateError(
+            f"resize_short: expected max_size, since nothing bounds the longer side of {state}"
+            f" once its shorter one has {size} pixels (only the sizes of a packed dataset, before"
+            " any other op changes them, do): give for example"
+            f" max_size={min(4 * size, checks.MAX_SIDE)}"
+        )
+    sides = scaled(state.bound[0], size, shortest), scaled(state.bound[1], size, shortest)
+    if max(sides) > checks.MAX_SIDE:
+        raise StateError(
+            f"resize_short: {state} has sides from {shortest} pixels, so with size={size} the"
+            f" longer side could get {max(sides)} of at most {checks.MAX_SIDE}: give max_size"
+        )
+    return max(sides[0], size), max(sides[1], size)
 
 
 def check_max(op: str, size: int, max_size: object) -> int:

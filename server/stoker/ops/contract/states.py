@@ -48,6 +48,8 @@ class State:
         scale: what the numbers mean, if that does not follow from kind and dtype: LEVELS, UNIT or
             NORMALIZED. Binding sets it; an op need not.
         planar: whether an array is an image with the channels first. Binding sets it.
+        shortest: for an image or mask of varying size: no side of any sample's value is shorter; 0
+            if that is not known.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class State:
     of: str = ""
     scale: str = ""
     planar: bool = False
+    shortest: int = 0
 
     @staticmethod
     def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:
@@ -73,7 +76,7 @@ class State:
     @property
     def least(self) -> tuple[int, ...]:
         """For every side its minimum."""
-        free = 1 if self.kind in IMAGE_KINDS else 0
+        free = max(1, self.shortest) if self.kind in IMAGE_KINDS else 0
         return tuple(free if side is None else side for side in self.shape)
 
     @property
@@ -89,7 +92,7 @@ class State:
     def resized(self, height: int | None, width: int | None, bound: tuple[int, int]) -> State:
         """Return this state with another height and width."""
         shape = (height, width, *self.shape[2:])
-        return replace(self, shape=shape, bound=(*bound, *self.bound[2:]))
+        return replace(self, shape=shape, bound=(*bound, *self.bound[2:]), shortest=0)
 
     def __str__(self) -> str:
         if self.items:

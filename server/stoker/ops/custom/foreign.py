@@ -107,7 +107,7 @@ def call(
     except BaseException as error:  # any exception of the user's function, SystemExit as well
         if _from_the_keyboard(error):
             raise
-        raise CallError(f"{what} raised {type(error).__name__}: {error}{_line(error)}") from error
+        raise CallError(f"{what} raised {type(error).__name__}: {error}{line_of(error)}") from error
     if len(results) != len(srcs):
         got = f"{len(results)} of them" if results else type(given).__name__
         raise CallError(
@@ -156,7 +156,7 @@ def try_function(
     keys[2] = make_key(9, 10, 11, 12)
     for turn, (out, key) in enumerate(zip(outputs, keys, strict=True)):
         try:
-            with _kept(turn) as left_alone:
+            with kept(turn) as left_alone:
                 call_into(what, function, randomness, others if turn == 2 else values, out, key)
                 if randomness != "global" and not left_alone():
                     raise StateError(
@@ -235,7 +235,7 @@ def seeded(key: Key) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _kept(turn: int) -> Iterator[Any]:
+def kept(turn: int) -> Iterator[Any]:
     """Set the global generators to the state of this turn; yields a check that nobody drew."""
     with _globals:
         before = _states()
@@ -275,7 +275,8 @@ def _fingerprint() -> tuple[Any, ...]:
     return python, numpy[1].tobytes(), numpy[2:], tensors
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
+    """Return " (file:line)" of the last frame outside of this module; "" if there is none."""
     trace, last = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_code.co_filename != __file__:

@@ -65,7 +65,7 @@ def _sides(op: str, size: object) -> tuple[int, int]:
         raise ParameterError(
             f"{op}: expected size to be (height, width), got {size}; for a square give "
             f"({size}, {size}), and to scale the shorter side use "
-            f"resize_short(size={size}, max_size=...)",
+            f"resize_short(size={size})",
             op=op,
         )
     sides = tuple(size) if isinstance(size, Sequence) else ()

@@ -159,7 +159,7 @@ class ResizeCenterCrop(Fills, Op):
     Attributes:
         by: the op that resizes: resize, resize_short or resize_long.
         size: the size parameter of that op.
-        max_size: the max_size of resize_short, else 0.
+        max_size: the max_size of resize_short, which may be None; else 0.
         interpolation: the interpolation of that op.
         crop: the size of center_crop.
         fill: the fill of center_crop.
@@ -168,7 +168,7 @@ class ResizeCenterCrop(Fills, Op):
 
     by: str
     size: int | tuple[int, int]
-    max_size: int
+    max_size: int | None
     interpolation: str
     crop: int | tuple[int, int]
     fill: float | tuple[float, ...] = 0
@@ -209,7 +209,7 @@ class ResizeCenterCrop(Fills, Op):
         first, second = (
             checks.pair(self.name, "size", self.size, 1)
             if self.by == "resize"
-            else (self.size, self.max_size)
+            else (self.size, checks.MAX_SIDE if self.max_size is None else self.max_size)
         )
         code = INTERPOLATIONS.index(self.interpolation)
         crop = checks.pair(self.name, "crop", self.crop, 1)

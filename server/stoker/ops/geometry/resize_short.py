@@ -1,7 +1,7 @@
 """Resize the shorter side to a given length, keeping the ratio of sides; no randomness.
 
-Like torchvision's `Resize(size, max_size=...)`, but `max_size` is required: without it nothing
-bounds the longer side of a thin image, and memory is planned before the first image is read.
+Like torchvision's `Resize(size, max_size=...)`. Memory is planned before the first image is read,
+so something must bound the longer side of a thin image: `max_size`, or the sizes in the dataset.
 """
 
 from dataclasses import dataclass
@@ -43,12 +43,14 @@ class ResizeShort(Op):
     Attributes:
         size: length of the shorter side, in pixels.
         max_size: maximum length of the longer side; if it would be exceeded, the longer side
-            gets it and the shorter one becomes shorter than `size`.
+            gets it and the shorter one becomes shorter than `size`. It may be left out where the
+            sizes of the dataset's images are known: then the longest and the shortest side of
+            these bound the longer side.
         interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
     """
 
     size: int
-    max_size: int
+    max_size: int | None = None
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "resize_short"
@@ -66,7 +68,7 @@ class ResizeShort(Op):
         size = checks.integer(self.name, "size", self.size, 1, checks.MAX_SIDE)
         self.settle(
             size=size,
-            max_size=check_max(self.name, size, self.max_size),
+            max_size=None if self.max_size is None else check_max(self.name, size, self.max_size),
             interpolation=checks.choice(
                 self.name, "interpolation", self.interpolation, INTERPOLATIONS
             ),
@@ -75,7 +77,8 @@ class ResizeShort(Op):
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         code = INTERPOLATIONS.index(self.interpolation)
-        return np.array((self.size, self.max_size, code), self.parameters)
+        most = checks.MAX_SIDE if self.max_size is None else self.max_size
+        return np.array((self.size, most, code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of bounded sizes."""
@@ -92,7 +95,7 @@ class ResizeShort(Op):
 def resize_short(
     *values: Value,
     size: int,
-    max_size: int,
+    max_size: int | None = None,
     interpolation: str = "bilinear",
     stream: str | None = None,
     relative: bool = False,

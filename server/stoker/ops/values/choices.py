@@ -63,6 +63,27 @@ def _draw_some(key: Any, params: Any, height: int, width: int, record: Any) -> N
     record["chosen"] = chosen
 
 
+@kernel
+def _draw_weighted(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    count = params["fewest"] + integers(key, 0, params["most"] - params["fewest"] + 1)
+    weights = params["weights"]
+    chosen = 0
+    for k in range(count):
+        total, bit = 0.0, 1
+        for i in range(params["count"]):
+            if chosen // bit % 2 == 0:
+                total += weights[i]
+            bit *= 2
+        part, end, bit, picked = uniform(key, 1 + k) * total, 0.0, 1, 0
+        for i in range(params["count"]):
+            if weights[i] > 0.0 and chosen // bit % 2 == 0 and (picked == 0 or part >= end):
+                end += weights[i]
+                picked = bit
+            bit *= 2
+        chosen += picked
+    record["chosen"] = chosen
+
+
 @dataclass(frozen=True)
 class Choice(Op):
     """Base of the choices: random, and without a kernel."""
@@ -153,6 +174,21 @@ class Integer(Choice):
         return np.array((self.first, self.last), self.parameters)
 
 
+def _check_weights(op: str, weights: Any) -> tuple[float, ...]:
+    """Return weights of alternatives.
+
+    Raises:
+        ParameterError: they are not 1 to 62 numbers that are not negative, or all are 0.
+    """
+    good = isinstance(weights, tuple | list) and 1 <= len(weights) <= MAX_CHOICES
+    if not good or not all(checks.is_number(w) and 0 <= w <= MOST for w in weights):
+        expected = f"1 to {MAX_CHOICES} numbers that are not negative"
+        raise checks.refuse(op, "weights", expected, weights)
+    if not any(weights):
+        raise checks.refuse(op, "weights", "not all 0", weights)
+    return tuple(float(weight) for weight in weights)
+
+
 @register
 @dataclass(frozen=True)
 class OneOf(Choice):
@@ -174,14 +210,7 @@ class OneOf(Choice):
 
     def check(self) -> None:
         """Check the parameters."""
-        weights = self.weights
-        good = isinstance(weights, tuple | list) and 1 <= len(weights) <= MAX_CHOICES
-        if not good or not all(checks.is_number(w) and 0 <= w <= MOST for w in weights):
-            expected = f"1 to {MAX_CHOICES} numbers that are not negative"
-            raise checks.refuse(self.name, "weights", expected, weights)
-        if not any(weights):
-            raise checks.refuse(self.name, "weights", "not all 0", weights)
-        self.settle(weights=tuple(float(weight) for weight in weights))
+        self.settle(weights=_check_weights(self.name, self.weights))
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
@@ -229,3 +258,46 @@ class SomeOf(Choice):
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         return np.array((self.count, self.fewest, self.most), self.parameters)
+
+
+@register
+@dataclass(frozen=True)
+class WeightedSomeOf(Choice):
+    """Several alternatives, each at most once, drawn one after the other by weight.
+
+    Draw 0 is their number, uniform from fewest to most. Draw 1 + k chooses the next one among
+    those that are left: the first with uniform * (sum of their weights) < (sum up to it), sums of
+    float64 in the order of the alternatives. So a pair i, j comes with probability
+    w_i / W * w_j / (W - w_i) + w_j / W * w_i / (W - w_j), as in NumPy's `choice` without
+    replacement. The alternative is chosen if bit i of `chosen` is set; a weight of 0 never is.
+
+    Attributes:
+        weights: one for each alternative, 0 or more; at most 62.
+        fewest: minimum number of chosen ones.
+        most: maximum number of chosen ones; at most the number of weights that are not 0.
+    """
+
+    weights: tuple[float, ...]
+    fewest: int
+    most: int
+
+    name: ClassVar[str] = "weighted_some_of"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("weights", "f8", (MAX_CHOICES,)), ("count", "i8"), ("fewest", "i8"), ("most", "i8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("chosen", "i8")])
+    draw = staticmethod(_draw_weighted)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        weights = _check_weights(self.name, self.weights)
+        possible = sum(weight > 0 for weight in weights)
+        fewest = checks.integer(self.name, "fewest", self.fewest, 0, possible)
+        most = checks.integer(self.name, "most", self.most, fewest, possible)
+        self.settle(weights=weights, fewest=fewest, most=most)
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        weights = np.zeros(MAX_CHOICES)
+        weights[: len(self.weights)] = self.weights
+        return np.array((weights, len(self.weights), self.fewest, self.most), self.parameters)

@@ -1,4 +1,4 @@
-"""A batch in process, for pipelines with batch ops: every row and the rows it is mixed with.
+"""A batch in process: every row, and with batch ops the rows it is mixed with.
 
 Does with samples that the caller holds what a daemon does with a packed dataset: sample i is the
 dataset's id i, and the ids given are those of the rows of one batch, in order. Each row has visit
@@ -92,7 +92,10 @@ class Held:
                 self._first = number
                 mixer.begin(self, min(GROUP, len(self._ids) - number))
             made = room_for(plan.delivered)
-            mixer.write(number - self._first, list(made.values()))
+            if plan.mixes:
+                mixer.write(number - self._first, list(made.values()))
+            else:
+                self._run(self._ids[number], list(made.values()))
             yield unpacked(plan.delivered, made)
 
     def member(self, number: int, outputs: Sequence[np.ndarray]) -> Row | None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract.op import Op, Value
-from stoker.ops.values.choices import MAX_CHOICES, Chance, OneOf, SomeOf
+from stoker.ops.values.choices import MAX_CHOICES, Chance, OneOf, SomeOf, WeightedSomeOf
 from stoker.pipeline.tracing.branches import choose
 from stoker.pipeline.tracing.naming import scope
 from stoker.pipeline.tracing.rewrite import rewritten
@@ -57,14 +57,8 @@ def one_of(
     where = stream or "one_of"
     tracer = tracer_for(values, where)
     named = _named(choices, where)
-    chances = weights.tolist() if isinstance(weights, np.ndarray) else weights
-    chances = (1.0,) * len(named) if chances is None else chances
-    if not isinstance(chances, list | tuple) or len(chances) != len(named):
-        raise fault(
-            f"{where}: expected weights to be a list or tuple of numbers, one for each of "
-            f"{len(named)} choices, got {weights!r}"
-        )
-    choice = tracer.choose(OneOf(tuple(chances)), "choice", stream, "one_of")
+    chances = (1.0,) * len(named) if weights is None else _weights(weights, len(named), where)
+    choice = tracer.choose(OneOf(chances), "choice", stream, "one_of")
     with scope(where):
         return given(among(choice, list(named.items()), values, where))
 
@@ -73,6 +67,7 @@ def some_of(
     *values: Value,
     choices: Sequence[Alternative] | Mapping[str, Alternative],
     n: int | tuple[int, int],
+    weights: Sequence[float] | np.ndarray | None = None,
     stream: str | None = None,
 ) -> Any:
     """Apply some of several alternatives, each at most once, in the order given.
@@ -81,14 +76,18 @@ def some_of(
         values: what to transform; one decision for all of them.
         choices: the alternatives, or name -> alternative; 1 to 62.
         n: how many, or (least, most): a number drawn uniformly from that range.
+        weights: how likely each is, as for `one_of`: they are drawn one after the other, each by
+            its weight among those that are left. By default all are equally likely.
         stream: stream name of the decision, and first part of the alternatives' names.
 
     Returns:
         As many values as were given; a single value is not wrapped in a tuple.
 
     Raises:
-        BuildError: there is no value or alternative; an alternative does not return as many values.
-        ParameterError: n is more than the number of alternatives, or not an integer.
+        BuildError: there is no value or alternative; an alternative does not return as many
+            values; weights do not match the alternatives.
+        ParameterError: n is not an integer, or more than the number of alternatives (with weights,
+            of those that have a weight above 0); a weight is invalid.
     """
     where = stream or "some_of"
     tracer = tracer_for(values, where)
@@ -97,12 +96,26 @@ def some_of(
     if len(given_n) != 2:
         raise fault(f"{where}: expected n to be an integer, or (least, most), got {n!r}")
     fewest, most = given_n
-    chosen = tracer.choose(SomeOf(len(named), fewest, most), "chosen", stream, "some_of")
+    decision: SomeOf | WeightedSomeOf = SomeOf(len(named), fewest, most)
+    if weights is not None:
+        decision = WeightedSomeOf(_weights(weights, len(named), where), fewest, most)
+    chosen = tracer.choose(decision, "chosen", stream, "some_of")
     with scope(where):
         for index, (name, choice) in enumerate(named.items()):
             wanted = chosen // 2**index % 2 == 1
             values = _either(wanted, name, choice, values, where)
     return given(values)
+
+
+def _weights(weights: object, count: int, where: str) -> tuple[float, ...]:
+    """Return the weights of so many alternatives; their values are not checked."""
+    listed = weights.tolist() if isinstance(weights, np.ndarray) else weights
+    if not isinstance(listed, list | tuple) or len(listed) != count:
+        raise fault(
+            f"{where}: expected weights to be a list or tuple of numbers, one for each of "
+            f"{count} choices, got {weights!r}"
+        )
+    return tuple(listed)
 
 
 def random_apply(

@@ -186,7 +186,7 @@ class Pipeline:
         compiled: bool = False,
         kinds: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Run one batch in process, for pipelines with batch ops; see `authoring.batches`.
+        """Run one batch in process, with or without batch ops; see `authoring.batches`.
 
         Args:
             samples: id -> dict of fields, as for a call: a list, or a dict. Mosaics draw

@@ -89,7 +89,7 @@ class Computed(Protocol):
 
 
 class Mixer:
-    """Mixes the rows of a plan with batch ops, one group after the other."""
+    """Mixes the rows of a plan with batch ops, one group after the other; at least one op."""
 
     def __init__(self, engine: Engine, *, arithmetic: Arithmetic = PLAIN) -> None:
         """Allocate the memory of a group.

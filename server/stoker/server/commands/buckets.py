@@ -17,12 +17,12 @@ from stoker.dataset import open_dataset
 from stoker.order.buckets.fit import Fit
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
-from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets, Request
 from stoker.protocol.spec import MAX_SEED
 from stoker.server.inspect.bucket_plot import plot
 from stoker.server.inspect.bucket_report import Report, make_report, warnings
 from stoker.server.inspect.figures import check_plot
+from stoker.server.rows.subject import excluded_by
 
 IMAGES: Final = {
     "max_area": None, "divisor": 64, "min_side": None, "max_side": None, "resize": True,
@@ -75,6 +75,9 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
     exclude: Annotated[
         Path | None, typer.Option(help="File that lists samples to leave out.")
     ] = None,
+    subset: Annotated[
+        Path | None, typer.Option(help="File that lists the only samples to visit.")
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Epochs to account for.")] = 3,
     first_epoch: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
     plot_file: Annotated[
@@ -100,7 +103,7 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
         report = make_report(
             opened, request, batch_size, seed, shuffle=shuffle,
             epochs=range(first_epoch, first_epoch + epochs),
-            excluded=Excluded(read_ids(exclude)) if exclude is not None else None,
+            excluded=excluded_by(len(opened), exclude, subset),
         )  # fmt: skip
     if plot_file is not None:
         plot(report).savefig(plot_file)

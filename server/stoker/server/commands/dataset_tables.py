@@ -149,6 +149,11 @@ def _side(low: int, high: int, mean: float) -> str:
 
 def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
     parts = []
+    if field.get("optional"):
+        fill = f"fill {field['fill']}" if "fill" in field else "empty where it is absent"
+        parts.append(f"optional, {fill}")
+    if field.get("relative"):
+        parts.append("of another size than its image")
     if field.get("keeps_orientation"):
         parts.append("EXIF orientation kept")
     if seen.get("turned"):

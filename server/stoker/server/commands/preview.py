@@ -50,6 +50,9 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     exclude: Annotated[
         Path | None, typer.Option(help="File that lists samples to leave out.")
     ] = None,
+    subset: Annotated[
+        Path | None, typer.Option(help="File that lists the only samples to visit.")
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
@@ -57,7 +60,7 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     """Write a contact sheet: each sample beside what it becomes, with its targets drawn."""
     check_out("--out", out, ENDINGS)
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or (), bucket, exclude) as subject:
+    with open_subject(pipeline, dataset, python_path or (), bucket, exclude, subset) as subject:
         numbers = _numbers(ids, Remaining(len(subject.dataset), subject.excluded), columns)
         replays = [
             [

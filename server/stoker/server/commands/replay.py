@@ -78,6 +78,9 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     exclude: Annotated[
         Path | None, typer.Option(help="File that lists the stream's excluded samples.")
     ] = None,
+    subset: Annotated[
+        Path | None, typer.Option(help="File that lists the only samples to visit.")
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
@@ -85,7 +88,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     """Show what a pipeline did to one sample: every step, its parameters and values."""
     row = Row(seed, id, epoch, visit, view, step, progress)
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or (), bucket, exclude) as subject:
+    with open_subject(pipeline, dataset, python_path or (), bucket, exclude, subset) as subject:
         if params_only:
             decided = subject.decisions(row, frozen)
             if as_json:

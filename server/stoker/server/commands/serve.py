@@ -45,6 +45,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         bool | None,
         typer.Option("--debug-memory", help="Run every kernel between guard bytes, slowly."),
     ] = None,
+    integrity: Annotated[
+        str | None,
+        typer.Option(help="rows: compare each row that is read with its stored digest; or off."),
+    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import pipelines from; repeatable.")
     ] = None,
@@ -75,6 +79,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
             {
                 "daemon.address": address,
                 "daemon.exit_with_last_client": exit_with_last_client,
+                "daemon.integrity": integrity,
                 "daemon.python_path": python_path or None,
                 "daemon.op_modules": op_module or None,
                 "daemon.socket_group": socket_group,

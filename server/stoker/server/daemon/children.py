@@ -134,8 +134,11 @@ class Child(ABC):
             self.closed = True
 
     def kill(self) -> None:
-        """SIGKILL it through its pidfd, if the template has reported it."""
+        """SIGKILL it through its pidfd, and its group, if the template has reported it."""
         if self.pidfd is not None:
+            if not select.select([self.pidfd], [], [], 0)[0]:  # it lives, so its pid is its own
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 

@@ -102,6 +102,7 @@ class Daemon:
                 fail_points=config.testing.fail_points,
                 shares=config.workers.count,
                 debug_memory=config.workers.debug_memory,
+                integrity=config.daemon.integrity,
                 build_deadline_s=config.workers.build_deadline_s,
                 start_deadline_s=config.workers.start_deadline_s,
                 on_event=self._events.append,

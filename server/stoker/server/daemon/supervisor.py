@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from stoker.protocol.errors import ProtocolError
 from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, WorkerChild
 from stoker.server.daemon.launch import Launched
@@ -20,7 +22,7 @@ from stoker.server.daemon.nursery import Nursery
 from stoker.server.state.events import Event, Recalled
 from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker, Watched
 from stoker.server.workers import channel
-from stoker.server.workers.death import describe
+from stoker.server.workers.death import describe, end_group
 from stoker.server.workers.hire import ForkOrder, Hire
 from stoker.server.workers.template import Ended, Fork, Forked
 
@@ -47,6 +49,7 @@ class Supervisor:
         now: Callable[[], float],
         op_modules: Sequence[str] = (),
         debug_memory: bool = False,
+        integrity: str = "off",
         build_deadline_s: float = 300.0,
         start_deadline_s: float = 60.0,
         template: Launched | None = None,
@@ -55,13 +58,14 @@ class Supervisor:
 
         Args:
             cache_root: folder of compiled kernels.
-            python_path: folders put before sys.path where pipelines are imported.
+            python_path: folders searched after `sys.path` where pipelines are imported.
             fail_points: fail points of the tests.
             shares: number of homes that the workers share.
             on_event: receives all events.
             now: the clock.
             op_modules: modules whose code the graph data of a client may name.
             debug_memory: run kernels between guard bytes.
+            integrity: "rows" to check each row that is read.
             build_deadline_s: a build without progress for so long is ended.
             start_deadline_s: a template that is not ready in this time is replaced, and one that
                 does not answer a fork within `FORK_SHARE` of it.
@@ -71,6 +75,7 @@ class Supervisor:
         self._cache_root = cache_root
         self._op_modules = tuple(op_modules)
         self._debug_memory = debug_memory
+        self._integrity = integrity
         self._build_deadline_s = build_deadline_s
         self._fail_points = fail_points
         self._shares = max(1, shares)
@@ -140,6 +145,7 @@ class Supervisor:
                 cache_root=self._cache_root,
                 fail_points=self._fail_points,
                 debug_memory=self._debug_memory,
+                integrity=self._integrity,
             )
         )
 
@@ -160,6 +166,7 @@ class Supervisor:
         """Fork a replayer; answered by ReplayEnded or ReplayFailed."""
         ours, theirs = self._pair()
         self._replays[request.replay] = None
+        request = msgspec.structs.replace(request, integrity=self._integrity)
         self._order(ReplayerChild(self._next_child, ours, request.replay), theirs, request)
 
     def take_replay(self, replay: int) -> int | None:
@@ -280,6 +287,8 @@ class Supervisor:
     def _gone(self, child: Child) -> None:
         """Report a child whose template is dead: the kernel killed it with its parent."""
         if child.number in self._children:
+            if child.pid:
+                end_group(child.pid)
             self._ended(child, f"killed with the template: {self._nursery.why}", False)
 
     def _read_child(self, child: Child, packets: int = _TURN_READS) -> None:

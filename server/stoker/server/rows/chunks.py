@@ -6,7 +6,7 @@ The rows are those of `stoker.server.rows.rows`, byte for byte; whatever is out 
 damaged sample, rows that pad) is left to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -26,9 +26,15 @@ class ChunkComputer:
         fields: finds the samples.
     """
 
-    def __init__(self, engine: Executor, fields: AlikeFields) -> None:
+    def __init__(
+        self,
+        engine: Executor,
+        fields: AlikeFields,
+        check_row: Callable[[int], None] | None = None,
+    ) -> None:
         self.engine = engine
         self.fields = fields
+        self._check_row = check_row
 
     def compute(
         self,
@@ -49,6 +55,9 @@ class ChunkComputer:
         if samples is None:
             return False
         try:
+            if self._check_row is not None:
+                for sample_id in rows.ids.tolist():
+                    self._check_row(sample_id)
             self.engine.run_rows(rows.words(seed), samples, outputs, records)
         except SampleError:
             return False
@@ -61,4 +70,4 @@ def chunk_computer(engine: Engine, dataset: Dataset) -> ChunkComputer | None:
     if not isinstance(engine, Executor) or not engine.runs_chunks or not plan.fields:
         return None
     fields = dataset.alike(plan.fields)
-    return ChunkComputer(engine, fields) if fields is not None else None
+    return None if fields is None else ChunkComputer(engine, fields, dataset.check_row)

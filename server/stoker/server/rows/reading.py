@@ -89,7 +89,12 @@ class SampleReader:
         Args:
             sample_id: which sample.
             row: which row will be computed of it; None if anything may be read.
+
+        Raises:
+            SampleError: a value is damaged, or the row is not what was packed.
         """
+        if self._dataset.check_row is not None:
+            self._dataset.check_row(sample_id)
         boxes: dict[str, Box] = {}
         if row is not None and self._windows is not None:
             sizes = {name: self._dataset.size(name, sample_id) for name in self._windows.sized}

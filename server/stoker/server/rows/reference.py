@@ -78,14 +78,15 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
     buckets: Request | None = None,
     exclude: Iterable[int] = (),
     crashed: Collection[int] = (),
+    integrity: str = "off",
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (step, outputs) of the rest of an epoch; arrays are `(rows, ...)`, owned by the caller.
 
     Ragged outputs are `Ragged`. `index`, `requested` and `valid` are among the outputs, with
     `params` also the draw records, as bytes. `exclude` is that of the spec; samples that `crashed`
-    are replaced.
+    are replaced. `integrity` is that of a daemon.
     """
-    dataset = open_dataset(dataset_path)
+    dataset = open_dataset(dataset_path, integrity=integrity)
     try:
         share = Share(rank, world_size, spec.views)
         excluded = Excluded(exclude)

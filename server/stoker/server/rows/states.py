@@ -1,8 +1,11 @@
 """From a dataset's schema to the states that a pipeline begins with."""
 
+from dataclasses import replace
+
 from msgspec import UNSET
 
 from stoker.dataset import Dataset, Field
+from stoker.dataset.format.manifest import FieldStatistics
 from stoker.ops.contract.states import State
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size
@@ -12,7 +15,8 @@ from stoker.pipeline.planning.planner import bind
 
 def field_states(dataset: Dataset) -> dict[str, State]:
     """Return the state of every field of a dataset, by name."""
-    return {field.name: _state(field) for field in dataset.schema.fields}
+    seen = dataset.manifest.statistics.fields
+    return {field.name: _state(field, seen.get(field.name)) for field in dataset.schema.fields}
 
 
 def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> Plan:
@@ -29,7 +33,10 @@ def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> P
     return bind(graph, field_states(dataset), bucket=bucket, shortcuts=True)
 
 
-def _state(field: Field) -> State:
+def _state(field: Field, seen: FieldStatistics | None) -> State:
     if field.items is UNSET:
-        return State(field.kind, field.dtype, tuple(field.shape), tuple(field.bound))
+        state = State(field.kind, field.dtype, tuple(field.shape), tuple(field.bound))
+        if state.is_fixed or seen is None or seen.height is None or seen.width is None:
+            return state
+        return replace(state, shortest=min(seen.height[0], seen.width[0]))
     return State.ragged(field.kind, field.items.fields, field.bound[0], field.items.of or "")

@@ -30,8 +30,10 @@ from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.exclude import Excluded, read_ids
+from stoker.protocol.importing import add_folders, hint
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import StreamSpec
+from stoker.protocol.subset import Subset
 from stoker.rng.row import Row
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.mixed import MixedRows
@@ -184,6 +186,24 @@ class Subject:
             )
 
 
+def excluded_by(rows: int, exclude: Path | None, subset: Path | None) -> Excluded:
+    """Return the samples that streams leave out, by the files that the user names.
+
+    Args:
+        rows: number of samples in the dataset.
+        exclude: file that lists samples to leave out.
+        subset: file that lists the only samples to visit.
+
+    Raises:
+        UsageError: a file cannot be read or does not list samples of the dataset, or no sample is
+            left.
+    """
+    excluded = Excluded(() if exclude is None else read_ids(exclude))
+    if subset is None:
+        return excluded
+    return Subset(read_ids(subset, "subset")).without(excluded).excluded(rows)
+
+
 @contextmanager
 def open_subject(
     pipeline: str,
@@ -191,27 +211,30 @@ def open_subject(
     python_path: Sequence[str] = (),
     bucket: str | Size | None = None,
     exclude: Path | None = None,
+    subset: Path | None = None,
 ) -> Iterator[Subject]:
     """Open `module:attribute` over a packed dataset.
 
     Args:
-        pipeline: what to import; the working directory and `python_path` are looked in first.
+        pipeline: what to import; Python's own and installed modules come first, then those in
+            `python_path`, then those in the working folder.
         dataset: folder of the dataset.
         python_path: further folders to import from.
         bucket: size of the samples' bucket, or WIDTHxHEIGHT or a length as text, for pipelines that
             read it.
         exclude: file that lists samples which streams leave out.
+        subset: file that lists the only samples which streams visit.
 
     Raises:
         BuildError: the pipeline cannot be imported, or does not fit the dataset.
         DatasetError: the dataset cannot be opened.
-        UsageError: the bucket is no size, or the file is no exclude list of the dataset.
+        UsageError: the bucket is not a size, or a file does not list samples of the dataset.
     """
     before = list(sys.path)
-    sys.path[:0] = [*python_path, str(Path.cwd())]
+    add_folders([*python_path, str(Path.cwd())])
     try:
         with open_dataset(dataset) as opened:
-            excluded = Excluded(read_ids(exclude)) if exclude is not None else None
+            excluded = excluded_by(len(opened), exclude, subset)
             yield Subject(opened, load_pipeline(pipeline), _size(bucket), excluded)
     finally:
         sys.path[:] = before
@@ -262,11 +285,12 @@ def load_pipeline(name: str) -> Graph:
         raise BuildError(
             f"pipeline {name!r}: importing {module_name!r} failed with {type(error).__name__}: "
             f"{error} ({where.filename}:{where.lineno}). Is its folder in [daemon] python_path?"
+            f"{hint(module_name)}"
         ) from error
     pipeline = getattr(module, attribute, None)
     if not isinstance(pipeline, Pipeline):
         raise BuildError(
             f"pipeline {name!r}: {module_name!r} has no pipeline {attribute!r}; expected a "
-            "function decorated with @pipeline"
+            f"function decorated with @pipeline{hint(module_name)}"
         )
     return pipeline.graph()

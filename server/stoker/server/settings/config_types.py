@@ -33,10 +33,11 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         address: where clients reach the daemon, `ipc://<path>`.
         socket_group: name or number of the Unix group whose members may connect too.
         exit_with_last_client: end once the last client of at least one is gone.
-        python_path: folders put before sys.path where pipelines `module:attr` are imported.
+        python_path: folders searched after `sys.path` where pipelines `module:attr` are imported.
         op_modules: modules whose ops and functions a pipeline that a client sends may name;
             submodules count too, and "*" is every module.
         cache_root: folder of compiled kernels.
+        integrity: "rows" to compare each row that is read with the digest stored at packing.
         first_client_s: with `exit_with_last_client`, end if no client came in that time.
         grace_s: how long the first SIGTERM waits for chunks under way.
         max_sessions: most sessions at a time.
@@ -48,6 +49,7 @@ class DaemonSection(Section, frozen=True, kw_only=True):
     python_path: tuple[str, ...] = ()
     op_modules: tuple[Module, ...] = ()
     cache_root: str
+    integrity: Literal["off", "rows"] = "off"
     first_client_s: Positive = 30.0
     grace_s: Positive = 10.0
     max_sessions: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024

@@ -21,7 +21,7 @@
 from stoker.order.stream import PlainOrder
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
-from stoker.protocol.exclude import Excluded
+from stoker.protocol.subset import excluded_of
 from stoker.server.state.builds import Builds
 from stoker.server.state.claims import Claim
 from stoker.server.state.context import Context
@@ -262,6 +262,7 @@ def _sample_at(batch: BatchState, row: int) -> int | None:
     """Return the sample at a row of the order; None with buckets, where only workers know."""
     if batch.group.course.bucket(batch.epoch, batch.step) is not None:
         return None
-    excluded = Excluded.from_bytes(batch.group.record.exclude)
-    order = PlainOrder(batch.group.stream.spec, excluded=excluded)
+    record, spec = batch.group.record, batch.group.stream.spec
+    excluded = excluded_of(record.exclude, record.subset, spec.dataset_rows)
+    order = PlainOrder(spec, excluded=excluded)
     return int(order.rows(batch.epoch, batch.step, row, row + 1).ids[0])

@@ -62,9 +62,10 @@ class Openings:
         path = resolve_dataset(request.dataset, settings.datasets)
         pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
         excluded = Excluded.from_bytes(request.exclude)
-        key: Key = (path, pipeline, request.graph, b"", 0, b"")
+        key: Key = (path, pipeline, request.graph, b"", 0, b"", request.subset)
         if request.buckets:
-            key = (*key[:3], request.buckets, request.batch_size, request.exclude)
+            chosen = request.exclude, request.subset
+            key = (*key[:3], request.buckets, request.batch_size, *chosen)
         wish = Wish(request, key, share, excluded, sent_at=self._context.now)
         result = self._builds.ask(wish.key, session.token, session.process)
         if result is not None:
@@ -197,7 +198,7 @@ class Openings:
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
-            request.buckets, request.exclude,
+            request.buckets, request.exclude, request.subset,
         )  # fmt: skip
         slab = self._numbers
         group = Group(slab, self._streams.join(spec, result), record, course, slots)

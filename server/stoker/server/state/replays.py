@@ -53,7 +53,8 @@ class Replays:
         request = ReplayRequest(
             self._numbers, group.record.dataset, spec, group.record.graph,
             record.id, record.epoch, record.visit, record.view, group.record.buckets,
-            group.record.exclude, tuple({*stream.crashed, *(run.crashed if run else ())}),
+            group.record.exclude, group.record.subset,
+            tuple({*stream.crashed, *(run.crashed if run else ())}),
         )  # fmt: skip
         self._waiting[token] = record, request
         self._start()

@@ -150,7 +150,7 @@ def check_request(request: Open) -> Share:
 
     Raises:
         UsageError: the rank is not below the world size, has no row or too many, a group is named,
-            or the request for buckets is invalid.
+            the request for buckets is invalid, or both an exclude list and a subset are given.
     """
     if request.group is not None:
         raise UsageError(
@@ -159,6 +159,8 @@ def check_request(request: Open) -> Share:
         )
     if request.buckets:
         request_from_bytes(request.buckets)
+    if request.exclude and request.subset:
+        raise UsageError("open: expected an exclude list or a subset, got both")
     share = Share(request.rank, request.world_size, request.views)
     share.of(request.batch_size)
     return share
@@ -197,6 +199,7 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
             " total_epochs= to the Loader"
         )
     excluded.check(build.rows)
+    left_out = build.excluded or excluded.digest
     return StreamSpec(
         dataset=build.fingerprint,
         dataset_rows=build.rows,
@@ -209,6 +212,6 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
         views=request.views,
         total_epochs=request.total_epochs if build.reads_schedule else None,
         on_error=request.on_error,
-        exclude=excluded.digest,
+        exclude=left_out,
         buckets=build.bucket_plan,
     )

@@ -23,7 +23,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     `pipeline` is `module:attr` from the operator's configuration, or empty; then `graph` is the
     canonical form of graph data that a client sent. With `buckets`, the canonical form of a request
     for them, the dataset's are planned for global batches of `batch_size` positions, without the
-    samples of `exclude`.
+    samples of `exclude`, or with those of `subset` alone.
     """
 
     build: int
@@ -33,6 +33,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     buckets: bytes = b""
     batch_size: int = 0
     exclude: bytes = b""
+    subset: bytes = b""
 
 
 class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
@@ -46,7 +47,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `bucket_plan` is the digest of a plan, `buckets` are its buckets and `bucket_outputs` what comes
     out for each of them; `outputs` have room for all; `merged` samples are in another bucket than
     the rule gave them. A worker needs `working_bytes` for values between the steps; the step `most`
-    needs `most_bytes` of them. `classes` are names of classes by field, as many as OPENED can hold.
+    needs `most_bytes` of them. `excluded` is the digest of what the request's `subset` leaves out.
+    `classes` are names of classes by field, as many as OPENED can hold.
     """
 
     build: int
@@ -68,6 +70,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     working_bytes: int = 0
     most_bytes: int = 0
     most: str = ""
+    excluded: str | None = None
     classes: dict[str, tuple[str, ...]] = {}
 
 
@@ -89,7 +92,8 @@ class Busy(msgspec.Struct, frozen=True, array_like=True, tag="busy"):
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     """Replay one sample of a stream; `graph` is the canonical form that its build gave.
 
-    `crashed` are the samples that are not touched where it is mixed with others.
+    `crashed` are the samples that are not touched where it is mixed with others. `integrity` is
+    that of the workers.
     """
 
     replay: int
@@ -102,7 +106,9 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     view: int
     buckets: bytes = b""
     exclude: bytes = b""
+    subset: bytes = b""
     crashed: tuple[int, ...] = ()
+    integrity: str = "off"
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):
@@ -117,7 +123,8 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
 
     With `params` the last output before the columns about the rows holds the draw records. With
     `buckets`, the canonical form of a request for them, `layout` and `first_row` are those of the
-    largest batch; the worker finds those of the others. `exclude` has the ids that are left out.
+    largest batch; the worker finds those of the others. `exclude` has the ids that are left out, or
+    `subset` those that are not.
     """
 
     stream: int
@@ -131,6 +138,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     world_size: int = 1
     buckets: bytes = b""
     exclude: bytes = b""
+    subset: bytes = b""
 
 
 class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):

@@ -21,9 +21,9 @@ from stoker.pipeline.planning.bucketed import Size, reads_bucket
 from stoker.pipeline.planning.memory import working_memory
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import BuildError
-from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
+from stoker.protocol.subset import excluded_of
 from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.subject import load_pipeline
@@ -62,7 +62,7 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
             "its outputs would be alike in all of them: use ops.fit_bucket, of sequences "
             "ops.fit_length, or leave buckets out"
         )
-    excluded = Excluded.from_bytes(request.exclude)
+    excluded = excluded_of(request.exclude, request.subset, len(dataset))
     found = plan_buckets(dataset, wanted, request.batch_size, excluded)
     plans = []
     for bucket in found.buckets:
@@ -83,6 +83,9 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
 
 def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
     working = working_memory(plan)
+    left_out = None
+    if request.subset:
+        left_out = excluded_of(b"", request.subset, len(dataset)).digest
     return BuildResult(
         request.build,
         dataset.fingerprint,
@@ -98,6 +101,7 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         working_bytes=working.size_bytes,
         most_bytes=working.most_bytes,
         most=working.most,
+        excluded=left_out,
         classes=_classes(dataset),
     )
 

@@ -14,9 +14,9 @@ from stoker.order.buckets.order import BucketOrder
 from stoker.order.stream import PlainOrder, StreamOrder
 from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import SampleError
-from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import replay_to_bytes
+from stoker.protocol.subset import excluded_of
 from stoker.rng.row import Row
 from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes
@@ -35,7 +35,9 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
     """
     allow_modules(EVERY_MODULE)  # a builder has let pass the graph of an open stream
     spec = request.spec
-    with open_dataset(request.dataset, expected=spec.dataset) as dataset:
+    with open_dataset(
+        request.dataset, expected=spec.dataset, integrity=request.integrity
+    ) as dataset:
         order = order_of(request, dataset)
         row, bucket = row_of(request, order)
         subject = Subject(dataset, graph_from_bytes(request.graph), bucket)
@@ -68,7 +70,8 @@ def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None
 
 def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
     """Return the stream's order."""
-    spec, excluded = request.spec, Excluded.from_bytes(request.exclude)
+    spec = request.spec
+    excluded = excluded_of(request.exclude, request.subset, len(dataset))
     if not request.buckets:
         return PlainOrder(spec, excluded=excluded)
     wanted = request_from_bytes(request.buckets)

@@ -7,6 +7,7 @@ and the sample in a small shared page, so that after its death the daemon knows 
 Every error of a sample or a stream goes back as a record; the process ends when its socket closes.
 """
 
+import contextlib
 import mmap
 import os
 import signal
@@ -31,6 +32,7 @@ from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
+from stoker.protocol.subset import excluded_of
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
@@ -49,6 +51,7 @@ from stoker.server.work.records import (
     Work,
 )
 from stoker.server.workers import channel
+from stoker.server.workers.death import DESCRIPTORS_CLOSED
 from stoker.server.workers.engines import Engines, Maker
 from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
@@ -66,7 +69,7 @@ class Worker:
         engines: those that it keeps.
     """
 
-    def __init__(self, hire: Hire, progress: mmap.mmap) -> None:
+    def __init__(self, hire: Hire, progress: mmap.mmap, lifeline: int | None = None) -> None:
         self._hire = hire
         self._progress = progress
         self._fail = FailPoints(hire.fail_points, hire.worker)
@@ -74,7 +77,7 @@ class Worker:
         self._streams: dict[int, SlotFiller | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
         self._watch = Stopwatch()
-        self._listener = _ProgressPage(progress, self._fail)
+        self._listener = _ProgressPage(progress, self._fail, lifeline)
         self.engines = Engines(debug_memory=hire.debug_memory)
 
     def close(self) -> None:
@@ -116,9 +119,9 @@ class Worker:
         dataset = self._datasets.get(record.dataset)
         if dataset is None or dataset.fingerprint != record.spec.dataset:
             dataset = self._datasets[record.dataset] = open_dataset(
-                record.dataset, expected=record.spec.dataset
+                record.dataset, expected=record.spec.dataset, integrity=self._hire.integrity
             )
-        excluded = Excluded.from_bytes(record.exclude)
+        excluded = excluded_of(record.exclude, record.subset, len(dataset))
         if record.buckets:
             maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)
             computer: SlotFiller = _bucket_computer(
@@ -172,28 +175,51 @@ class Worker:
         )
 
 
+class DescriptorsClosedError(Exception):
+    """A user's function has closed the worker's socket; nothing can be reported through it."""
+
+
 class _ProgressPage(RowListener):
     """Writes the row and the sample that are computed next where the daemon reads them.
+
+    Before it does so, it checks that the last one has not closed the worker's socket: then the page
+    must go on to name that one.
 
     Attributes:
         claim: the claim that is worked on.
     """
 
-    def __init__(self, page: mmap.mmap, fail: FailPoints) -> None:
+    def __init__(self, page: mmap.mmap, fail: FailPoints, lifeline: int | None) -> None:
         self.claim = 0
         self._page = page
         self._fail = fail
+        self._lifeline = lifeline
+        self._inode = None if lifeline is None else os.fstat(lifeline).st_ino
         self.row_by_row = fail.names("worker.row", "worker.row_done")
 
     def row_begins(self, row: int) -> None:
+        self._check()
         PROGRESS.pack_into(self._page, 0, self.claim, row, -1)
         self._fail.visit("worker.row")
 
     def row_ends(self, row: int) -> None:
+        self._check()
         self._fail.visit("worker.row_done")
 
     def sample_begins(self, sample_id: int) -> None:
+        self._check()
         _NUMBER.pack_into(self._page, SAMPLE_AT, sample_id)
+
+    def _check(self) -> None:
+        """Check that the socket is open, and is still the worker's."""
+        if self._lifeline is None:
+            return
+        try:
+            if os.fstat(self._lifeline).st_ino == self._inode:
+                return
+        except OSError:
+            pass
+        raise DescriptorsClosedError
 
 
 def _bucket_computer(
@@ -229,7 +255,7 @@ def serve(sock: socket.socket, number: int) -> int:
     os.close(page)
     PROGRESS.pack_into(progress, 0, *IDLE)
     activity.listen(lambda compiling: report(sock, compiling))
-    worker = Worker(hire, progress)
+    worker = Worker(hire, progress, sock.fileno())
     worker.visit("worker.start")
     if threads() != 1:
         raise RuntimeError(f"a worker starts with one thread, this one has {threads()}")
@@ -237,12 +263,15 @@ def serve(sock: socket.socket, number: int) -> int:
         _loop(sock, worker, number)
     except (BrokenPipeError, ConnectionResetError):
         return 0
+    except DescriptorsClosedError:
+        return DESCRIPTORS_CLOSED
     except Exception:
         # What is no StokerError is a bug of ours or of a custom op: die loudly, the daemon goes on.
         traceback.print_exc(file=sys.stderr)
         return 1
     finally:
-        worker.close()
+        with contextlib.suppress(OSError):  # a function may have closed them
+            worker.close()
     return 0
 
 

@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from stoker.compat.ffcv.pipeline.allocation_query import Allocation
+from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQuery
 from stoker.compat.ffcv.pipeline.state import State
+
+__all__ = ["AllocationQuery", "Operation"]
 
 
 class Operation(ABC):
@@ -20,9 +22,12 @@ class Operation(ABC):
     Class attributes:
         is_batch_op: whether the function may read rows of the batch other than the one it writes.
             Otherwise such a function is rejected when the loader is built.
+        stream: name of the stream that it draws from, in every pipeline, so operations with one
+            name make the same decisions; None: a stream of its own.
     """
 
     is_batch_op: ClassVar[bool] = False
+    stream: ClassVar[str | None] = None
 
     @abstractmethod
     def generate_code(self) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from typing import NoReturn
 
+from stoker.compat.ffcv.synchronize import SynchronizeSeed
 from stoker.compat.ffcv.transforms.images import (
     Cutout,
     NormalizeImage,
@@ -9,6 +10,7 @@ from stoker.compat.ffcv.transforms.images import (
     RandomTranslate,
     ReplaceLabel,
 )
+from stoker.compat.ffcv.transforms.mixup import ImageMixup, LabelMixup, MixupToOneHot
 from stoker.compat.ffcv.transforms.ops import (
     Convert,
     ModuleWrapper,
@@ -22,12 +24,16 @@ from stoker.compat.ffcv.transforms.ops import (
 __all__ = [
     "Convert",
     "Cutout",
+    "ImageMixup",
+    "LabelMixup",
+    "MixupToOneHot",
     "ModuleWrapper",
     "NormalizeImage",
     "RandomHorizontalFlip",
     "RandomTranslate",
     "ReplaceLabel",
     "Squeeze",
+    "SynchronizeSeed",
     "ToDevice",
     "ToTensor",
     "ToTorchImage",

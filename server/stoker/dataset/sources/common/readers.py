@@ -42,8 +42,8 @@ class BadItemError(Exception):
 class Reader(Protocol):
     """Reads items; the code that opened it closes it."""
 
-    def read(self, item: Item) -> Mapping[str, Value]:
-        """Return a value for each field.
+    def read(self, item: Item) -> Mapping[str, Value | None]:
+        """Return a value for each field; None for an optional one that is absent.
 
         Raises:
             BadItemError: the item cannot be read.
@@ -85,9 +85,9 @@ class FileReader:
         self._fields = recipe.schema.fields
         self._open: dict[int, int] = {}
 
-    def read(self, item: Item) -> dict[str, Value]:
+    def read(self, item: Item) -> dict[str, Value | None]:
         """Return a value for each field; see `Reader`."""
-        values: dict[str, Value] = {}
+        values: dict[str, Value | None] = {}
         for field, place in zip(self._fields, item.places, strict=True):
             try:
                 values[field.name] = self._value(item, place)
@@ -102,12 +102,12 @@ class FileReader:
             os.close(descriptor)
         self._open.clear()
 
-    def _value(self, item: Item, place: ValueSource) -> Value:
+    def _value(self, item: Item, place: ValueSource) -> Value | None:
         match place:
             case WholeFile():
                 return read_file(self._root, place.file)
             case Given():
-                value: Value = place.value
+                value: Value | None = place.value
                 return value
             case Extract():
                 return self._extract(place)

@@ -3,7 +3,6 @@
 import functools
 import importlib
 import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,14 @@ import numpy as np
 from PIL import Image
 
 from stoker.dataset.format.cells import Value
-from stoker.dataset.format.fields import Field
+from stoker.dataset.format.fields import CLASS_PARTS, Field
 from stoker.dataset.format.item import Item, Record
+from stoker.dataset.format.optional import how_to_declare, kind_of
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
+from stoker.dataset.sources.formats.object_fields import is_text
 from stoker.protocol.errors import UsageError
+from stoker.protocol.importing import add_folders, hint
 
 _PAIR = ("image", "label")
 
@@ -33,8 +35,9 @@ class ObjectReader:
         settings = recipe.settings
         self._found = load_object(settings["object"], settings["folder"])
         self._fields = recipe.schema.fields
+        self._known = frozenset(settings["known"].split("\n")) if "known" in settings else None
 
-    def read(self, item: Item) -> dict[str, Value]:
+    def read(self, item: Item) -> dict[str, Value | None]:
         """Return a value for each field.
 
         Raises:
@@ -43,7 +46,9 @@ class ObjectReader:
         (place,) = item.places
         assert isinstance(place, Record)
         try:
-            return as_fields(row_of(self._found, place.number), self._fields)
+            row = row_of(self._found, place.number)
+            _check_known(row, self._known)
+            return as_fields(row, self._fields)
         except BadRowError as error:
             raise BadItemError(item.name, str(error)) from None
 
@@ -57,14 +62,13 @@ def load_object(name: str, folder: str) -> Any:
 
     Args:
         name: the name.
-        folder: the folder where modules are searched first.
+        folder: the folder that is searched after Python's own and installed modules.
 
     Raises:
         UsageError: it cannot be imported, or its call fails.
     """
     module, _, path = name.partition(":")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    add_folders([folder])
     try:
         found: Any = importlib.import_module(module)
         for part in path.split("."):
@@ -72,8 +76,8 @@ def load_object(name: str, folder: str) -> Any:
         return found() if inspect.isclass(found) or inspect.isroutine(found) else found
     except Exception as error:  # the user's code may raise anything
         raise UsageError(
-            f"{name}: {type(error).__name__}: {error}; its module is searched in {folder} and "
-            "in Python's path, and a class or function is called without arguments"
+            f"{name}: {type(error).__name__}: {error}; its module is searched in Python's path "
+            f"and in {folder}, and a class or function is called without arguments{hint(module)}"
         ) from error
 
 
@@ -96,16 +100,45 @@ def row_of(found: Any, number: int) -> Mapping[str, Any]:
     return row
 
 
-def as_fields(row: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Value]:
-    """Return the values of a row's fields, in the forms that `cells` accepts.
+def _check_known(row: Mapping[str, Any], known: frozenset[str] | None) -> None:
+    """Raise BadRowError for a field that the first row, which decides the fields, lacks."""
+    for name in row:
+        if known is not None and name not in known:
+            raise BadRowError(
+                f"its row has {name!r}, which the first row lacks; give all rows the same fields, "
+                f"leave it out with --field {name}=ignore, or declare a fill, as in "
+                f"{how_to_declare(name, 'mask')}"
+            )
+
+
+def as_fields(row: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Value | None]:
+    """Return the values of a row's fields, in the forms that `cells` accepts; None if absent.
 
     Raises:
         BadRowError: a field is missing, or a file cannot be read.
     """
-    missing = [field.name for field in fields if field.name not in row]
+    missing = [f for f in fields if row.get(f.name) is None and not f.optional]
     if missing:
-        raise BadRowError(f"its row has no {', '.join(missing)}, only {', '.join(map(str, row))}")
-    return {field.name: _value(field, row[field.name]) for field in fields}
+        remedy = ", ".join(how_to_declare(field.name, kind_of(field)) for field in missing)
+        raise BadRowError(
+            f"its row has no {', '.join(field.name for field in missing)}, only "
+            f"{', '.join(name for name, value in row.items() if value is not None)}; if samples "
+            f"may lack it, declare a fill: {remedy}"
+        )
+    found = {field.name: (field, row.get(field.name)) for field in fields}
+    return {
+        name: None if value is None else _value(field, value)
+        for name, (field, value) in found.items()
+    }
+
+
+def _class_number(field: Field, name: str) -> int:
+    if field.classes is None or name not in field.classes:
+        raise BadRowError(
+            f"{field.name}: expected one of {', '.join(field.classes or ()) or 'no text'}, "
+            f"got {name!r}"
+        )
+    return field.classes.index(name)
 
 
 def _value(field: Field, value: Any) -> Value:
@@ -114,15 +147,11 @@ def _value(field: Field, value: Any) -> Value:
             return value.read_bytes()
         except OSError as error:
             raise BadRowError(f"cannot read {value}: {error.strerror}") from None
-    if isinstance(value, str) and field.kind == "label":
-        if field.classes is None or value not in field.classes:
-            raise BadRowError(
-                f"{field.name}: expected one of {', '.join(field.classes or ()) or 'no text'}, "
-                f"got {value!r}"
-            )
-        return field.classes.index(value)
     if isinstance(value, str):
-        return value.encode()
+        return _class_number(field, value) if field.kind == "label" else value.encode()
+    part = CLASS_PARTS.get(field.kind)
+    if isinstance(value, Mapping) and part is not None and is_text(value.get(part)):
+        return {**value, part: [_class_number(field, str(name)) for name in value[part]]}
     if isinstance(value, Image.Image):
         return np.asarray(value if field.kind == "mask" else value.convert("RGB"))
     if isinstance(value, bytes | bytearray | memoryview | Mapping):

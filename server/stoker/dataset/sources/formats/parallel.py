@@ -11,13 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.fields import PICTURES
-from stoker.dataset.format.item import Item, SourceFile, item_of_files
+from stoker.dataset.format.item import Given, Item, SourceFile, WholeFile
+from stoker.dataset.format.optional import how_to_declare, kind_of
 from stoker.dataset.sources.common.classes import order_classes
-from stoker.dataset.sources.common.declare import DEEP, declare, field_name
+from stoker.dataset.sources.common.declare import DEEP, declare, field_name, plain_kind
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import check_folder, list_folder, walk
 from stoker.protocol.errors import UsageError
@@ -59,7 +59,8 @@ def scan_parallel(source: Path, request: Request) -> Scan:
         else:
             ignored[f"{entry.name}/ (no image in it)"] += 1
     first = next((name for name in FIRST if name in trees), None)
-    first = first or next((name for name in trees if kinds.get(name) == "image"), None)
+    plain = {name: plain_kind(kind) for name, kind in kinds.items()}
+    first = first or next((name for name in trees if plain.get(name) == "image"), None)
     if first is None:
         raise UsageError(
             f"{source}: expected a folder images/ with images, or --field FOLDER=image, "
@@ -82,9 +83,12 @@ def _fields(folders: list[str], asked: Mapping[str, str]) -> tuple[schema.Field,
         names.append(field_name(short))
         masks = folder not in FIRST and MASKS.search(folder)
         kinds.append(asked.get(folder) or ("mask" if masks else "image"))
-        if kinds[-1] not in (*PICTURES, *DEEP):
+        if plain_kind(kinds[-1]) not in (*PICTURES, *DEEP):
             expected = ", ".join((*PICTURES, *DEEP))
-            raise UsageError(f"--field {folder}={kinds[-1]}: expected one of {expected}")
+            raise UsageError(
+                f"--field {folder}={kinds[-1]}: expected one of {expected}, with ,fill=NUMBER if "
+                "files may be missing"
+            )
     if folders[0] not in FIRST:
         names = _renamed(names, kinds)
     fields: dict[str, schema.Field] = {}
@@ -99,7 +103,7 @@ def _fields(folders: list[str], asked: Mapping[str, str]) -> tuple[schema.Field,
 
 def _renamed(names: list[str], kinds: list[str]) -> list[str]:
     """Name the only image `image` and the only mask `mask`; for folders of other names."""
-    plain = [kind.partition("[")[0] for kind in kinds]
+    plain = [plain_kind(kind).partition("[")[0] for kind in kinds]
     return [
         kind if plain.count(kind) == 1 else name for name, kind in zip(names, plain, strict=True)
     ]
@@ -113,17 +117,27 @@ def _match(
     folders = [folder for folder, _ in trees]
     stems = sorted(set().union(*by_stem), key=lambda stem: stem.split("/"))
     classes: tuple[str, ...] = ()
-    whole: list[tuple[str, tuple[SourceFile, ...]]] = []
+    whole: list[tuple[str, list[SourceFile | None]]] = []
     for stem in stems:
         files = [tree.get(stem) for tree in by_stem]
-        if None not in files:
-            whole.append((stem, cast(tuple[SourceFile, ...], tuple(files))))
+        lacking = [
+            (folder, field)
+            for folder, field, file in zip(folders, scan.fields, files, strict=True)
+            if file is None and not field.optional
+        ]
+        if not lacking:
+            whole.append((stem, files))
             continue
         there = next(file for file in files if file is not None)
-        missing = ", ".join(
-            f"{folder}/{stem}.*" for folder, file in zip(folders, files, strict=True) if not file
+        missing = ", ".join(f"{folder}/{stem}.*" for folder, _ in lacking)
+        remedy = ", ".join(how_to_declare(folder, kind_of(field)) for folder, field in lacking)
+        scan.bad.append(
+            (
+                there.path,
+                f"its partner is missing: expected {missing}; if files may be missing, declare a "
+                f"fill: {remedy}",
+            )
         )
-        scan.bad.append((there.path, f"its partner is missing: expected {missing}"))
     if any("/" in stem for stem, _ in whole):
         found = {stem.split("/", 1)[0] for stem, _ in whole if "/" in stem}
         classes = order_classes(found, given)
@@ -133,11 +147,22 @@ def _match(
     for stem, partners in whole:
         if classes and "/" not in stem:
             reason = "it is not in a class folder, but others are; move it into one"
-            scan.bad.append((partners[0].path, reason))
+            scan.bad.append((_first(partners).path, reason))
         else:
-            label = (numbers[stem.split("/", 1)[0]],) if classes else ()
-            items.append(item_of_files(partners, *label))
+            label = (Given(numbers[stem.split("/", 1)[0]]),) if classes else ()
+            items.append(_item(partners, label))
     return items
+
+
+def _first(partners: list[SourceFile | None]) -> SourceFile:
+    return next(file for file in partners if file is not None)
+
+
+def _item(partners: list[SourceFile | None], label: tuple[Given, ...]) -> Item:
+    """Return the item of partners, of which optional ones may be None."""
+    size_bytes = sum(file.size_bytes for file in partners if file is not None)
+    places = (Given(None) if file is None else WholeFile(file) for file in partners)
+    return Item(_first(partners).path, size_bytes, (*places, *label))
 
 
 def _stems(folder: str, files: list[SourceFile], scan: Scan) -> dict[str, SourceFile]:

@@ -17,8 +17,9 @@ import msgspec
 
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Given, Item, ValueSource, WholeFile
+from stoker.dataset.format.optional import how_to_declare
 from stoker.dataset.sources.common.classes import order_classes
-from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name
+from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name, plain_kind
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import SUFFIXES, look_at
 from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, Table, read_table
@@ -70,8 +71,13 @@ class _Column:
 
     index: int
     name: str
+    kind: str
     field: Field
     place_of: Callable[[Any], ValueSource]
+
+    @property
+    def optional(self) -> bool:
+        return bool(self.field.optional)
 
 
 def _items(name: str, table: Table, columns: list[_Column], scan: Scan) -> list[Item]:
@@ -89,8 +95,14 @@ def _items(name: str, table: Table, columns: list[_Column], scan: Scan) -> list[
 
 
 def _place(column: _Column, value: Any) -> ValueSource:
-    if value is None or (value == "" and column.field.kind != "bytes"):
-        raise ValueError(f"column {column.name!r} is empty")
+    empty = value is None or (value == "" and (column.field.kind != "bytes" or column.optional))
+    if empty and column.optional:
+        return Given(None)
+    if empty:
+        raise ValueError(
+            f"column {column.name!r} is empty; if samples may lack it, declare a fill: "
+            f"{how_to_declare(column.name, column.kind)}"
+        )
     try:
         return column.place_of(value)
     except (ValueError, KeyError):
@@ -110,9 +122,9 @@ def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
                 f"column {name!r} has type {kind.split(' ', 1)[1]}, which cannot be a field; "
                 f"leave it out with --field {name}={IGNORE}"
             )
-        known = _KNOWN.get(_stem(name))
+        known, plain = _KNOWN.get(_stem(name)), plain_kind(kind)
         field = declare(
-            known if kind == known else field_name(name), kind, f"--field {name}={kind}"
+            known if plain == known else field_name(name), kind, f"--field {name}={kind}"
         )
         if field.name in columns:
             raise UsageError(
@@ -122,8 +134,8 @@ def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
         if field.kind == "label":
             field, place_of = _labels(field, values, request.classes)
         else:
-            place_of = _converter(field, kind, typed, root)
-        columns[field.name] = _Column(index, name, field, place_of)
+            place_of = _converter(field, plain, typed, root)
+        columns[field.name] = _Column(index, name, plain, field, place_of)
     if not columns:
         raise UsageError("no column is left as a field; ignore fewer of them")
     return list(columns.values())

@@ -43,12 +43,13 @@ class TarReader(FileReader):
         head = msgspec.structs.replace(place, size_bytes=min(place.size_bytes, HEADER_BYTES))
         return _array_place(field, place, read_header(self.extract(head)))
 
-    def read(self, item: Item) -> dict[str, Value]:
+    def read(self, item: Item) -> dict[str, Value | None]:
         """Return a value for each field."""
         values = super().read(item)
         for field in self._fields:
+            value = values[field.name]
             try:
-                values[field.name] = _value(field, values[field.name])
+                values[field.name] = None if value is None else _value(field, value)
             except CodecError as error:
                 raise BadItemError(item.name, f"field {field.name!r}: {error}") from None
         return values

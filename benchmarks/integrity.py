@@ -1,0 +1,70 @@
+"""What `integrity = "rows"` costs: a worker's code with and without it, on W1 and W2.
+
+    python benchmarks/integrity.py [--workload w1 w2] [--rounds 20] [--data DIR]
+
+Both run in one process on one thread, and take turns step by step, on the same steps, with all
+files in the page cache. Prints the CPU time of a row without the check, and the median over the
+rounds of the ratio with it to without it.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pipelines
+from workloads import WORKLOADS, packed_of
+
+from stoker.dataset import open_dataset
+from stoker.jit.arithmetic import COMPILED
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.protocol.layout import slot_layout
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.states import worker_plan
+
+
+def measure(workload: str, packed: Path, rounds: int, steps: int) -> tuple[float, float]:
+    """Return CPU seconds of a row without the check, and the median ratio."""
+    graph, batch = getattr(pipelines, workload).graph(), WORKLOADS[workload].batch_size
+    spec = make_spec(packed, graph, batch_size=batch)
+    ways = []
+    for integrity in ("off", "rows"):
+        dataset = open_dataset(packed, integrity=integrity)
+        engine = compile_plan(worker_plan(graph, dataset))
+        layout = slot_layout(engine.plan.delivered, batch)
+        ways.append(RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED))
+    slot = np.zeros(layout.slot_bytes, np.uint8)
+    taken: list[list[float]] = []
+    for number in range(rounds + 1):  # the first warms up
+        seconds = [0.0, 0.0]
+        for step in range(steps):
+            order = (0, 1) if (number + step) % 2 else (1, 0)
+            for way in order:
+                begun = time.process_time()
+                ways[way].fill(slot, number, step, 0, batch)
+                seconds[way] += time.process_time() - begun
+        taken.append(seconds)
+    plain = statistics.median(off for off, _ in taken[1:])
+    ratio = statistics.median(rows / off for off, rows in taken[1:])
+    return plain / (steps * batch), ratio
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path(__file__).parent / "data")
+    parser.add_argument("--workload", choices=WORKLOADS, nargs="+", default=["w1", "w2"])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=2, help="of a round")
+    arguments = parser.parse_args()
+    for workload in arguments.workload:
+        packed = packed_of(arguments.data, workload, "packed")
+        row_s, ratio = measure(workload, packed, arguments.rounds, arguments.steps)
+        print(f"{workload}: {1e6 * row_s:.1f} us a row, with the check {ratio:.3f} of it")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""What a user's function leaves behind or breaks: processes that it started, descriptors."""
+
+import os
+import select
+import signal
+from contextlib import suppress
+from itertools import chain
+
+import pytest
+
+from stoker.client import Loader
+from stoker.dataset import open_dataset
+from stoker.protocol.errors import StreamStoppedError
+
+pytestmark = pytest.mark.slow
+
+CULPRIT = 7
+DEADLINE_S = 30.0
+
+
+def started(file) -> dict[int, list[int]]:
+    """Who started processes -> those that it started."""
+    found: dict[int, list[int]] = {}
+    for line in file.read_text().splitlines():
+        parent, *pids = map(int, line.split())
+        found.setdefault(parent, []).extend(pids)
+    return found
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends in time."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], DEADLINE_S)[0])
+    finally:
+        os.close(descriptor)
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_processes_that_a_function_started_end_with_its_process(serve, loader, tmp_path, how):
+    pids = tmp_path / "pids"
+    daemon = serve(environment={"STOKER_TEST_PIDS": str(pids)})
+    with loader(daemon, "forks") as batches:
+        assert sum(len(batch.label) for batch in batches) == 10
+        (builder, *_), *workers = started(pids).items()
+        assert not alive(builder)
+        assert all(gone(pid) for pid in started(pids)[builder])
+        worker, _ = workers[0]
+        before = started(pids)[worker]
+        assert all(alive(pid) for pid in before)
+        os.kill(worker, signal.SIGKILL)
+        assert all(gone(pid) for pid in before)
+    daemon.stop(signal.SIGTERM if how == "stop" else signal.SIGKILL)
+    for forked, run in zip(*[iter(chain(*started(pids).values()))] * 2, strict=True):
+        assert gone(forked)
+        if how == "stop":
+            assert gone(run)
+        else:  # nobody is left to end it; what Python forks dies with its parent
+            with suppress(ProcessLookupError):
+                os.kill(run, signal.SIGKILL)
+
+
+def test_a_function_that_closes_descriptors_is_reported_with_its_sample(
+    serve, loader, small_dataset
+):
+    with open_dataset(small_dataset) as dataset:
+        total = int(dataset.read("image", CULPRIT).astype(int).sum())
+    daemon = serve(environment={"STOKER_TEST_SUM": str(total)})
+    with loader(daemon, "closes") as batches, pytest.raises(StreamStoppedError) as caught:
+        list(batches)
+    assert caught.value.details["id"] == CULPRIT
+    told = "killed or hung a worker 2 times, the last: a function closed descriptors of the worker"
+    assert told in caught.value.message
+    with Loader(
+        daemon.address, dataset="small", pipeline="closes", batch_size=3, device="numpy",
+        exclude=[CULPRIT],
+    ) as batches:  # fmt: skip
+        assert sum(len(batch.label) for batch in batches) == 9
