@@ -6,7 +6,7 @@ import os
 import random
 import socket
 import tempfile
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -136,28 +136,31 @@ def test_changed_answers_are_typed_errors_or_batches(folder, rounds, monkeypatch
     send, seen = fake_daemons.send_packet, set()
     before = descriptors()
     for number in range(rounds(150)):
-        with suppress(BrokenPipeError), closing(Hostile(folder, f"client {number}")) as daemon:
+        daemon = Hostile(folder, f"client {number}")
+        daemon.answer_replay = replayed
 
-            def send_changed(sock, data, descriptor=None, daemon=daemon):
-                if not daemon.due():
-                    send(sock, data, descriptor)
-                elif descriptor is None or daemon.rng.random() < 0.5:
-                    send(sock, changed(data, daemon.rng), descriptor)
-                else:
-                    wrong = wrong_descriptor(daemon.rng, descriptor)
-                    try:
-                        send(sock, data, wrong)
-                    finally:
-                        if wrong is not None:
-                            os.close(wrong)
+        def send_changed(sock, data, descriptor=None, daemon=daemon):
+            if not daemon.due():
+                send(sock, data, descriptor)
+            elif descriptor is None or daemon.rng.random() < 0.5:
+                send(sock, changed(data, daemon.rng), descriptor)
+            else:
+                wrong = wrong_descriptor(daemon.rng, descriptor)
+                try:
+                    send(sock, data, wrong)
+                finally:
+                    if wrong is not None:
+                        os.close(wrong)
 
-            monkeypatch.setattr(fake_daemons, "send_packet", send_changed)
-            daemon.answer_replay = replayed
-            try:
-                seen.add(use(daemon))
-            except Exception as error:
-                error.add_note(f"answers of daemon {number}")
-                raise
+        monkeypatch.setattr(fake_daemons, "send_packet", send_changed)
+        try:
+            seen.add(use(daemon))
+        except Exception as error:
+            error.add_note(f"answers of daemon {number}")
+            raise
+        finally:  # a client that left, or that repeats what it was sent, is not what it expects
+            with suppress(Exception):
+                daemon.close()
     gc.collect()
     assert sorted(descriptors() - before) == []
     assert {"protocol", "version"} <= seen

@@ -58,15 +58,18 @@ def total(packed):
 @pytest.fixture(scope="module")
 def daemon(packed, total, kernel_cache):
     """One with little memory, ten thousand op modules, a group's socket, and metrics."""
-    modules = [f"module_{number}.ops" for number in range(NAMES)]
+    modules = [f"hostile_{number}" for number in range(NAMES)]
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="st-") as text:
         folder = Path(text)
         folder.chmod(0o711)
+        (folder / "modules").mkdir()
+        for name in modules:
+            (folder / "modules" / f"{name}.py").touch()
         (folder / "stoker.toml").write_text(
             f"""
             [daemon]
             op_modules = {json.dumps([*modules, "hostile_pipelines"])}
-            python_path = ["{HERE}"]
+            python_path = ["{HERE}", "{folder}/modules"]
             cache_root = "{kernel_cache}"
             {f'socket_group = "{GROUP}"' if os.geteuid() == 0 else ""}
             [workers]

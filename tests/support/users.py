@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-VICTIM, ATTACKER, GROUP = 41001, 41002, 41009
+_FIRST = 20_000 + os.getpid() * 3 % 30_000
+VICTIM, ATTACKER, GROUP = _FIRST, _FIRST + 1, _FIRST + 2
+"""Other numbers in each run, because some folders in /tmp are named by the user."""
 
 
 @functools.cache

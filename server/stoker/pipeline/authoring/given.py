@@ -9,6 +9,7 @@ too. Arrays whose byte order is not the machine's are converted.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
@@ -55,6 +56,27 @@ def states_by_name(
                 f"{', '.join(_GIVEN)}, got {name!r}: {kind!r}"
             )
     return {name: state_of(value, name, kinds.get(name)) for name, value in fields.items()}
+
+
+def with_classes(
+    states: Mapping[str, State], classes: Mapping[str, Sequence[str]] | None
+) -> Mapping[str, State]:
+    """Return states whose labels have the names of their classes.
+
+    Raises:
+        UsageError: there is no such label, or the names are not a list of texts.
+    """
+    named = dict(states)
+    for name, given in (classes or {}).items():
+        texts = isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
+        if name not in states or states[name].kind != "label" or not texts:
+            labels = ", ".join(one for one, state in states.items() if state.kind == "label")
+            raise UsageError(
+                f"classes: expected a label among {labels or 'the fields, which have none'}, and a "
+                f"list of texts, got {name!r}: {given!r}"
+            )
+        named[name] = dataclasses.replace(states[name], classes=tuple(given))
+    return named
 
 
 def state_of(value: Any, name: str = "", kind: str | None = None) -> State:
