@@ -85,7 +85,10 @@ def main() -> None:
             spec = make_spec(dataset.path, graph, wanted, batch_size=given.batch_size)
             plan = plan_buckets(dataset, wanted, given.batch_size)
             order = BucketOrder(spec, plan, arithmetic=COMPILED)
-            bucketed = [lengths[ids] for _, ids in order.batches(0)]
+            bucketed = [
+                lengths[order.rows(0, step, 0, order.positions(0, step)).ids]
+                for step in range(order.steps(0))
+            ]
             shuffled = np.random.default_rng(1).permutation(lengths)
             whole = len(shuffled) // given.batch_size
             plain = np.split(shuffled[: whole * given.batch_size], whole)

@@ -35,7 +35,7 @@ def test_a_drop_that_leaves_no_step_is_refused_with_the_numbers(make_spec):
         steps_per_epoch(make_spec(rows=7, batch=8))
     assert str(caught.value) == (
         "a global batch of 8 from 7 samples leaves no step when the incomplete batch"
-        " is dropped: use a smaller batch size, or tail='pad'"
+        " is dropped: use a smaller batch size, or drop_last=False"
     )
 
 

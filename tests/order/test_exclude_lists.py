@@ -129,7 +129,16 @@ def test_a_plan_is_that_of_a_smaller_dataset(leftovers, resize):
         BucketOrder(spec_of(65, Excluded(()), 4, tail=tail, buckets=smaller.digest), smaller),
     ]
     for epoch in range(3):
-        ours, theirs = ([(b, ids.tolist()) for b, ids in one.batches(epoch)] for one in orders)
+        ours, theirs = (
+            [
+                (
+                    one.bucket(epoch, step),
+                    one.rows(epoch, step, 0, one.positions(epoch, step)).ids.tolist(),
+                )
+                for step in range(one.steps(epoch))
+            ]
+            for one in orders
+        )
         assert ours == [(b, [left[place] for place in ids]) for b, ids in theirs]
 
 

@@ -25,7 +25,7 @@ def steps_per_epoch(spec: StreamSpec) -> int:
     if rows < size:
         raise UsageError(
             f"a global batch of {size} from {rows} samples leaves no step when the"
-            " incomplete batch is dropped: use a smaller batch size, or tail='pad'"
+            " incomplete batch is dropped: use a smaller batch size, or drop_last=False"
         )
     return rows // size
 

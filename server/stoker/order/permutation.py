@@ -77,8 +77,9 @@ class Permutation:
             raise UsageError(f"permutation: expected n from 1 to 2**48, got {n}")
         self.n = n
         self.state = round_state(n, make_key(seed, _ORDER, part, epoch, 0, level), arithmetic)
-        self._arithmetic = arithmetic
         self._plain: list[int] = [int(word) for word in self.state]
+        self._one = compiled(permute) if arithmetic.is_compiled else None
+        self._into = compiled(permute_into) if arithmetic.is_compiled else None
 
     def __call__(self, position: int) -> int:
         """Return the id at a position.
@@ -87,8 +88,8 @@ class Permutation:
             UsageError: the position is not in [0, n).
         """
         self._check("a position", position)
-        if self._arithmetic.is_compiled:
-            return int(compiled(permute)(self.state, position))
+        if self._one is not None:
+            return int(self._one(self.state, position))
         return permute(self._plain, position)
 
     def inverse(self, sample_id: int) -> int:
@@ -116,11 +117,15 @@ class Permutation:
         if positions.size and not 0 <= positions.min() <= positions.max() < self.n:
             self._check("a position", int(positions.min()))
             self._check("a position", int(positions.max()))
-        if self._arithmetic.is_compiled:
-            out = np.empty(positions.shape, np.int64)
-            compiled(permute_into)(self.state, positions.ravel(), out.reshape(-1))
-            return out
-        return _permute_array(self.state, positions)
+        return self.many_in_range(positions.ravel()).reshape(positions.shape)
+
+    def many_in_range(self, positions: Positions) -> Positions:
+        """Return the ids at positions, (k,) int64, that are known to be in [0, n)."""
+        if self._into is None:
+            return _permute_array(self.state, positions)
+        out = np.empty(len(positions), np.int64)
+        self._into(self.state, positions, out)
+        return out
 
     def _check(self, what: str, value: int) -> None:
         if not 0 <= value < self.n:

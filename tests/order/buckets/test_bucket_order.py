@@ -115,13 +115,6 @@ def test_batches_are_those_of_lists(case, views):
             cuts = [rank_rows(count * views, rank, ranks) for rank in range(ranks)]
             parts = [order.rows(epoch, step, *cut).ids for cut in cuts]
             assert np.array_equal(np.concatenate(parts), found.ids)
-    for epoch in range(EPOCHS):
-        whole = [(order.bucket(epoch, step), expected[epoch, step]) for step in range(steps[epoch])]
-        assert whole_ids(whole) == [(b, ids.tolist()) for b, ids in order.batches(epoch)]
-
-
-def whole_ids(whole):
-    return [(bucket, [number for number, _ in rows]) for bucket, rows in whole]
 
 
 def sizes_agree(order, number, bucket) -> bool:

@@ -10,7 +10,6 @@ Every lookup costs O(log buckets); the only memory is the plan's. Any thread may
 """
 
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -100,22 +99,7 @@ class BucketOrder:
         if self._spec.views > 1:
             offsets, views = np.divmod(offsets, self._spec.views)
         ids, epochs, places = self._stretch(bucket, epoch, number, offsets)
-        return RowColumns(ids, np.zeros_like(ids), epochs, places, views)
-
-    def batches(self, epoch: int) -> Iterator[tuple[int, Ids]]:
-        """Yield (bucket, ids) of every batch of an epoch, in order; ids are -1 in padding.
-
-        For callers that need all batches: it computes a whole epoch, with eight bytes per sample.
-        """
-        whole: list[Ids] = []
-        for bucket, found in enumerate(self.plan.buckets):
-            first, stop = (self.turns.batches_before(bucket, e) for e in (epoch, epoch + 1))
-            offsets = np.arange((stop - first) * found.positions, dtype=np.int64)
-            ids, _, _ = self._stretch(bucket, epoch, first, offsets)
-            whole += list(ids.reshape(stop - first, found.positions))
-        places, buckets = self.turns.every(epoch)
-        for place, bucket in zip(places.tolist(), buckets.tolist(), strict=True):
-            yield bucket, whole[place]
+        return RowColumns(ids, np.zeros(len(ids), np.int64), epochs, places, views)
 
     def left_over(self, bucket: int, epoch: int) -> Ids:
         """Return the ids of a bucket that fill no batch by the end of an epoch, in order."""
@@ -211,7 +195,7 @@ class BucketOrder:
 
     def _ids(self, bucket: int, epoch: int, places: Ids) -> Ids:
         if self._spec.order.shuffle:
-            places = self._inside(bucket, epoch).many(places)
+            places = self._inside(bucket, epoch).many_in_range(places)
         return self.plan.ids(bucket)[places].astype(np.int64)
 
     def _make_inside(self, bucket: int, epoch: int) -> Permutation:

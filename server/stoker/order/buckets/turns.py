@@ -10,9 +10,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.permutation import Permutation
 from stoker.protocol.buckets import Bucket, BucketSteps, Leftovers, tail_of
@@ -96,14 +93,6 @@ class BucketTurns:
         found = self._epoch(epoch)
         place = found.places[turn.bucket] + turn.number - found.first[turn.bucket]
         return self._order(epoch).inverse(place) if self._spec.order.shuffle else place
-
-    def every(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return (places before shuffling, buckets) of all steps of an epoch."""
-        places = np.arange(self.steps(epoch), dtype=np.int64)
-        if self._spec.order.shuffle:
-            places = self._order(epoch).many(places)
-        buckets = np.searchsorted(self._epoch(epoch).places, places, side="right") - 1
-        return places, buckets
 
     def first_of(self, bucket: int, epoch: int) -> int:
         """Return the number of the first batch of a bucket that an epoch delivers."""

@@ -40,9 +40,9 @@ class Budget:
         need, free = slots * slot_bytes, self.limit_bytes - self.used_bytes
         if need > free:
             raise ResourceError(
-                f"not enough memory: needed {need} bytes ({slots} slots of {slot_bytes}: prefetch,"
-                f" leases and a spare), allowed {free} (limit {self.limit_bytes}, used"
-                f" {self.used_bytes}); {REMEDY}",
+                f"not enough memory: needed {need} bytes ({slots} batches of {slot_bytes}: those"
+                f" prefetched, those that the client holds, and a spare), allowed {free} (limit"
+                f" {self.limit_bytes}, used {self.used_bytes}); {REMEDY}",
                 needed_bytes=need,
                 allowed_bytes=free,
                 limit_bytes=self.limit_bytes,
