@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.rules import MAX_CHANNELS
+from stoker.ops.contract.rules import COLORS
 from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
@@ -30,6 +30,7 @@ from stoker.rng.row import Row
 _GIVEN: Final = ("image", "mask", "label", "scalar", "array", "boxes", "keypoints")
 _MASKS: Final = re.compile(r"mask|segm", re.IGNORECASE)
 _IMAGES: Final = re.compile(r"image|img|photo|picture|frame|pixels|gray", re.IGNORECASE)
+_CLASSES: Final = ("label", "keypoint")
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so that samples share them."""
 
@@ -94,7 +95,7 @@ def _kind_of(name: str, dtype: str, shape: tuple[int, ...]) -> str:
     """Return the kind of an array that none was given for."""
     if not shape:
         return "label" if np.dtype(dtype).kind in "iu" else "scalar"
-    floats = dtype == "float32" and len(shape) == 3 and 1 <= shape[2] <= MAX_CHANNELS
+    floats = dtype == "float32" and len(shape) == 3 and 1 <= shape[2] <= COLORS
     image = floats or (dtype == "uint8" and len(shape) == 3)
     named = _MASKS.search(name) is not None
     if named and is_mask_form(dtype, shape):
@@ -209,7 +210,7 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
     kind, name, width = found[0]
     columns = {name: np.asarray(value[name], np.float32).reshape(-1, width)}
     _check_coordinates(kind, columns[name])
-    columns |= {str(key): np.asarray(part) for key, part in value.items() if key != name}
+    columns |= {str(key): _part(key, part) for key, part in value.items() if key != name}
     count = len(columns[name])
     for key, array in columns.items():
         good = array.ndim in (1, 2) and len(array) == count and array.dtype.name in DTYPES
@@ -219,6 +220,12 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
                 f"{array.dtype} {array.shape}"
             )
     return kind, columns
+
+
+def _part(name: str, value: Any) -> np.ndarray:
+    """Return a part of items as an array; an empty list of classes has their dtype."""
+    empty = isinstance(value, list | tuple) and not value
+    return np.asarray(value, np.int64 if empty and name in _CLASSES else None)
 
 
 def _check_coordinates(kind: str, at: np.ndarray) -> None:
