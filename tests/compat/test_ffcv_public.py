@@ -192,6 +192,22 @@ def test_colors_without_a_meaning_are_refused(arguments):
         transforms.RandomBrightness(*arguments)
 
 
+def test_probabilities_are_checked_when_given_and_when_set_between_epochs(packed, monkeypatch):
+    monkeypatch.setattr(Compiler, "_enabled", False)
+    with pytest.raises(UsageError, match="RandomHorizontalFlip: expected flip_prob from 0 to 1, g"):
+        transforms.RandomHorizontalFlip(50)
+    steps = transforms.RandomHorizontalFlip(0.5), transforms.RandomContrast(0.4)
+    line = [SimpleRGBImageDecoder(), *steps, transforms.ToTensor()]
+    loader = Loader(packed, 10, pipelines={"image": line, "label": None})
+    for step, name in zip(steps, ("flip_prob", "p"), strict=True):
+        kept = getattr(step, name)
+        setattr(step, name, 50)
+        with pytest.raises(UsageError, match=r"from 0 to 1, got .*50"):
+            iter(loader)
+        setattr(step, name, kept)
+    assert len(list(loader)) == 5
+
+
 @pytest.mark.parametrize("machine", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_relabel_classes(packed, monkeypatch, machine):
     """A table of the classes, and one of the samples: neither fits the noise of the first trial."""

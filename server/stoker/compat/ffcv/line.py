@@ -189,7 +189,7 @@ class Line:
         return value
 
     def _first(self, operations: list[Any]) -> list[Any]:
-        """Return the operations from the first one that is no mark."""
+        """Return the operations after the marks in front."""
         marks = itertools.takewhile(self._marked, operations)
         return operations[len(list(marks)) :]
 

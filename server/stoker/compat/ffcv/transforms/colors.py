@@ -35,20 +35,25 @@ class _Change(Operation):
     """
 
     def __init__(self, magnitude: float, p: float = 0.5) -> None:
-        if not magnitude >= 0.0 or not 0.0 <= p <= 1.0:
-            raise UsageError(
-                f"{type(self).__name__}: expected magnitude from 0 and p from 0 to 1, got "
-                f"{magnitude!r} and {p!r}"
-            )
         self.magnitude = magnitude
         self.p = p
+        self._check()
+
+    def _check(self) -> None:
+        if not self.magnitude >= 0.0 or not 0.0 <= self.p <= 1.0:
+            raise UsageError(
+                f"{type(self).__name__}: expected magnitude from 0 and p from 0 to 1, got "
+                f"{self.magnitude!r} and {self.p!r}"
+            )
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
         """Return the same state; works in place.
 
         Raises:
             BuildError: it does not get uint8 RGB images as arrays.
+            UsageError: a parameter was set to a value without a meaning.
         """
+        self._check()
         shape = previous_state.shape
         if not previous_state.jit_mode or previous_state.dtype != np.uint8 or shape[2:] != (3,):
             raise BuildError(
