@@ -1,4 +1,4 @@
-"""FFCV operations as steps of a Stoker pipeline: the row's key, whatever else is there."""
+"""FFCV operations as steps of a Stoker pipeline: they draw from the row's key alone."""
 
 import importlib
 

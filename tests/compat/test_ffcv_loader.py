@@ -347,6 +347,9 @@ def test_leaving_an_epoch_early_leaves_no_thread(packed):
         ),
         ({"batch_size": 0}, UsageError, "expected batch_size and batches_ahead from 1"),
         ({"batch_size": 51}, UsageError, "leaves no step"),
+        ({"indices": [3, 50]}, UsageError, "indices: expected ids from 0 to 49, got 3 to 50"),
+        ({"indices": [-1, 3]}, UsageError, "indices: expected ids from 0 to 49, got -1 to 3"),
+        ({"indices": []}, UsageError, "indices: expected ids from 0 to 49, got none"),
         ({"custom_fields": {"a": 1}}, UsageError, "a Stoker dataset has its own fields"),
         ({"distributed": True}, UsageError, "torch.distributed is not initialized"),
     ],
@@ -368,9 +371,9 @@ def test_what_the_writer_refuses(write):
 
 
 def test_a_transform_that_is_not_there_is_named_with_its_replacement():
-    with pytest.raises(ImportError, match="cannot import name 'RandomContrast'"):
-        from stoker.compat.ffcv.transforms import RandomContrast  # noqa: F401, PLC0415
+    with pytest.raises(ImportError, match="cannot import name 'RandomSolarization'"):
+        from stoker.compat.ffcv.transforms import RandomSolarization  # noqa: F401, PLC0415
     from stoker.compat.ffcv import transforms  # noqa: PLC0415
 
-    with pytest.raises(AttributeError, match=r"RandomContrast; use stoker\.ops\.contrast in a"):
-        _ = transforms.RandomContrast
+    with pytest.raises(AttributeError, match=r"RandomSolarization; use stoker\.ops\.solarize in a"):
+        _ = transforms.RandomSolarization

@@ -40,7 +40,7 @@ def load(path, image, label, **arguments):
 
 
 def share(row, epoch, alpha=0.4):
-    """The share that a row draws: of seed 6, whatever its batch is."""
+    """The share that a row draws: of seed 6, in any batch."""
     return beta(make_key(6, stream_key("mixup"), row, epoch), 0, alpha, alpha)
 
 

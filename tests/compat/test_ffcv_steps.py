@@ -119,7 +119,7 @@ def test_rows_change_places_where_that_is_declared(interpreted):
 
 
 def seeded_numbers(rows=ROWS):
-    """The first draw of each row's id, whatever the stream, the seed and the epoch are."""
+    """The first draw of each row's id, for any stream, seed and epoch."""
     stream = stream_key("np.random.seed")
     return [integers(make_key(0, stream, int(number), 0), 0, 1_000_000) for number in rows.ids]
 

@@ -6,17 +6,18 @@ import copy
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stoker.compat.ffcv.engine import EngineOperation, EngineStep
 from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
 from stoker.compat.ffcv.memory import Pool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
 from stoker.compat.ffcv.sharing import Streams
-from stoker.compat.ffcv.step import BatchRows, LineStep
+from stoker.compat.ffcv.step import TRIAL_ROWS, BatchRows, LineStep, Sample
 from stoker.compat.ffcv.synchronize import SynchronizeSeed
 from stoker.compat.ffcv.tensors import TensorStep
 from stoker.dataset import Dataset
@@ -29,6 +30,23 @@ MIN_PART: Final = 16
 Begun = tuple[np.ndarray, list["Future[None]"]]
 
 
+class Source(NamedTuple):
+    """The samples of a loader.
+
+    Attributes:
+        dataset: where they are.
+        ids: (n,) int64, those that it delivers.
+    """
+
+    dataset: Dataset
+    ids: np.ndarray
+
+    def some(self, count: int) -> np.ndarray:
+        """Return ids, (count,) int64: the least, the greatest, and others; they may repeat."""
+        places = np.linspace(0, len(self.ids) - 1, count).astype(np.int64)
+        return np.sort(self.ids)[np.roll(places, 1)]
+
+
 class Line:
     """Makes the batches of one field.
 
@@ -38,7 +56,7 @@ class Line:
 
     def __init__(
         self,
-        dataset: Dataset,
+        source: Source,
         field: Field,
         operations: Sequence[Any] | None,
         streams: Streams,
@@ -47,7 +65,7 @@ class Line:
         """Build the pipeline.
 
         Args:
-            dataset: the dataset.
+            source: the samples.
             field: the field.
             operations: the pipeline; None: a decoder and `ToTensor`, by the field's kind.
             streams: the streams of the operations of all fields.
@@ -60,6 +78,7 @@ class Line:
         from stoker.compat.ffcv.transforms.ops import ToTensor  # noqa: PLC0415 - loads torch
 
         self.field = field.name
+        self._some = source.some(2 * TRIAL_ROWS)
         self._streams = streams
         self._copies = copies
         self._pool = Pool()
@@ -71,10 +90,10 @@ class Line:
                 f"{type(found[0]).__name__ if found else 'nothing'}"
             )
         decoder, stream = found[0], streams.name(field.name, found[0])
-        self._reading: Reading = self._own(decoder).open(dataset, field, stream)
+        self._reading: Reading = self._own(decoder).open(source.dataset, field, stream)
         if decoder.draws:
             streams.drew(field.name, decoder)
-        self._steps: list[LineStep] = []
+        self._steps: list[LineStep | EngineStep] = []
         self._tensor_steps: list[TensorStep] = []
         self._later = 0
         state = self._reading.state
@@ -135,8 +154,13 @@ class Line:
                 f"{name} raised SystemExit: {error}{line_of(error)} when it was tried on {state}. "
                 "An operation must not end the program: raise another exception"
             ) from error
+        if isinstance(operation, EngineOperation):
+            self._steps.append(EngineStep(operation, state, after, stream))
+            self._streams.drew(self.field, original, title)
+            return after
         if state.jit_mode and after.jit_mode:
-            step = LineStep(operation, state, name, stream)
+            sample = Sample(self._some, self._sample)
+            step = LineStep(operation, state, name, stream, sample=sample)
             self._steps.append(step)
             if step.draws:
                 self._streams.drew(self.field, original, title)
@@ -155,8 +179,17 @@ class Line:
             self._later += 1
         return after
 
+    def _sample(self) -> np.ndarray:
+        """Return some rows of the dataset, after the steps so far."""
+        rows, state = BatchRows(0, 0, self._some), self._reading.state
+        value = self._pool.take((len(rows.ids), *state.shape), state.dtype)
+        self._reading.fill(rows, 0, len(rows.ids), value)
+        for step in self._steps:
+            value = step(value, rows)
+        return value
+
     def _first(self, operations: list[Any]) -> list[Any]:
-        """Return the operations from the first one that is no mark."""
+        """Return the operations after the marks in front."""
         marks = itertools.takewhile(self._marked, operations)
         return operations[len(list(marks)) :]
 

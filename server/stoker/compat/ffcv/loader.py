@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.compat.ffcv.line import Begun, Line
+from stoker.compat.ffcv.line import Begun, Line, Source
 from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.settings import settings
 from stoker.compat.ffcv.sharing import Streams
@@ -110,7 +110,7 @@ class Loader:
         self._seed = secrets.randbits(32) if seed is None else seed
         self.next_epoch = 0
         self._dataset = open_dataset(fname)
-        self._chosen = np.arange(len(self._dataset)) if indices is None else np.asarray(indices)
+        self._chosen = _chosen(len(self._dataset), indices)
         available, _ = cores()
         self._workers = min(num_workers, available) if num_workers > 0 else available
         self._ahead = batches_ahead
@@ -176,7 +176,7 @@ class Loader:
         low, high = rank_rows(stop - start, self._rank, self._ranks)
         end = min(start + high, len(self._chosen))
         ids, _ = self._order.lookup_range(epoch, start + low, max(end, start + low))
-        rows = BatchRows(self.seed, epoch, self._chosen[ids].astype(np.int64))
+        rows = BatchRows(self.seed, epoch, self._chosen[ids])
         return rows, [line.begin(rows, threads, self._workers) for line in lines]
 
     @property
@@ -197,9 +197,10 @@ class Loader:
                 raise UnknownNameError(
                     f"pipelines: the dataset has no field {name!r}; it has {', '.join(fields)}"
                 )
+        source = Source(self._dataset, self._chosen)
         streams, copies = Streams(), dict[int, tuple[Any, Any]]()
         lines = [
-            Line(self._dataset, field, pipelines.get(name), streams, copies)
+            Line(source, field, pipelines.get(name), streams, copies)
             for name, field in fields.items()
             if pipelines.get(name, ()) is not None
         ]
@@ -263,6 +264,21 @@ class _Epoch:
             pairs = zip(self._lines, parts, strict=True)
             yield rows, [line.batch(part, rows) for line, part in pairs]
             del parts, pairs
+
+
+def _chosen(count: int, indices: Sequence[int] | None) -> np.ndarray:
+    """Return the ids of the samples to use, int64.
+
+    Raises:
+        UsageError: there is none, or the dataset does not have one of them.
+    """
+    if indices is None:
+        return np.arange(count)
+    chosen = np.asarray(indices)
+    if not len(chosen) or chosen.min() < 0 or chosen.max() >= count:
+        got = f"{chosen.min()} to {chosen.max()}" if len(chosen) else "none"
+        raise UsageError(f"indices: expected ids from 0 to {count - 1}, got {got}")
+    return chosen.astype(np.int64)
 
 
 def _rank_of_job() -> tuple[int, int]:

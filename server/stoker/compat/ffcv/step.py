@@ -1,10 +1,11 @@
 """One operation of a field's pipeline, prepared: rewritten, tried, compiled.
 
-An operation is tried on noise when the loader is built, so that faults are found then, with the
-user's line: a function that raises, returns another shape or dtype than declared, returns two
-results for one row, or makes a row depend on its neighbors. The trial runs the plain Python form
-first (machine code that writes beyond an array would not report it) and the compiled form after it.
-Only the compiled form decides on integer arithmetic, where Python and NumPy refuse more.
+An operation is tried when the loader is built, so that faults are found then, with the user's line:
+a function that raises, returns another shape or dtype than declared, returns two results for one
+row, or makes a row depend on its neighbors. It is tried on noise, and on rows of the dataset if it
+does not take the noise, as a table of classes does. The trial runs the plain Python form first
+(machine code that writes beyond an array would not report it) and the compiled form after it. Only
+the compiled form decides on integer arithmetic, where Python and NumPy refuse more.
 
 A step runs on one thread at a time. Parallel machine code runs in numba's threads, one loop of the
 process at a time, because not every threading layer of numba allows two.
@@ -34,8 +35,24 @@ from stoker.protocol.errors import BuildError, SampleError, StokerError
 from stoker.rng.streams import make_key, stream_key
 
 TRIAL_ROWS: Final = 3
+OF_VALUES: Final = (
+    IndexError, KeyError, ValueError, ZeroDivisionError, AssertionError, OverflowError
+)  # fmt: skip
+"""Errors of values that no sample of the dataset may have: class numbers, or ids beyond its end."""
 _parallel = threading.Lock()
 prange = numba.prange
+
+
+class Sample(NamedTuple):
+    """Rows of a dataset, as many as a trial has.
+
+    Attributes:
+        ids: (n,) int64, the first and the last id of the dataset before the others.
+        values: returns the rows, (n, *shape), as the operation gets them.
+    """
+
+    ids: np.ndarray
+    values: Callable[[], np.ndarray]
 
 
 class BatchRows(NamedTuple):
@@ -69,7 +86,14 @@ class LineStep:
     """
 
     def __init__(
-        self, operation: Operation, before: State, name: str, stream: str, *, alone: bool = False
+        self,
+        operation: Operation,
+        before: State,
+        name: str,
+        stream: str,
+        *,
+        alone: bool = False,
+        sample: Sample | None = None,
     ) -> None:
         """Prepare an operation.
 
@@ -79,6 +103,7 @@ class LineStep:
             name: its name in messages.
             stream: name of the stream that it draws from.
             alone: run on one core, even if the operation asks for several.
+            sample: rows of the dataset.
 
         Raises:
             BuildError: it cannot run, or mixes rows; the message names it and the reason.
@@ -99,7 +124,7 @@ class LineStep:
         self._pool = Pool()
         self._run: Callable[..., Any] = self._code.function
         self._loop: Callable[..., Any] = _plain_loop
-        self._try()
+        self._try(sample)
 
     def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
         """Return the operation's result on a batch.
@@ -151,10 +176,21 @@ class LineStep:
         array: np.ndarray = result
         return array.view(np.float16) if half and self.after.dtype == np.float16 else array
 
-    def _try(self) -> None:
+    def _try(self, sample: Sample | None) -> None:
+        """Try it on noise, and if that has values that it cannot take, on rows of the dataset."""
         rng = generator(make_key(1, 2, 3, 4))
         value = noise((2 * TRIAL_ROWS, *self._before.shape), self._before.dtype, rng)
-        everyone = BatchRows(5, 6, np.arange(100, 100 + 2 * TRIAL_ROWS))
+        ids = np.arange(100, 100 + 2 * TRIAL_ROWS) if sample is None else sample.ids
+        try:
+            self._try_on(value, ids)
+        except BuildError as error:
+            if sample is None or not isinstance(error.__cause__, OF_VALUES):
+                raise
+            self._run, self._loop = self._code.function, _plain_loop
+            self._try_on(sample.values(), ids)
+
+    def _try_on(self, value: np.ndarray, ids: np.ndarray) -> None:
+        everyone = BatchRows(5, 6, ids)
         if not Compiler.is_enabled():
             with _quiet():
                 self._check_result(self._tried(value, everyone, range(TRIAL_ROWS)))

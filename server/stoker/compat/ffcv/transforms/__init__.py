@@ -3,6 +3,12 @@
 from typing import NoReturn
 
 from stoker.compat.ffcv.synchronize import SynchronizeSeed
+from stoker.compat.ffcv.transforms.colors import (
+    RandomBrightness,
+    RandomContrast,
+    RandomSaturation,
+)
+from stoker.compat.ffcv.transforms.crop import RandomResizedCrop
 from stoker.compat.ffcv.transforms.images import (
     Cutout,
     NormalizeImage,
@@ -20,6 +26,7 @@ from stoker.compat.ffcv.transforms.ops import (
     ToTorchImage,
     View,
 )
+from stoker.compat.ffcv.transforms.poisoning import Poison
 
 __all__ = [
     "Convert",
@@ -29,7 +36,12 @@ __all__ = [
     "MixupToOneHot",
     "ModuleWrapper",
     "NormalizeImage",
+    "Poison",
+    "RandomBrightness",
+    "RandomContrast",
     "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomSaturation",
     "RandomTranslate",
     "ReplaceLabel",
     "Squeeze",
@@ -41,10 +53,6 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "RandomResizedCrop": "RandomResizedCropRGBImageDecoder as decoder",
-    "RandomBrightness": "stoker.ops.brightness in a Stoker pipeline",
-    "RandomContrast": "stoker.ops.contrast in a Stoker pipeline",
-    "RandomSaturation": "stoker.ops.saturation in a Stoker pipeline",
     "RandomColorJitter": "stoker.ops.color_jitter in a Stoker pipeline",
     "RandomGrayscale": "stoker.ops.grayscale in a Stoker pipeline",
     "RandomSolarization": "stoker.ops.solarize in a Stoker pipeline",

@@ -12,14 +12,25 @@ from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQ
 from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.protocol.errors import BuildError
+from stoker.protocol.errors import BuildError, UsageError
 
 
 class RandomHorizontalFlip(Operation):
-    """Mirror left and right with probability `flip_prob`."""
+    """Mirror left and right with probability `flip_prob`.
+
+    Raises:
+        UsageError: flip_prob is not a probability.
+    """
 
     def __init__(self, flip_prob: float = 0.5) -> None:
         self.flip_prob = flip_prob
+        self._check()
+
+    def _check(self) -> None:
+        if not 0.0 <= self.flip_prob <= 1.0:
+            raise UsageError(
+                f"RandomHorizontalFlip: expected flip_prob from 0 to 1, got {self.flip_prob!r}"
+            )
 
     def generate_code(self) -> Callable[..., Any]:
         """Return the flip."""
@@ -40,6 +51,7 @@ class RandomHorizontalFlip(Operation):
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
         """Return the same state, and memory for a result."""
+        self._check()
         return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)
 
 
