@@ -20,7 +20,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
           tests/dataset/images/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench golden-older clean
+.PHONY: help demo test quick check bench golden-older hostile clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ bench: $(STAMP)  ## compare with torch.utils.data.DataLoader on the same files (
 
 golden-older: $(OLDER)/.installed ## the frozen results with the oldest numba and NumPy (about an hour)
 	$(OLDER)/bin/python -m pytest -n $(PROCESSES) --dist loadscope --timeout 3600 $(FROZEN)
+
+hostile: $(STAMP) ## attacks on daemon, clients and readers in their long form (about an hour)
+	STOKER_TEST_HOSTILE=10000 $(BIN)/python -m pytest tests/hostile
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json

@@ -1,4 +1,4 @@
-"""Buckets through a private daemon: shapes, ids, ranks, lengths, resume, replay, and refusals."""
+"""Buckets through a daemon: shapes, ids, ranks, lengths, resume, replay, and refusals."""
 
 import logging
 from collections import Counter
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import skimage.data
+from daemons import serving
 
 from stoker import ops
 from stoker.client import Buckets, LengthBuckets, Loader
@@ -50,36 +51,46 @@ def plain_words(sample):
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory):
-    """A dataset of the paragraphs of a license, and how long each is; one daemon serves it."""
-    dest = tmp_path_factory.mktemp("client-texts") / "texts"
+def pieces():
+    """The paragraphs of a license."""
     text = Path(__file__).parents[2] / "LICENSE"
-    pieces = [" ".join(piece.split()).encode() for piece in text.read_text().split("\n\n")][:40]
-    rows = [{"text": piece, "number": 0.5 * n} for n, piece in enumerate(pieces)]
-    write(dest, [schema.blob("text"), schema.scalar("number", "float32")], rows)
-    with Loader(dest, pipeline=plain_words, global_batch_size=2, device="numpy", workers=1):
-        yield dest, [len(piece) for piece in pieces]
+    return [" ".join(piece.split()).encode() for piece in text.read_text().split("\n\n")][:40]
 
 
 @pytest.fixture(scope="module")
-def shapes(tmp_path_factory):
-    dest = tmp_path_factory.mktemp("client-buckets") / "shapes"
+def address(tmp_path_factory, pieces):
+    """Where a daemon serves `texts`, the pieces, and `shapes`, images of the SIZES."""
+    folder = tmp_path_factory.mktemp("client-buckets")
+    rows = [{"text": piece, "number": 0.5 * n} for n, piece in enumerate(pieces)]
+    write(folder / "texts", [schema.blob("text"), schema.scalar("number", "float32")], rows)
     photo = skimage.data.chelsea()
     rows = [{"image": photo[n : n + h, 2 * n : 2 * n + w].copy()} for n, (w, h) in enumerate(SIZES)]
-    write(dest, [schema.image()], rows)
-    return dest
+    write(folder / "shapes", [schema.image()], rows)
+    flags = [f"--dataset={name}={folder / name}" for name in ("texts", "shapes")]
+    with serving(folder, *flags, "--workers=1") as running:
+        yield running.address
 
 
 @pytest.fixture(scope="module")
-def load(shapes):
-    """load(**arguments) -> a Loader; one daemon serves them all."""
+def load(address):
+    """load(**arguments) -> a Loader of the shapes."""
 
     def make(**more) -> Loader:
-        arguments = {"pipeline": fitted, "global_batch_size": 4, "device": "numpy", "workers": 1}
-        return Loader(shapes, **{"buckets": BUCKETS, **arguments, **more})
+        arguments = {"pipeline": fitted, "global_batch_size": 4, "device": "numpy"}
+        return Loader(address, dataset="shapes", **{"buckets": BUCKETS, **arguments, **more})
 
-    with make():
-        yield make
+    return make
+
+
+@pytest.fixture(scope="module")
+def load_texts(address):
+    """load_texts(**arguments) -> a Loader of the texts."""
+
+    def make(pipeline, **more) -> Loader:
+        given = {"global_batch_size": 2, "device": "numpy", **more}
+        return Loader(address, dataset="texts", pipeline=pipeline, **given)
+
+    return make
 
 
 @pytest.mark.slow
@@ -135,15 +146,13 @@ def test_ranks_but_the_first_say_nothing(load, caplog):
 
 
 @pytest.mark.slow
-def test_sequences_come_in_buckets_of_their_lengths(texts):
+def test_sequences_come_in_buckets_of_their_lengths(load_texts, pieces):
     """Real text, as bytes: 24 pieces of a license."""
-    path, lengths = texts
+    lengths = [len(piece) for piece in pieces]
     wanted = LengthBuckets(
         field="text", bounds=(32, 64, 200), longer="drop", constant="tokens", max_rows=9
     )
-    with Loader(
-        path, pipeline=words, global_batch_size=2, device="numpy", workers=1, buckets=wanted
-    ) as loader:
+    with load_texts(words, buckets=wanted) as loader:
         account = loader.account(0)
         seen = Counter()
         for batch in loader:
@@ -166,20 +175,15 @@ def test_sequences_come_in_buckets_of_their_lengths(texts):
 
 
 @pytest.mark.slow
-def test_a_stream_without_buckets_has_no_account(texts):
-    plain = {"pipeline": plain_words, "device": "numpy", "workers": 1}
+def test_a_stream_without_buckets_has_no_account(load_texts):
     said = "account: the stream has no buckets, so every epoch"
-    with (
-        Loader(texts[0], global_batch_size=2, **plain) as loader,
-        pytest.raises(UsageError, match=said),
-    ):
+    with load_texts(plain_words) as loader, pytest.raises(UsageError, match=said):
         loader.account(0)
     wanted = LengthBuckets(field="text", multiple=64)
     with pytest.raises(BuildError, match=r"use ops.fit_bucket, of sequences ops.fit_length, or"):
-        Loader(texts[0], global_batch_size=2, buckets=wanted, **plain)
-    wrong = {**plain, "pipeline": words, "buckets": LengthBuckets(field="number", multiple=64)}
+        load_texts(plain_words, buckets=wanted)
     with pytest.raises(UsageError, match=r"field 'number' .* has no length: expected an array"):
-        Loader(texts[0], global_batch_size=2, **wrong)
+        load_texts(words, buckets=LengthBuckets(field="number", multiple=64))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 from ffcv_ops import Distinct, Same
+from torch import int64
 
 from stoker.compat.ffcv.pipeline import AllocationQuery, Compiler, Operation
 
@@ -145,3 +146,33 @@ class Sums(Same):
             return dst
 
         return sums
+
+
+class Turns(Operation):
+    """An operation on tensors: turns a batch by a number that is drawn, or writes sample ids."""
+
+    def __init__(self, source=None, *, ids=False, fails=False):
+        self.source, self.ids, self.fails = source, ids, fails
+
+    def generate_code(self):
+        source, fails = self.source, self.fails
+
+        def turns(images, _):
+            if fails:
+                raise ValueError("no such turn")
+            if source is None:
+                return images
+            return images.roll(int(source.random() * images.shape[1]), dims=1)
+
+        def with_ids(images, _, ids):
+            images = images.to(int64)
+            for row, number in zip(images, ids, strict=True):
+                row[0, 0, 0] = int(number)
+            return images
+
+        with_ids.with_indices = True
+        return with_ids if self.ids else turns
+
+    def declare_state_and_memory(self, previous_state):
+        dtype = int64 if self.ids else previous_state.dtype
+        return replace(previous_state, dtype=dtype), None

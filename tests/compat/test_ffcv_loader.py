@@ -224,7 +224,8 @@ def test_a_module_that_ends_the_program_is_an_error(packed):
     with pytest.raises(BuildError, match=told):
         loader(at_once=True)
     told = (
-        r"image/ModuleWrapper raised SystemExit: 5 \(.*test_ffcv_loader.py:\d+\), on samples 0, 1,"
+        r"ModuleWrapper of field 'image' raised SystemExit: 5 "
+        r"\(.*test_ffcv_loader.py:\d+\), on samples 0, 1,"
     )
     with pytest.raises(SampleError, match=told):
         next(iter(loader(at_once=False)))

@@ -121,3 +121,17 @@ def test_no_file_knows_the_machine_it_was_written_on(root: Path, tracked: list[P
 def test_tests_are_no_packages(tracked: list[Path], root: Path) -> None:
     inits = [p for p in tracked if p.name == "__init__.py" and p.is_relative_to(root / "tests")]
     assert inits == []
+
+
+def test_no_python_is_started_with_the_current_folder(root: Path, tracked: list[Path]) -> None:
+    """`python -m` puts it before Python's own modules; `python -P -m` does not."""
+    code = [path for path in tracked if CODE.match(str(path.relative_to(root)))]
+    starts = [
+        line
+        for path in code
+        if path.suffix == ".py"
+        for line in path.read_text().splitlines()
+        if "sys.executable" in line and not line.lstrip().startswith("#")
+    ]
+    assert len(starts) >= 4
+    assert [line for line in starts if '"-P"' not in line] == []

@@ -50,6 +50,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"amount_range": (0, 3), "spacing": 8, "interpolation": "nearest", "p": 0.5},
     ],
     "equalize": [{"p": 0.5}, {"p": 1}],
+    "coarse_dropout": [
+        {"fill": 114, "mask_fill": 200, "p": 0.9},
+        {"holes_range": (5, 32), "height_range": (0.01, 1), "width_range": (0.1, 0.1), "p": 0.5},
+    ],
     "erase": [{"fill": 114, "mask_fill": 200, "p": 0.9}, {"scale": (0.1, 0.9), "p": 0.5}],
     "fit_bucket": [
         {"size": (24, 40)},

@@ -62,11 +62,11 @@ PARAMETERS = [
     ),
     (
         lambda: ops.Normalize(mean="x"),
-        "normalize: expected mean to be a number, or one for each of at most 4 channels, got 'x'",
+        "normalize: expected mean to be a number, or one for each of at most 16 channels, got 'x'",
     ),
     (
         lambda: ops.Normalize(std=0),
-        "normalize: expected std to be a positive number, or one for each of at most 4 channels, "
+        "normalize: expected std to be a positive number, or one for each of at most 16 channels, "
         "got 0",
     ),
     (
@@ -114,7 +114,7 @@ STATES = [
         ops.Equalize(),
         (State.fixed("image", "float32", (8, 8, 3)),),
         "equalize has no rule for image float32[8x8x3]: expected an image of shape (H, W, C), "
-        "dtype uint8 and 1 to 4 channels. Call equalize before the image is converted, or call "
+        "dtype uint8 and 1 to 16 channels. Call equalize before the image is converted, or call "
         "from_float before it, or before what contains it (as rand_augment)",
     ),
     (
@@ -127,7 +127,8 @@ STATES = [
         ops.HorizontalFlip(),
         (State.fixed("image", "uint8", (8, 9, 3)), State.fixed("mask", "uint8", (9, 8))),
         "horizontal_flip: expected values of one size in a call, got image uint8[8x9x3] and mask "
-        "uint8[9x8]. Resize one of them first, or call the op once for each",
+        "uint8[9x8]. If that is intended, call the op with relative=True; or resize one of them "
+        "first",
     ),
     (
         ops.ColorJitter(),

@@ -39,7 +39,7 @@ from stoker.protocol.items import ItemField, item_words
 from stoker.protocol.ragged import pack_items, unpack_items
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "items.json"
-COVERS = {"erase", "grid_mask"}
+COVERS = {"coarse_dropout", "erase", "grid_mask"}
 EXACT = {
     "center_crop", "horizontal_flip", "pad", "pad_to_size", "random_crop", "rot90", "transpose",
     "vertical_flip", "zoom_out",

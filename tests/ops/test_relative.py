@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from stoker import ops
@@ -11,7 +12,7 @@ from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import registered
 from stoker.ops._testing.memory import structured
 from stoker.ops._testing.runner import OpRunner
-from stoker.ops.contract.relative import keep_record, one_ratio, require_ratio
+from stoker.ops.contract.relative import keep_record, one_ratio, require_ratio, rescale_box
 
 SIZES = [(64, 80), (32, 40), (63, 79), (31, 40), (200, 33), (7, 300), (1, 9), (2, 2), (1, 1)]
 BOXES = ("erase", "fit_bucket", "iou_crop", "random_resized_crop")
@@ -22,9 +23,10 @@ OF_ANY_SIZE = {
     "sharpness", "to_float", "transpose", "vertical_flip",
 }  # fmt: skip
 OF_ONE_RATIO = {"letterbox", "rotate"}
-CARRIED = {*BOXES, "affine", "perspective", "random_short_side_scale", "zoom_out"}
+CARRIED = {*BOXES, "affine", "coarse_dropout", "perspective", "random_short_side_scale", "zoom_out"}
 MADE = {
     "affine": ops.Affine(20, translate=(0.4, 0.3)),
+    "coarse_dropout": ops.CoarseDropout((1, 3), (0.01, 1), (0.01, 1), p=1.0),
     "erase": ops.Erase(p=1.0, scale=(0.02, 0.9)),
     "fit_bucket": ops.FitBucket((24, 40), crop="random"),
     "iou_crop": ops.IouCrop(),
@@ -106,6 +108,20 @@ def test_edges_of_a_box_go_to_the_nearest_edge(name):
                 assert abs(got[0] - start) <= 1
             seen += 1
     assert seen > 1000
+
+
+def test_each_box_of_coarse_dropout_goes_as_a_box_alone():
+    names = ("top", "left", "height", "width")
+    seen = 0
+    for _, record, before, after, (fits, other) in every("coarse_dropout"):
+        assert fits
+        for k in range(0, 4 * int(record["count"]), 4):
+            alone = dict(zip(names, np.int64(record["boxes"][k : k + 4]), strict=True))
+            rescale_box(None, alone, (*before, *after))
+            assert [int(alone[name]) for name in names] == list(other["boxes"][k : k + 4])
+            seen += 1
+        assert list(other["boxes"][k + 4 :]) == list(record["boxes"][k + 4 :])
+    assert seen > 500
 
 
 def test_a_shift_goes_to_the_nearest_pixel():

@@ -91,6 +91,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     found = decode("daemon", older)
     assert [output.items for output in found.outputs] == [(), ()]
     assert (found.drawn, found.buckets, found.leftovers) == ([], [], "carry")
+    assert found.classes == {}
     assert decode("client", ["seek", 1, 2, 3]) == messages.Seek(1, 2, 3, [])
     assert decode("daemon", usual(vectors, "ready")[1][:10]).crashed == []
     assert decode("client", usual(vectors, "open")[1][:20]).exclude == b""
@@ -171,6 +172,8 @@ BOUNDS = {
         "leftovers": ["keep", 1, None],
         "merged": 2**48,
         "notes": [None, "note", [1], ["m" * 16385], [""] * 17],
+        "classes": [None, [], {"label": None}, {"label": [1]}, {"label": ["m" * 16385]},
+                    {"n" * 257: []}, {str(n): [] for n in range(257)}],
     },
     "ready": {
         "run": COUNT,
@@ -212,7 +215,7 @@ def wrong_values(bound):
 
 APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", "buckets"),
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
-            ("opened", "notes"),
+            ("opened", "notes"), ("opened", "classes"),
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
 """Fields that came later: they have a default."""

@@ -44,6 +44,11 @@ def check_address(address: str) -> str:
     return address
 
 
+def socket_path(address: str) -> str:
+    """Return the path of the ZeroMQ socket of an `ipc://` address."""
+    return address.removeprefix(_IPC)
+
+
 def side_path(address: str) -> str:
     """Return the path of the side socket that belongs to an `ipc://` address."""
     return address.removeprefix(_IPC) + SIDE_SUFFIX

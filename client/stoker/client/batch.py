@@ -126,7 +126,9 @@ class Batch(Mapping[str, Any]):
             name: change_arrays(value, lambda array: array.to(device, non_blocking=non_blocking))
             for name, value in self._arrays.items()
         }
-        return Batch(moved, self.epoch, self.step, self._spec, self._params)
+        batch = Batch(moved, self.epoch, self.step, self._spec, self._params)
+        batch.noted = self.noted  # a loop that reads `valid` of the moved batch has read it
+        return batch
 
     def __getitem__(self, name: str) -> Any:
         if name == "valid":

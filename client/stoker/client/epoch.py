@@ -32,10 +32,15 @@ class EpochIterator:
     def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> Any:
+    def begin(self) -> int:
+        """Begin the epoch unless it has begun; return the number of the turn."""
         if self._turn is None:
             self._turn = self._begin()
-        batch = None if self._ended else self._following(self._turn)
+        return self._turn
+
+    def __next__(self) -> Any:
+        turn = self.begin()
+        batch = None if self._ended else self._following(turn)
         if batch is None:
             if not self._ended:
                 self._ended = True

@@ -1,13 +1,16 @@
 """What a loader can say about its stream: accounts of epochs, and replays of rows."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
+from stoker.client.epoch import EpochIterator
 from stoker.client.opening import account_of
 from stoker.client.options import within
 from stoker.client.samples import Samples, by_name
+from stoker.client.steps import EpochSampler, Steps, only
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Opened
@@ -20,6 +23,9 @@ class Inspecting(ABC):
 
     _connection: Connection
     _opened: Opened
+    _evaluates: bool
+    prefetch_factor: None = None
+    """Read by tools that make a DataLoader; without workers in this process it must be None."""
 
     @property
     @abstractmethod
@@ -29,6 +35,22 @@ class Inspecting(ABC):
     @abstractmethod
     def _check_usable(self) -> None:
         """Raise unless the loader can be used."""
+
+    @abstractmethod
+    def __iter__(self) -> EpochIterator:
+        """Return an iterator over the next epoch."""
+
+    @abstractmethod
+    def skip(self, steps: int) -> None:
+        """Leave out the next steps of the epoch."""
+
+    @abstractmethod
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next loop start that epoch."""
+
+    @abstractmethod
+    def _steps_left(self) -> int:
+        """Return the number of steps of the next loop."""
 
     @property
     def batch_size(self) -> int:
@@ -42,9 +64,39 @@ class Inspecting(ABC):
 
     @property
     def dataset(self) -> Samples:
-        """The stored samples: `len(loader.dataset)`, `loader.dataset[id]`."""
-        rows = self.spec.dataset_rows
-        return Samples(rows, self.spec.dataset, lambda number: self.replay(number, 0))
+        """The stored samples: `len(loader.dataset)`, `loader.dataset[id]`, and their classes."""
+        rows, classes = self.spec.dataset_rows, self._opened.classes
+        return Samples(rows, self.spec.dataset, classes, lambda number: self.replay(number, 0))
+
+    @property
+    def sampler(self) -> EpochSampler | None:
+        """Passes `set_epoch` on to the loader: Lightning calls it before each epoch.
+
+        None for a loader made by `for_evaluation`, whose loops are all the same.
+        """
+        return None if self._evaluates else EpochSampler(self.set_epoch)
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether an incomplete last batch is left out."""
+        return self.spec.tail == "drop"
+
+    @property
+    def collate_fn(self) -> Callable[[list[Any]], Any]:
+        """Takes the only item of a list; see `batch_sampler`."""
+        return only
+
+    @property
+    def batch_sampler(self) -> Steps:
+        """The steps of the next loop, `[step]` each, and `loader.dataset[step]` is a batch.
+
+        So tools that make a torch DataLoader of a loader's parts get its batches, such as
+        Accelerate's `skip_first_batches`.
+        """
+        return Steps(
+            self._steps_left, self.__iter__, self.skip, batch_size=self.batch_size,
+            drop_last=self.drop_last,
+        )  # fmt: skip
 
     def row(self, sample_id: int, epoch: int = 0) -> dict[str, Any]:
         """Return what the pipeline makes of a sample in an epoch: its outputs by name.

@@ -15,7 +15,7 @@ import logging
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -26,7 +26,7 @@ from stoker.client.connection import Connection
 from stoker.client.delivery import crashed_before
 from stoker.client.device import Target
 from stoker.client.epoch import EpochIterator
-from stoker.client.habits import refuse_unknown
+from stoker.client.habits import refuse_unknown, tuple_names
 from stoker.client.inspecting import Inspecting
 from stoker.client.last import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
@@ -183,7 +183,7 @@ class Loader(Inspecting):
         self._opened = self._connection.stream.opened
         self._steps = steps_of(self._opened)
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
-        self._names = None if as_tuple is None else self._checked(as_tuple)
+        self._names = None if as_tuple is None else tuple_names(as_tuple, batch_names(self._opened))
 
     @classmethod
     def for_evaluation(cls, address_or_path: str | os.PathLike[str], **options: Any) -> "Loader":
@@ -222,7 +222,11 @@ class Loader(Inspecting):
         """
         return self._steps((self._planned or self._place).epoch)
 
-    def __iter__(self) -> Iterator[Any]:
+    def _steps_left(self) -> int:
+        place = self._next_place()
+        return max(self._steps(place.epoch) - place.step, 0)
+
+    def __iter__(self) -> EpochIterator:
         """Return an iterator over the next epoch, or from the place that was loaded or set.
 
         The epoch begins at the first `next()`, which ends older iterators.
@@ -234,15 +238,20 @@ class Loader(Inspecting):
         self._check_usable()
         return EpochIterator(self._begin, self._next, self._tell_account)
 
+    def _next_place(self) -> NextStep:
+        """Return where the next loop starts."""
+        if self._evaluates and not self._exact:
+            return NextStep()
+        place, exact = self._planned, self._exact
+        if place is None or (place.step >= self._steps(place.epoch) and not exact):
+            place = NextStep((place or self._place).epoch + 1)
+        return place
+
     def _begin(self) -> int:
         """Begin an epoch; return the number of the turn."""
         self._check_usable()
         self._padding.check()
-        if self._evaluates and not self._exact:
-            self._planned = NextStep()
-        place, exact = self._planned, self._exact
-        if place is None or (place.step >= self._steps(place.epoch) and not exact):
-            place = NextStep((place or self._place).epoch + 1)
+        place = self._next_place()
         self._place, self._planned, self._exact = place, None, False
         self._turn += 1
         total = self.spec.total_epochs
@@ -369,17 +378,6 @@ class Loader(Inspecting):
         self._connection.delivered += 1
         self._place = dataclasses.replace(place, step=place.step + 1)
         return batch if self._names is None else tuple(batch[name] for name in self._names)
-
-    def _checked(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of `as_tuple`, which are outputs of the stream."""
-        known = [*batch_names(self._opened), "index", "requested", "valid"]
-        names = (names,) if isinstance(names, str) else tuple(names)
-        for name in names:
-            if name not in known:
-                raise UsageError(
-                    f"as_tuple: the batches have no output {name!r}; they have {', '.join(known)}"
-                )
-        return names
 
     def _tell_account(self) -> None:
         """Log the account of the epoch that has just ended."""

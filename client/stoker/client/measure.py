@@ -20,6 +20,7 @@ from pathlib import Path
 
 from stoker.client.loader import Loader
 from stoker.client.private import daemon_pids
+from stoker.protocol.importing import add_folders
 from stoker.protocol.lengths import request_from_bytes
 
 _PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -37,7 +38,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--buckets", default="", help="canonical form of a request for buckets")
     parser.add_argument("--exclude", help="file that lists samples to leave out")
+    parser.add_argument("--python-path", action="append", default=[], help="folder of modules")
     arguments = parser.parse_args()
+    add_folders(arguments.python_path)
     buckets = request_from_bytes(arguments.buckets.encode()) if arguments.buckets else None
     begun = time.perf_counter()
     with Loader(

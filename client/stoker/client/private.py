@@ -1,6 +1,6 @@
 """A private daemon: `stoker serve` for one job alone, started if a loader gets a dataset's path.
 
-The daemon is started by command line (`python -m stoker.server serve`) in a new session, so that
+The daemon is started by command line (`python -P -m stoker.server serve`) in a new session, so that
 Ctrl-C reaches the training script but not the daemon. It ends with its last client, which it
 notices on its side socket even if that client is killed. The local ranks of one job share one
 daemon: the key of its folder is made from the dataset's real path, the pipeline and the job's
@@ -16,7 +16,9 @@ import os
 import select
 import subprocess
 import sys
+import sysconfig
 import time
+import warnings
 import weakref
 
 from stoker.client.options import Options
@@ -30,6 +32,7 @@ from stoker.protocol.errors import (
     UsageError,
     from_record,
 )
+from stoker.protocol.importing import modules_of, warning
 
 START_TIMEOUT_S = 60.0
 GRACE_S = 10.0
@@ -141,7 +144,7 @@ class PrivateDaemon:
                 os.close(writer)
 
     def _command(self, address: str, ready: int) -> list[str]:
-        command = [sys.executable, "-m", "stoker.server", "serve", "--address", address]
+        command = [sys.executable, "-P", "-m", "stoker.server", "serve", "--address", address]
         command += ["--dataset", f"{DATASET}={self._dataset}"]
         if self._code is not None:
             command += ["--pipeline", f"{PIPELINE}={self._code}"]
@@ -149,8 +152,8 @@ class PrivateDaemon:
         command += ["--op-module", "*"]
         if self._workers is not None:
             command += ["--workers", str(self._workers)]
-        if sys.path and sys.path[0] and os.path.isdir(sys.path[0]):
-            command += ["--python-path", os.path.abspath(sys.path[0])]
+        for folder in _folders_of_modules():
+            command += ["--python-path", folder]
         return [*command, "--exit-with-last-client", "--ready-fd", str(ready)]
 
     def _wait_ready(self, reader: int, child: "subprocess.Popen[bytes]", deadline: float) -> None:
@@ -254,6 +257,23 @@ def _end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
         else:
             return
     child.wait()
+
+
+def _folders_of_modules() -> list[str]:
+    """Return the folders of users that this process imports from; the daemon searches them last.
+
+    Warns of modules that this process has imported from there and that an installed one shadows.
+    """
+    installed = {os.path.realpath(folder) for folder in sysconfig.get_paths().values()}
+    first = [folder for folder in sys.path if os.path.realpath(folder) in installed]
+    first = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *first]
+    folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder not in first)
+    found = [folder for folder in folders if os.path.isdir(folder)]
+    for folder in found:
+        line = warning(folder, first, [name for name in modules_of(folder) if name in sys.modules])
+        if line:
+            warnings.warn(line, stacklevel=2)
+    return found
 
 
 def _reap() -> None:

@@ -21,8 +21,9 @@ from typing import TypeVar
 
 import zmq
 
-from stoker.client.address import check_address
+from stoker.client.address import check_address, socket_path
 from stoker.client.options import OPEN_REQUEST
+from stoker.client.peer import check_listener
 from stoker.client.progress import PipelineWait
 from stoker.client.side import as_connect_error, connect_side, forked_error, read_memory
 from stoker.protocol import version
@@ -79,7 +80,8 @@ class ClientSession:
 
         Raises:
             UsageError: the address is not one.
-            ConnectError: nobody listens there, or no answer comes in time.
+            ConnectError: nobody listens there, the process there is of another user, or no answer
+                comes in time.
             VersionError: the daemon speaks another version of the protocol.
             PeerError: the daemon refuses; it sent the error.
         """
@@ -102,6 +104,7 @@ class ClientSession:
         _open_sessions.add(self)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
+            check_listener(socket_path(address), address, deadline)
             self._connect_dealer()
             with as_connect_error(address, connect_timeout_s):
                 self._greet(deadline)

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 
 from stoker.client.address import side_path
+from stoker.client.peer import check_peer
 from stoker.protocol.errors import (
     ConnectError,
     DaemonLostError,
@@ -48,13 +49,15 @@ def connect_side(address: str, timeout_s: float) -> socket.socket:
     Waits while the daemon accepts nobody.
 
     Raises:
-        ConnectError: nobody listens there, or the daemon accepts nobody for so long.
+        ConnectError: nobody listens there, the process there is of another user, or the daemon
+            accepts nobody for so long.
     """
     path = side_path(address)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(max(timeout_s, 0.001)))
         sock.connect(path)
+        check_peer(sock, address)
         sock.setblocking(False)
     except BlockingIOError:
         sock.close()
@@ -71,6 +74,9 @@ def connect_side(address: str, timeout_s: float) -> socket.socket:
             + _permission_hint(error),
             address=address,
         ) from None
+    except BaseException:
+        sock.close()
+        raise
     return sock
 
 

@@ -21,6 +21,9 @@ from stoker.protocol.layout import Output, Placed
 from stoker.protocol.spec import MAX_EXCLUDED
 from stoker.protocol.subset import MAX_SUBSET_BYTES
 
+MAX_CLASSES = 2**16
+MAX_CLASS_BYTES = 2**20
+"""Of all names of classes in OPENED; the fields that do not fit are left out."""
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
 Hex32 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
@@ -29,6 +32,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=2**24)]
 Seed = Annotated[int, msgspec.Meta(ge=0)]
 CrashedIds = Annotated[list[Count], msgspec.Meta(max_length=MAX_CRASHED)]
+Classes = Annotated[list[Text], msgspec.Meta(max_length=MAX_CLASSES)]
 GraphData = Annotated[bytes, msgspec.Meta(max_length=2**20)]
 
 
@@ -165,6 +169,8 @@ class Opened(Record, frozen=True, tag="opened"):
     request's. `merged` samples are in another bucket than the rule chose for them.
 
     `notes` are lines for the client's log: the stream works, but the operator should know.
+    `classes` are the names of the classes 0, 1, ... of the dataset's fields, by field; fields whose
+    names are too long together are missing.
     """
 
     request: Small
@@ -186,6 +192,9 @@ class Opened(Record, frozen=True, tag="opened"):
     leftovers: Leftovers = "carry"
     merged: Count = 0
     notes: Annotated[list[Text], msgspec.Meta(max_length=16)] = msgspec.field(default_factory=list)
+    classes: Annotated[dict[Name, Classes], msgspec.Meta(max_length=256)] = msgspec.field(
+        default_factory=dict
+    )
 
 
 class Ready(Record, frozen=True, tag="ready"):

@@ -7,8 +7,9 @@ index that names the wrong machine code. So here the digest covers everything th
 saved. Reading needs no lock: files are replaced as a whole. A damaged entry counts as absent and is
 rebuilt.
 
-numba stores its entries as pickles, so the cache root must belong to the user: a root that another
-user owns, or that others can write to, is refused. numba is imported inside functions only.
+numba stores its entries as pickles, so all folders and files are opened and checked by
+`stoker.jit.private`: a root that others can write to is refused, and so is each file that others
+could have written. numba is imported inside functions only.
 """
 
 import contextlib
@@ -20,18 +21,18 @@ import importlib
 import logging
 import os
 import shutil
-import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
 from stoker.jit import activity
-from stoker.jit.cacheroot import default_cache_root, fallback_root, users_root
+from stoker.jit.cacheroot import default_cache_root, is_fallback, open_root, users_root
 from stoker.jit.kernels import is_ours
+from stoker.jit.private import Folder, lock_file, open_folder
 from stoker.jit.sources import loaded_digest, source_digest
 from stoker.protocol.errors import ResourceError
 
@@ -77,7 +78,7 @@ def kernel_digest(fn: FunctionType) -> str:
 
 
 def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Path | None:
-    """Make and return the cache folder of a kernel; None if the disk is full.
+    """Make and return the cache folder of a kernel; None if the disk is full or it is not safe.
 
     A folder in the temporary directory starts as a copy of the one in the user's cache, which is
     read-only in that case: kernels compiled ahead (`stoker warm`) are not compiled again.
@@ -88,25 +89,21 @@ def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Pat
         inside: for the form that its callers copy.
 
     Raises:
-        ResourceError: the cache root is not writable, or belongs to another user.
+        ResourceError: the cache root is not writable, or others can write to it.
     """
     root = cache_root()
-    folder = root / f"{fn.__name__}-{digest}" / (INSIDE if inside else "")
+    path = root / f"{fn.__name__}-{digest}" / (INSIDE if inside else "")
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_owner(root)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if root == fallback_root():
-            lock = _lock_of(folder)
-            if lock is not None:
-                try:
-                    _copy_kernel(users_root(os.environ), root, folder)
-                finally:
-                    os.close(lock)
-        return folder
+        os.close(open_root(root).fd)
+        with _opened(root, path) as folder:
+            if folder is None:
+                return None
+            if is_fallback(root):
+                _copy_once(root, folder)
+        return path
     except OSError as error:
         if error.errno in _FULL:
-            _note_unstored(root, error)
+            _note_unstored(f"kernel cache {root}: {error.strerror}")
             return None
         raise ResourceError(
             f"kernel cache {root}: cannot write there ({error.strerror}): choose a writable folder"
@@ -119,12 +116,11 @@ def check_cache_root() -> None:
     """Make the cache root if it is missing, and check that it can be used.
 
     Raises:
-        ResourceError: it cannot be made, or belongs to another user.
+        ResourceError: it cannot be made, or others can write to it.
     """
     root = cache_root()
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_owner(root)
+        os.close(open_root(root).fd)
     except OSError as error:
         raise ResourceError(
             f"kernel cache {root}: cannot be used ({error.strerror}): choose another folder with"
@@ -193,17 +189,49 @@ def load_stored(fast: Any, most: int) -> int:
     return len(wanted)
 
 
-def _copy_kernel(other: Path | None, root: Path, folder: Path) -> None:
-    """Copy a kernel's files from another cache root if it has them and this one does not."""
-    if other is None:
+@contextlib.contextmanager
+def _opened(root: Path, path: Path) -> Iterator[Folder | None]:
+    """Yield the open folder of a kernel; None, with a note, if others can write to it."""
+    try:
+        folder = open_folder(path, create=True)
+    except ResourceError as error:  # the root is safe, so this folder is older than that
+        _note_unstored(error.message.partition(": machine code")[0])
+        yield None
         return
-    place = other / folder.relative_to(root)
-    if not place.is_dir() or is_stored(folder):
+    with folder:
+        yield folder
+
+
+def _copy_once(root: Path, folder: Folder) -> None:
+    """Copy a kernel's files from the user's cache root, if that has them and is safe."""
+    other = users_root(os.environ)
+    if other is None or is_stored(folder.path):
         return
-    _check_owner(other)
-    shutil.copytree(
-        place, folder, ignore=shutil.ignore_patterns("lock", INSIDE), dirs_exist_ok=True
-    )
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, ResourceError):
+        os.close(open_root(other, create=False).fd)
+        with open_folder(other / folder.path.relative_to(root)) as source:
+            lock = _lock_of(folder.path)
+            if lock is None:
+                return
+            try:
+                if not is_stored(folder.path):
+                    _copy_tree(source, folder)
+            finally:
+                os.close(lock)
+
+
+def _copy_tree(source: Folder, into: Folder) -> None:
+    """Copy numba's files, which are in folders of their own."""
+    for name in source.names():
+        if name in ("lock", INSIDE):
+            continue
+        path = source.path / name
+        if path.is_dir() and not path.is_symlink():
+            with open_folder(path) as below, open_folder(into.path / name, create=True) as made:
+                _copy_tree(below, made)
+        else:
+            with os.fdopen(source.open(name), "rb") as old, into.replacing(name) as new:
+                shutil.copyfileobj(old, new)
 
 
 class SharedCache:
@@ -259,7 +287,7 @@ class SharedCache:
         except Exception as error:
             found = None
             _log.warning("damaged kernel cache %s is rebuilt: %r", self._folder, error)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ResourceError):
                 self._inner.flush()
         if found is None:
             self._before_compiling()
@@ -272,7 +300,9 @@ class SharedCache:
         try:
             self._inner.save_overload(signature, result)
         except OSError as error:
-            _note_unstored(cache_root(), error)
+            _note_unstored(f"kernel cache {cache_root()}: {error.strerror or error}")
+        except ResourceError as error:
+            _note_unstored(error.message.partition(": machine code")[0])
 
     def release(self) -> None:
         """Release the folder's lock, if it is held."""
@@ -292,14 +322,13 @@ class SharedCache:
         """Wait for the folder's lock; go on without it if it cannot be made or got in time."""
         self._begin()
         if self._held is None and self._folder is not None:
-            with contextlib.suppress(OSError):  # a full disk
+            with contextlib.suppress(OSError, ResourceError):  # a full disk, or not safe
                 self._held = _lock_of(self._folder)
                 self._may_save = self._held is not None
 
 
-def _note_unstored(root: Path, error: OSError) -> None:
+def _note_unstored(reason: str) -> None:
     """Note that kernels are not stored, with one line for the process."""
-    reason = f"kernel cache {root}: {error.strerror or error}"
     if not activity.unstored() and not activity.is_heard():
         _log.warning("%s: kernels are compiled and not stored", reason)
     activity.note_unstored(reason)
@@ -310,7 +339,8 @@ def _lock_of(folder: Path) -> int | None:
 
     None if another process holds it for longer than `LOCK_S`: it may be stopped.
     """
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open_folder(folder) as opened:
+        descriptor = lock_file(opened, "lock")
     until = time.monotonic() + LOCK_S
     try:
         while True:
@@ -327,18 +357,6 @@ def _lock_of(folder: Path) -> int | None:
     except BaseException:
         os.close(descriptor)
         raise
-
-
-def _check_owner(root: Path) -> None:
-    # Anybody may put a link into the temporary directory; lstat reports it as writable by all.
-    status = root.lstat() if root == fallback_root() else root.stat()
-    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
-        raise ResourceError(
-            f"kernel cache {root}: expected a folder of user {os.geteuid()} that others cannot"
-            f" write, got owner {status.st_uid}, mode {stat.filemode(status.st_mode)}: machine code"
-            " is loaded from it; choose another folder with stoker.jit.set_cache_root",
-            path=str(root),
-        )
 
 
 @functools.cache

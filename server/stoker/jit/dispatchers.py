@@ -15,16 +15,21 @@ libraries and caches, which have no stable form: a test in `tests/jit/test_calle
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
-from collections.abc import Callable
-from typing import Any, NoReturn
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
 
 import llvmlite.binding as untyped_llvm
 from numba.core import caching, codegen, compiler, typed_passes, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
+
+from stoker.jit.private import open_folder
 
 llvm: Any = untyped_llvm
 library: Any = codegen.JITCodeLibrary
@@ -186,7 +191,50 @@ class _CodeEntries(caching.CompileResultCacheImpl):
         return super().rebuild(target, payload)  # type: ignore[no-untyped-call]
 
 
-class CodeCache(caching.FunctionCache):
+class _Files(caching.IndexDataCacheFile):
+    """numba's files of one kernel: read and written by name in a folder that is checked each time.
+
+    The files are pickles, so none is read that others could have written.
+    """
+
+    def __init__(self, files: Any) -> None:
+        self.__dict__.update(files.__dict__)
+
+    def _load_index(self) -> Any:
+        with contextlib.suppress(FileNotFoundError), self._read(self._index_name) as path:
+            self._index_path = path
+            return super()._load_index()  # type: ignore[no-untyped-call]
+        return {}
+
+    def _load_data(self, name: str) -> Any:
+        with self._read(name) as path:
+            return super()._load_data(path)  # type: ignore[no-untyped-call]
+
+    def _save_index(self, overloads: Any) -> None:
+        self._index_path = self._index_name
+        super()._save_index(overloads)  # type: ignore[no-untyped-call]
+
+    @contextlib.contextmanager
+    def _read(self, name: str) -> Iterator[str]:
+        with open_folder(Path(self._cache_path)) as folder, folder.reading(name) as path:
+            yield path
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[BinaryIO]:
+        name = os.path.basename(filepath)
+        with open_folder(Path(self._cache_path)) as folder, folder.replacing(name) as file:
+            yield file
+
+
+class _CheckedCache(caching.FunctionCache):
+    _impl_class: Any
+
+    def __init__(self, fn: Any) -> None:
+        super().__init__(fn)  # type: ignore[no-untyped-call]
+        self._cache_file = _Files(self._cache_file)
+
+
+class CodeCache(_CheckedCache):
     """numba's cache of functions, whose entries are machine code that loads fast."""
 
     _impl_class = _CodeEntries
@@ -197,7 +245,7 @@ class _BitcodeEntries(caching.CompileResultCacheImpl):
         return super().rebuild(_context(target_context), payload)  # type: ignore[no-untyped-call]
 
 
-class BitcodeCache(caching.FunctionCache):
+class BitcodeCache(_CheckedCache):
     """numba's cache of functions, whose entries are bitcode."""
 
     _impl_class = _BitcodeEntries
@@ -227,7 +275,7 @@ class KernelDispatcher(_Shared):
         """Take a function and numba's options; `stored`: whether its code is kept on disk."""
         super().__init__(fn, targetoptions={**options, "nopython": True})
         if stored:
-            self._cache = CodeCache(fn)  # type: ignore[no-untyped-call]
+            self._cache = CodeCache(fn)
 
 
 class Callee(_Shared):
@@ -238,7 +286,7 @@ class Callee(_Shared):
         options = {**options, "nopython": True, "no_cpython_wrapper": True}
         super().__init__(fn, targetoptions=options, pipeline_class=BitcodeCompiler)
         if stored:
-            self._cache = BitcodeCache(fn)  # type: ignore[no-untyped-call]
+            self._cache = BitcodeCache(fn)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Resolve a call; all numbers that a caller writes out share one form.

@@ -16,6 +16,7 @@ import threading
 from typing import Any, Final
 
 from stoker.protocol.errors import BuildError
+from stoker.protocol.importing import hint
 
 EVERY_MODULE: Final = "*"
 _lock = threading.Lock()
@@ -107,10 +108,10 @@ def resolve(name: str, *, trusted: bool = False) -> Any:
     except Exception as error:  # any error that the user's module raises during the import
         raise BuildError(
             f"{name!r}: importing {module!r} failed with {type(error).__name__}: {error}. Is its "
-            "folder in [daemon] python_path?"
+            f"folder in [daemon] python_path?{hint(module)}"
         ) from error
     if found is None:
-        raise BuildError(f"{name!r}: module {module!r} has no {path!r}")
+        raise BuildError(f"{name!r}: module {module!r} has no {path!r}{hint(module)}")
     if trusted:
         with _lock:
             _known[name] = found

@@ -40,6 +40,7 @@ from stoker.ops.custom.python import python
 from stoker.ops.custom.python_call import PythonCall
 from stoker.ops.custom.python_together import PythonTogether
 from stoker.ops.filters.box_blur import BoxBlur, box_blur
+from stoker.ops.filters.coarse_dropout import CoarseDropout, coarse_dropout
 from stoker.ops.filters.erase import Erase, erase
 from stoker.ops.filters.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.filters.gaussian_noise import GaussianNoise, gaussian_noise
@@ -85,14 +86,7 @@ from stoker.ops.mixes.mosaic import Mosaic, mosaic
 from stoker.ops.mixes.random_blend import RandomBlend, random_blend
 from stoker.ops.mixes.stack import Stack, stack
 from stoker.ops.values.cast import Cast, cast
-from stoker.ops.values.choices import (
-    Chance,
-    Integer,
-    OneOf,
-    SomeOf,
-    Uniform,
-    WeightedSomeOf,
-)
+from stoker.ops.values.choices import Chance, Integer, OneOf, SomeOf, Uniform, WeightedSomeOf
 from stoker.ops.values.convert_boxes import ConvertBoxes, convert_boxes
 from stoker.ops.values.convert_keypoints import ConvertKeypoints, convert_keypoints
 from stoker.ops.values.filter_boxes import FilterBoxes, filter_boxes
@@ -118,6 +112,7 @@ __all__ = [
     "ChannelDrop",
     "ChannelShuffle",
     "Clahe",
+    "CoarseDropout",
     "ColorJitter",
     "Contrast",
     "ConvertBoxes",
@@ -208,6 +203,7 @@ __all__ = [
     "channel_drop",
     "channel_shuffle",
     "clahe",
+    "coarse_dropout",
     "color_jitter",
     "contrast",
     "convert_boxes",

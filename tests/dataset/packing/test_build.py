@@ -53,7 +53,7 @@ def test_values_that_do_not_fit(tmp_path, field, value, message):
         ((Field(name="x", kind="scalar", encoding="png"),), "expected encoding raw of kind scalar"),
         ((Field(name="x", kind="scalar", encoding="gif"),), "expected one of raw, jpeg, png"),
         ((Field(name="x", kind="bytes"),), r"expected uint8 \(None,\)"),
-        ((Field(name="x", kind="image", shape=(None, None, 5)),), "and 1 to 4 channels"),
+        ((Field(name="x", kind="image", shape=(None, None, 17)),), "and 1 to 16 channels"),
         ((Field(name="x", kind="image", shape=(None, None, 3)),), "expected side columns"),
         ((Field(name="x", kind="mask", dtype="int8", shape=(None, None)),), "expected dtype uint8"),
         ((Field(name="x", kind="label", dtype="int64", bound=(-1,)),), "expected bounds from 0"),

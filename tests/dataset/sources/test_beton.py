@@ -251,6 +251,7 @@ def test_damaged_tables_are_named(tmp_path, beton):
         (2, b"\0\0", "got version 2 with 0 fields"),
         (24, b"\xff", "field 'image' has type 255, a custom field"),
         (24 + 5 * 1041 + 17 + 264, b"[", "field 'embedding' has an unreadable dtype"),
+        (24 + 5 * 1041 + 17 + 264, b'[["", "(,f"]]', "field 'embedding' has an unreadable dtype"),
         (16, struct.pack("<Q", 5), "its allocation table should start at byte 5"),
     ]:
         bad = changed(beton, tmp_path, place, data)

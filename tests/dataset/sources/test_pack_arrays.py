@@ -183,6 +183,9 @@ def test_files_that_cannot_be(tmp_path, arrays):
     fails("a.npz as an .npz archive: File is not a zip file", tmp_path / "a.npz")
     (tmp_path / "b.npy").write_bytes(b"no array")
     fails("b.npy: expected a readable .npy file", tmp_path / "b.npy")
+    head = b"{'descr': (\n"  # numpy takes an old header apart by tokens
+    (tmp_path / "b.npy").write_bytes(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head)
+    fails("b.npy: expected a readable .npy file", tmp_path / "b.npy")
     np.save(tmp_path / "c.npy", arrays["weight"])
     with open(tmp_path / "c.npy", "r+b") as file:
         file.truncate(200)

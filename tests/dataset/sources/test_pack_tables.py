@@ -178,6 +178,15 @@ def test_kinds_that_cannot_be(tmp_path, fields, message):
         pack(tmp_path / "a.csv", tmp_path / "d", Options(workers=1, fields=fields))
 
 
+@pytest.mark.parametrize("kind", ["table", "huggingface"])
+def test_a_parquet_file_with_a_name_that_is_not_text(tmp_path, kind):
+    pq.write_table(pa.table({"column": [1]}), tmp_path / "a.parquet", store_schema=False)
+    data = (tmp_path / "a.parquet").read_bytes().replace(b"column", b"col\xff\xfen")
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(UsageError, match=r"Parquet file"):
+        pack(tmp_path / "a.parquet", tmp_path / "d", Options(workers=1, kind=kind))
+
+
 def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and so on")
     (tmp_path / "b.parquet").write_bytes(b"PAR1" + bytes(100) + b"PAR1")

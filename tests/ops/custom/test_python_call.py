@@ -233,7 +233,6 @@ def test_a_chunk_in_one_call_is_its_rows(functions, located):
         ),
         ("fails", "generator", r"raised RuntimeError: no \(.*custom_functions.py:\d+\)"),
         ("leaves_at_once", "generator", r"raised SystemExit: enough \(.*custom_functions.py:\d+\)"),
-        ("jitter", "none", "raised TypeError: jitter"),
     ],
 )
 def test_a_function_that_breaks_the_law_is_refused_by_name_and_line(
@@ -381,3 +380,24 @@ def test_callbacks_of_equal_calls_are_one(functions):
         addresses.add(int(plan.decisions[0].op.params()["callback"]))
         gc.collect()
     assert len(addresses) == 1
+
+
+def test_a_function_without_a_generator_says_so_and_the_other_way_round(functions):
+    """Both are found where the pipeline is written, not in a trial with noise."""
+
+    def build(function, *names, **how):
+        def train(sample):
+            made = ops.python(function, *(sample[name] for name in names), **how)
+            return {"image": made[0] if how.get("together") else made}
+
+        return lambda: pipeline(train).graph()
+
+    message = r"expected a function\(array, rng\), got negative\(image\): add .* randomness='none'"
+    with pytest.raises(BuildError, match=message):
+        build(functions.negative, "image")()
+    message = r"expected a function\(array\) for randomness='none', got jitter\(image, rng\): leave"
+    with pytest.raises(BuildError, match=message):
+        build(functions.jitter, "image", randomness="none")()
+    message = r"function\(array1, array2, rng\), got forgets_nothing\(image, mask\)"
+    with pytest.raises(BuildError, match=message):
+        build(functions.forgets_nothing, "image", "mask", together=True)()

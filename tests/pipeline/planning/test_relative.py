@@ -62,6 +62,7 @@ def called(op, **more):
 
 OPS = {
     "affine": ops.Affine(30, translate=0.3, scale=(0.6, 1.4), shear=10),
+    "coarse_dropout": ops.CoarseDropout((1, 4), (0.1, 0.6), (0.1, 0.6), fill=7, mask_fill=9, p=0.9),
     "erase": ops.Erase(p=0.9, scale=(0.02, 0.6), fill=7, mask_fill=9),
     "fit_bucket": ops.FitBucket((24, 40), crop="random"),
     "grid_distortion": ops.GridDistortion(p=0.9),

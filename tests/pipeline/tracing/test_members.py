@@ -71,8 +71,12 @@ def in_text(sample):
     return {"x": sample.label in "abc"}
 
 
-def equal_to_text(sample):
-    return {"x": sample.label == "cat"}
+def text_of_a_sum(sample):
+    return {"x": sample.label + 1 == "cat"}
+
+
+def less_than_text(sample):
+    return {"x": sample.label < "cat"}
 
 
 def matched(sample):
@@ -90,7 +94,8 @@ def matched(sample):
             in_text,
             r"field 'label' in ...: expected a tuple, list, set or range of numbers, got str",
         ),
-        (equal_to_text, r"got str 'cat'. Classes are numbers in a pipeline: write the number of"),
+        (text_of_a_sum, r"got str 'cat'. Text is the name of a class: compare it with a label of"),
+        (less_than_text, r"got str 'cat'. Text is the name of a class: compare it with a label of"),
         (matched, r"`match` on field 'label', which is decided for each sample: write `if`"),
     ],
 )

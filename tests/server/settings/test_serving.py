@@ -103,8 +103,7 @@ def test_what_can_be_imported_is_not_rejected(folder, target):
         (
             "pipelnes:train",
             "there is no module 'pipelnes'; did you mean 'pipelines'?; expected one that is "
-            "installed, in the working folder {}/elsewhere, or in a folder of daemon.python_path "
-            "({})",
+            "installed, or in a folder of daemon.python_path ({})",
         ),
     ],
 )

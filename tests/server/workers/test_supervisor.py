@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
 
+from stoker.dataset import schema
 from stoker.order.stream import PlainOrder
 from stoker.server.state.events import (
     BuildFailed,
@@ -25,7 +27,7 @@ from stoker.server.state.events import (
     WorkerUp,
 )
 from stoker.server.work.records import AddSlab, BuildRequest, CloseStream, Done, DropSlab
-from stoker.server.workers import channel, template
+from stoker.server.workers import builder, channel, template
 
 pytestmark = pytest.mark.slow
 SLAB_BYTES = 65536
@@ -311,6 +313,19 @@ def test_a_builder_that_compiles_says_how_many_functions_it_has(rig, small_datas
     assert progress.build == 4
     assert 0 < progress.done < progress.total
     assert one.wait(Built).result.build == 4
+
+
+def test_names_of_classes_are_sent_as_far_as_there_is_room(monkeypatch):
+    fields = [
+        schema.label("label", ("cat", "dog")),
+        schema.label("kind", ("x" * 90, "y" * 90)),
+        schema.label("plain"),
+        schema.label("last", ("a", "b")),
+    ]
+    dataset = SimpleNamespace(schema=schema.Schema(tuple(fields)))
+    assert list(builder._classes(dataset)) == ["label", "kind", "last"]
+    monkeypatch.setattr(builder, "MAX_CLASS_BYTES", 100)
+    assert builder._classes(dataset) == {"label": ("cat", "dog"), "last": ("a", "b")}
 
 
 @pytest.mark.parametrize(

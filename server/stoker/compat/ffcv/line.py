@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,16 +16,16 @@ from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
 from stoker.compat.ffcv.sharing import Streams
-from stoker.compat.ffcv.step import BatchRows, LineStep, on_samples
+from stoker.compat.ffcv.step import BatchRows, LineStep
+from stoker.compat.ffcv.synchronize import SynchronizeSeed
+from stoker.compat.ffcv.tensors import TensorStep
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
-from stoker.ops.custom.foreign import line_of, seeded
+from stoker.ops.custom.foreign import line_of
 from stoker.protocol.errors import BuildError
-from stoker.rng.streams import make_key, stream_key
 
 MIN_PART: Final = 16
 """Fewest rows that one thread decodes at a time."""
-TensorStep = tuple[str, Callable[..., Any]]
 Begun = tuple[np.ndarray, list["Future[None]"]]
 
 
@@ -60,24 +60,27 @@ class Line:
         from stoker.compat.ffcv.transforms.ops import ToTensor  # noqa: PLC0415 - loads torch
 
         self.field = field.name
-        found = list(operations) if operations is not None else [default_decoder(field), ToTensor()]
+        self._streams = streams
+        self._copies = copies
+        self._pool = Pool()
+        given = operations if operations is not None else [default_decoder(field), ToTensor()]
+        found = self._first(list(given))
         if not found or not isinstance(found[0], Decoder):
             raise BuildError(
                 f"pipelines[{field.name!r}]: expected a decoder as its first operation, got "
                 f"{type(found[0]).__name__ if found else 'nothing'}"
             )
-        self._streams = streams
-        self._copies = copies
-        self._pool = Pool()
-        self._reading: Reading = self._own(found[0]).open(
-            dataset, field, streams.name(field.name, found[0])
-        )
+        decoder, stream = found[0], streams.name(field.name, found[0])
+        self._reading: Reading = self._own(decoder).open(dataset, field, stream)
+        if decoder.draws:
+            streams.drew(field.name, decoder)
         self._steps: list[LineStep] = []
         self._tensor_steps: list[TensorStep] = []
         self._later = 0
         state = self._reading.state
         for operation in found[1:]:
-            state = self._add(operation, state)
+            if not self._marked(operation):
+                state = self._add(operation, state)
 
     def begin(self, rows: BatchRows, threads: ThreadPoolExecutor, workers: int) -> Begun:
         """Start to read the field of some rows in threads; returns at once."""
@@ -94,19 +97,18 @@ class Line:
             done.result()
         for step in self._steps:
             value = step(value, rows)
-        for stream, function in self._tensor_steps[: self._later]:  # a stream's name tells which
-            value = on_samples(stream, rows, partial(function, value, None))
+        for tensor_step in self._tensor_steps[: self._later]:
+            value = tensor_step(value, rows)
         return value
 
     def finish(self, value: Any, rows: BatchRows) -> Any:
-        """Do the rest of the work on the script's thread: from the first module that draws on.
+        """Do the rest of the work on the script's thread, from the first step that draws.
 
-        The script uses torch's global generator too, so it may be seeded and restored only while
+        The script uses the global generators too, so they may be seeded and restored only while
         the script waits.
         """
-        for stream, function in self._tensor_steps[self._later :]:
-            with seeded(make_key(rows.seed, stream_key(stream), int(rows.ids[0]), rows.epoch)):
-                value = on_samples(stream, rows, partial(function, value, None))
+        for step in self._tensor_steps[self._later :]:
+            value = step(value, rows)
         return value
 
     def _add(self, operation: Any, state: State) -> State:
@@ -118,9 +120,12 @@ class Line:
                     f"pipelines[{self.field!r}]: expected an Operation or a torch.nn.Module, got "
                     f"{operation!r}"
                 )
-            operation = ModuleWrapper(operation)
-        stream = self._streams.name(self.field, operation)
-        operation = self._own(operation)
+            module = operation  # one module in two pipelines is one operation
+            operation = self._copies.setdefault(id(module), (module, ModuleWrapper(module)))[1]
+        original, operation = operation, self._own(operation)
+        module = operation.module if isinstance(operation, ModuleWrapper) else None
+        title = type(operation if module is None else module).__name__
+        stream = self._streams.name(self.field, original, title)
         name = f"{type(operation).__name__} of field {self.field!r}"
         after: State
         try:
@@ -133,6 +138,8 @@ class Line:
         if state.jit_mode and after.jit_mode:
             step = LineStep(operation, state, name, stream)
             self._steps.append(step)
+            if step.draws:
+                self._streams.drew(self.field, original, title)
             return step.after
         if allocation is not None:
             raise BuildError(
@@ -140,10 +147,24 @@ class Line:
                 "function allocate its result"
             )
         whole = self._later == len(self._tensor_steps)
-        self._tensor_steps.append((stream, operation.generate_code()))
-        if whole and not (isinstance(operation, ModuleWrapper) and operation.draws):
+        tensor_step = TensorStep(operation, state, name, stream)
+        self._tensor_steps.append(tensor_step)
+        if tensor_step.draws:
+            self._streams.drew(self.field, original, title)
+        elif whole:
             self._later += 1
         return after
+
+    def _first(self, operations: list[Any]) -> list[Any]:
+        """Return the operations from the first one that is no mark."""
+        marks = itertools.takewhile(self._marked, operations)
+        return operations[len(list(marks)) :]
+
+    def _marked(self, operation: Any) -> bool:
+        """Whether an operation is a mark; it is noted."""
+        if isinstance(operation, SynchronizeSeed):
+            self._streams.mark(self.field, operation.seed_offset)
+        return isinstance(operation, SynchronizeSeed)
 
     def _own(self, operation: Any) -> Any:
         """Return the copy of an operation that runs; the modules that it calls are not copied."""

@@ -65,6 +65,7 @@ class LineStep:
     Attributes:
         name: field and operation, for messages.
         after: the state after it.
+        draws: whether it draws.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class LineStep:
         self._several = bool(self._queries) and not isinstance(allocation, AllocationQuery)
         function = _generated(operation, name)
         self._code = rewrite(function, name, mixes=self._batch_op)
+        self.draws = self._code.draws
         self._by_row = self._code.by_row and not self._batch_op
         wanted = bool(getattr(function, "is_parallel", False)) and not alone
         self._parallel = wanted and Compiler.is_enabled()

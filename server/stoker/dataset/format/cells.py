@@ -224,6 +224,14 @@ def _check_pixels(field: Field, value: np.ndarray) -> tuple[int, int]:
     return value.shape[0], value.shape[1]
 
 
+def _any_length(field: Field, got: np.ndarray) -> str:
+    """Return what to declare if only the length differs."""
+    if not field.shape or got.ndim != len(field.shape) or got.shape[1:] != field.shape[1:]:
+        return ""
+    sides = ",".join(["?", *map(str, field.shape[1:])])
+    return f"; for lists of any length, declare --field {field.name}={field.dtype}[{sides}]"
+
+
 def _numbers(field: Field, value: Value) -> Cell:
     if isinstance(value, bytes | bytearray | memoryview):
         raise CodecError(f"expected {field.dtype} of shape {field.shape}, got bytes")
@@ -232,7 +240,9 @@ def _numbers(field: Field, value: Value) -> Cell:
         want is None or want == got for want, got in zip(field.shape, exact.shape, strict=True)
     )
     if not fits:
-        raise CodecError(f"expected shape {field.shape}, got {exact.shape}")
+        raise CodecError(
+            f"expected shape {field.shape}, got {exact.shape}{_any_length(field, exact)}"
+        )
     named = field.classes if field.kind == "label" and exact != field.fill else None
     if named is not None and not 0 <= exact < len(named):
         raise CodecError(f"expected a class from 0 to {len(named) - 1}, got {exact}")

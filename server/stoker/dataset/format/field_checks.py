@@ -90,7 +90,11 @@ def _check_field(field: Field) -> None:
         channels = range(1, MAX_CHANNELS + 1) if raw else (3,)
         fits = len(field.shape) == len(model.shape)
         fits = fits and all(side in channels for side in field.shape[2:])
-        last = f", and {'1 to 4' if raw else '3'} channels" if field.kind == "image" else ""
+        last = (
+            f", and {f'1 to {MAX_CHANNELS}' if raw else '3'} channels"
+            if field.kind == "image"
+            else ""
+        )
         expect(fits, f"height and width{last} {what}", field.shape)
         expect(set(model.side) <= set(field.side), f"side columns {model.side}", field.side)
         return

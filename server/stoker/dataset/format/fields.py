@@ -30,7 +30,7 @@ PIXELS = {"image": ("uint8", "float32"), "mask": ("uint8", "uint16", "int32")}
 """dtypes of pixels; those other than uint8 are stored raw or in bands."""
 
 
-MAX_CHANNELS = 4
+MAX_CHANNELS = 16
 
 
 CLASS_PARTS = {"boxes": "label", "keypoints": "keypoint"}
@@ -97,7 +97,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
             its signature), `bands` (see `stoker.dataset.images.bands`), or `raw`.
         dtype: dtype of the decoded value.
         shape: shape of the decoded value; None for sides that differ between rows. Images are
-            (H, W, 3), or have 1 to 4 channels if raw or in bands; masks are (H, W).
+            (H, W, 3), or have 1 to 16 channels if raw or in bands; masks are (H, W).
         bound: the largest extent of each side over all rows.
         classes: names of the values 0, 1, ... of a label, of a mask, of the `label` of boxes or of
             the `keypoint` of keypoints, if they have names.
@@ -108,6 +108,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         referenced: for an index: whether the column holds references into the source's files.
         optional: whether samples may lack it; see `stoker.dataset.format.optional`.
         fill: the number that an absent value consists of.
+        relative: for an image or mask: whether its size may differ from that of the first image.
         keeps_orientation: for an image or mask: whether its pixels are used as stored and EXIF is
             ignored; otherwise they are turned upright.
     """
@@ -126,6 +127,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     keeps_orientation: bool | UnsetType = UNSET
     optional: bool | UnsetType = UNSET
     fill: int | float | UnsetType = UNSET
+    relative: bool | UnsetType = UNSET
 
     @property
     def present_name(self) -> str:

@@ -152,7 +152,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     data["checksum"] = canonical_digest(data)
     text = msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n"
     temporary = folder / f".{NAME}.{os.getpid()}"
-    with open(temporary, "wb") as file:
+    temporary.unlink(missing_ok=True)
+    with open(temporary, "xb") as file:  # "x" follows no link that another user put there
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -46,6 +46,7 @@ __all__ = [
     "may_have_grid",
     "optional",
     "referenced",
+    "relative",
     "scalar",
     "with_classes",
     "with_grid",
@@ -67,7 +68,7 @@ def image(
         encoding: raw, jpeg, png, encoded for either of the two, or bands.
         grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
         dtype: uint8; or float32 for images of floats, raw or in bands, see `stoker.ops.to_float`.
-        channels: C, 1 to 4; must be 3 unless images are raw or in bands.
+        channels: C, 1 to 16; must be 3 unless images are raw or in bands.
     """
     field = picture_field(name, "image", encoding, dtype, channels)
     return with_grid(field) if grid else field
@@ -143,6 +144,22 @@ def optional(field: Field, fill: float | None = None) -> Field:
     made = msgspec.structs.replace(field, optional=True, fill=UNSET if fill is None else fill)
     check_optional(made)
     return made
+
+
+def relative(field: Field) -> Field:
+    """Return an image or mask whose size differs from that of the sample's first image.
+
+    Ops take both in one call with `relative=True`.
+
+    Raises:
+        UsageError: the field is not an image or mask.
+    """
+    if not field.is_picture:
+        raise UsageError(
+            f"field {field.name!r}: only an image or mask can have a size relative to its image, "
+            f"got a {field.kind}; leave relative out"
+        )
+    return msgspec.structs.replace(field, relative=True)
 
 
 def may_have_grid(field: Field) -> bool:

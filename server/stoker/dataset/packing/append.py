@@ -158,7 +158,7 @@ def _joined(old: Field, new: Field) -> Field:
         {side.name for side in field.side},
         field.items,
         bool(field.keeps_orientation),
-        (bool(field.optional), field.fill),
+        (bool(field.optional), field.fill, bool(field.relative)),
     )
     plain = old.kind == "label" and old.class_ids is UNSET and new.class_ids is UNSET
     if same(old) != same(new) or (old.classes != new.classes and not plain):

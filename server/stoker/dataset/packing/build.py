@@ -151,9 +151,12 @@ def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
             "replace it"
         )
     work = folder / WORK
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         work.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(work / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if work.is_symlink():  # its files would be removed
+            raise OSError(errno.ELOOP, f"{WORK} is a symbolic link")
+        descriptor = os.open(work / "lock", flags, 0o600)
     except OSError as error:
         raise UsageError(
             f"cannot write to {folder}: {error.strerror}; choose another place"
@@ -174,6 +177,11 @@ def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
 
 def _taken(folder: Path) -> UsageError:
     return UsageError(f"another process is writing {folder}; wait for it, or choose another place")
+
+
+def is_data_file(name: str) -> bool:
+    """Whether a name is that of a file of rows."""
+    return _OURS.fullmatch(name) is not None
 
 
 def clear(work: Path) -> None:
@@ -229,7 +237,7 @@ def commit(
     write_manifest(folder, manifest)
     kept = {file.name for file in files}
     for path in folder.iterdir():
-        if _OURS.fullmatch(path.name) and path.name not in kept:
+        if is_data_file(path.name) and path.name not in kept:
             path.unlink()
     shutil.rmtree(folder / WORK)
     return manifest

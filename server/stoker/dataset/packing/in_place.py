@@ -19,11 +19,14 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from stoker.dataset.format.manifest import NAME, Manifest, Source, read_manifest
+from stoker.dataset.format.manifest import NAME, WORK, Manifest, Source, read_manifest
+from stoker.dataset.packing.build import is_data_file
 from stoker.dataset.packing.pack import Options, PackReport, Progress, pack
 from stoker.dataset.sources.kinds import AUTO, KINDS, kind_of
 from stoker.jit import cache_root
 from stoker.jit.activity import progressed
+from stoker.jit.cacheroot import open_root
+from stoker.jit.private import Folder, lock_file
 from stoker.protocol.errors import DatasetError, ResourceError, UsageError, VersionError
 
 
@@ -49,7 +52,7 @@ def current_index(source: str | os.PathLike[str]) -> Path:
         ResourceError: the disk is full.
     """
     folder = index_folder(source)
-    if not _is_current(folder):
+    if not (_is_there(folder) and _is_current(folder)):
         with _lock(folder):
             if not _is_current(folder):
                 _make(source, folder, _options(folder), lambda _: progressed())
@@ -115,16 +118,27 @@ def _manifest(folder: Path) -> Manifest | None:
         return None
 
 
+def _is_there(folder: Path) -> bool:
+    """Whether the folder exists; checked, and nothing is made."""
+    try:
+        os.close(open_root(cache_root(), folder.parent.name, folder.name, create=False).fd)
+    except OSError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     """Hold the right to make an index; waits while another process makes it.
 
     Raises:
-        ResourceError: the cache folder is not writable.
+        ResourceError: the cache folder is not writable, others can write to it, or something that
+            is not an index is in the way.
     """
+    root, parent = cache_root(), folder.parent.name
     try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open_root(root, parent) as indexes:
+            descriptor = lock_file(indexes, f"{folder.name}.lock")
     except OSError as error:
         raise ResourceError(
             f"cannot write an index to {folder.parent}: {error.strerror}; choose another cache "
@@ -133,6 +147,31 @@ def _lock(folder: Path) -> Iterator[None]:
         ) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with open_root(root, parent, folder.name) as opened:
+            _check_content(opened)
         yield
     finally:
         os.close(descriptor)
+
+
+def _check_content(folder: Folder) -> None:
+    """Check that a folder is an index, or empty: making an index replaces what is there.
+
+    Raises:
+        ResourceError: there is something else.
+    """
+    others = [name for name in sorted(folder.names()) if not _is_of_index(name)]
+    manifest = _manifest(folder.path)
+    if manifest is not None and manifest.source is UNSET:
+        others = [NAME]
+    if others:
+        raise ResourceError(
+            f"{folder.path}: expected an index or nothing, got {others[0]}"
+            f"{' of a packed dataset' if others == [NAME] else ''}; move the folder away, or choose"
+            " another cache folder with [daemon] cache_root or XDG_CACHE_HOME",
+            path=str(folder.path),
+        )
+
+
+def _is_of_index(name: str) -> bool:
+    return name in (NAME, WORK) or name.startswith(f".{NAME}.") or is_data_file(name)

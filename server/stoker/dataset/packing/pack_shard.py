@@ -17,7 +17,7 @@ from stoker.dataset.format.cells import Cell, FieldError, make_cells
 from stoker.dataset.format.convert import Converted, convert
 from stoker.dataset.format.index_cells import index_cells
 from stoker.dataset.format.item import Item
-from stoker.dataset.format.optional import declared, fill_absent
+from stoker.dataset.format.optional import declared, fill_absent, kind_of
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.packing.build import disk_errors
 from stoker.dataset.packing.listing import read_listing
@@ -146,9 +146,12 @@ def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]
         )
     for field in others:
         height, width = sizes[field.name]
-        if (height, width) != size and (recipe.aligned or field.kind == "mask"):
+        alike = (recipe.aligned or field.kind == "mask") and not field.relative
+        if (height, width) != size and alike:
             other = file_of(item, fields, field.name) or f"field {field.name!r}"
             raise BadItemError(
                 item.name,
-                f"{here}, but {other} has {height}x{width}; partners must agree",
+                f"{here}, but {other} has {height}x{width}; if that is meant, declare it with "
+                f"--field NAME={kind_of(field)},relative, or schema.relative(...) in a schema, and "
+                "call ops with relative=True",
             )

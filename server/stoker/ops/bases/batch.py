@@ -23,7 +23,7 @@ import numpy as np
 
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.rules import MAX_CHANNELS, refuse
+from stoker.ops.contract.rules import COLORS, refuse
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 
@@ -129,7 +129,7 @@ def grid(state: State) -> tuple[int, int, int]:
     Planes follow each other: the channels of (C, H, W), one plane for everything else.
     """
     sides = state.bound
-    planar = state.kind == "array" and len(sides) == 3 and sides[0] <= MAX_CHANNELS < sides[2]
+    planar = state.kind == "array" and len(sides) == 3 and sides[0] <= COLORS < sides[2]
     return (sides[0], sides[1], sides[2]) if planar else (1, sides[0], sides[1])
 
 

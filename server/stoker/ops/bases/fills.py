@@ -9,9 +9,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.ops.contract import checks
+from stoker.ops.contract.rules import MAX_CHANNELS
 from stoker.ops.contract.states import State, StateError
 
-FILL_FIELDS: Final[list[tuple[Any, ...]]] = [("mask_fill", "i4", (1,)), ("fill", "f4", (4,))]
+FILL_FIELDS: Final[list[tuple[Any, ...]]] = [
+    ("mask_fill", "i4", (1,)),
+    ("fill", "f4", (MAX_CHANNELS,)),
+]
 """Run-time form of both, in the order of `Fills.fills`; float32 holds every level exactly."""
 CLASSES: Final = np.iinfo(np.int32)
 
@@ -92,5 +96,5 @@ def require_fill(
 
 
 def fill_levels(fill: tuple[float, ...]) -> tuple[float, ...]:
-    """Return a fill for four channels."""
-    return fill * 4 if len(fill) == 1 else fill + (0,) * (4 - len(fill))
+    """Return a fill for the most channels that an image can have."""
+    return fill * MAX_CHANNELS if len(fill) == 1 else fill + (0,) * (MAX_CHANNELS - len(fill))

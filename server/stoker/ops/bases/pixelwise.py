@@ -15,7 +15,7 @@ from stoker.jit import kernel
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import MAX_CHANNELS, require_pixels
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.lookup import map_colors, map_levels
 from stoker.ops.kernels.runs import copy_run
@@ -97,9 +97,11 @@ class PixelOp(Op):
 
     Class attributes:
         takes_floats: whether there is also a rule for images of float32.
+        most_channels: the most channels of an image that there is a rule for.
     """
 
     takes_floats: ClassVar[bool] = False
+    most_channels: ClassVar[int] = MAX_CHANNELS
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([APPLY])
@@ -117,7 +119,7 @@ class PixelOp(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=self.takes_floats)
+        require_pixels(self.name, states, floats=self.takes_floats, most=self.most_channels)
         return states, max(self.scratch(state) for state in states)
 
 

@@ -18,6 +18,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import COLORS
 from stoker.ops.contract.states import State
 from stoker.rng.draws import bernoulli, integers
 
@@ -73,8 +74,9 @@ class ChannelDrop(PixelOp):
 
     name: ClassVar[str] = "channel_drop"
     takes_floats: ClassVar[bool] = True
+    most_channels: ClassVar[int] = COLORS
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "i4"), ("high", "i4"), ("fill", "f4", (4,)), ("p", "f8")]
+        [("low", "i4"), ("high", "i4"), ("fill", "f4", (COLORS,)), ("p", "f8")]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("count", "u1"), ("order", "u1", (4,)), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
@@ -90,7 +92,7 @@ class ChannelDrop(PixelOp):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
+        fill = fill_levels(checks.levels(self.name, "fill", self.fill))[:COLORS]
         return np.array((*self.count_range, fill, self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

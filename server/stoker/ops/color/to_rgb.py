@@ -16,7 +16,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import require_image
+from stoker.ops.contract.rules import COLORS, require_image
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import K1, K2, K3
 from stoker.ops.kernels.runs import copy_run
@@ -94,7 +94,7 @@ class ToRgb(Op):
         """Return states of three channels."""
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True)
+            require_image(self.name, state, floats=True, most=COLORS)
         return tuple(of_channels(state, 3) for state in states), 0
 
 

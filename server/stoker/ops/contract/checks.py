@@ -11,6 +11,7 @@ from typing import Any, Final
 from stoker.ops.contract.states import ParameterError
 
 ATTEMPTS: Final = 10
+MOST_CHANNELS: Final = 16
 LOWEST_RATIO: Final = 2.0**-16
 """Ratios between this and MAX_SIDE cover every box, and keep the arithmetic finite."""
 
@@ -102,31 +103,37 @@ def span(op: str, parameter: str, value: object, low: float, high: float) -> tup
 
 
 def numbers(op: str, parameter: str, value: object, positive: bool = False) -> tuple[float, ...]:
-    """Return one number for all channels, or one for each, as a tuple of 1 to 4 floats.
+    """Return one number for all channels, or one for each, as a tuple of 1 to 16 floats.
 
     Raises:
-        ParameterError: there are none or more than 4, one is not finite, or not positive
+        ParameterError: there are none or more than 16, one is not finite, or not positive
             if required.
     """
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
-    if 1 <= len(items) <= 4 and all(is_number(v) and (v > 0 or not positive) for v in items):
+    if 1 <= len(items) <= MOST_CHANNELS and all(
+        is_number(v) and (v > 0 or not positive) for v in items
+    ):
         return tuple(float(v) for v in items)
     what = "positive number" if positive else "number"
-    raise refuse(op, parameter, f"a {what}, or one for each of at most 4 channels", value)
+    raise refuse(
+        op, parameter, f"a {what}, or one for each of at most {MOST_CHANNELS} channels", value
+    )
 
 
 def levels(op: str, parameter: str, value: object) -> tuple[float, ...]:
-    """Return one level for all channels, or one for each, as a tuple of 1 to 4 numbers.
+    """Return one level for all channels, or one for each, as a tuple of 1 to 16 numbers.
 
     Integers from 0 to 255 are levels of any image, and are returned as integers; other floats are
     levels of images of float32.
 
     Raises:
-        ParameterError: there are none or more than 4, one is an integer outside of [0, 255], or one
-            is not a number that float32 can hold.
+        ParameterError: there are none or more than 16, one is an integer outside of [0, 255], or
+            one is not a number that float32 can hold.
     """
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
-    if 1 <= len(items) <= 4 and all(is_number(v) and abs(v) <= FLOAT_MAX for v in items):
+    if 1 <= len(items) <= MOST_CHANNELS and all(
+        is_number(v) and abs(v) <= FLOAT_MAX for v in items
+    ):
         found = tuple(int(v) if v == int(v) and 0 <= v <= 255 else v for v in items)
         if all(isinstance(v, float) or 0 <= v <= 255 for v in found):
             return found

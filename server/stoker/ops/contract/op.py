@@ -20,11 +20,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel, no_draw, same_size
+from stoker.ops.contract.frozen import seal
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.row_numbers import row_number
 from stoker.ops.contract.rules import remedy_of
@@ -138,6 +139,11 @@ class Op:
     float_folds: ClassVar[dict[str, FoldKernel]] = {}
     units: ClassVar[Mapping[str, str]] = {}
     calls_python: ClassVar[bool] = False
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Return an op whose parameters cannot be set; `frozen` has the errors."""
+        seal(cls)
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Convert NumPy scalars to Python numbers, then check the parameters.

@@ -44,7 +44,7 @@ def require_ratio(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @kernel
-def _span(first: Any, count: Any, before: int, after: int) -> Any:
+def span(first: Any, count: Any, before: int, after: int) -> Any:
     """Scale the first pixel and the number of pixels of a part of a side; at least one."""
     start = min(carried(first, before, after), after - 1)
     return start, max(carried(first + count, before, after) - start, 1)
@@ -57,8 +57,8 @@ def rescale_box(params: Any, record: Any, sizes: Any) -> bool:
     The result is at least one pixel high and wide, and inside the value if the box was.
     """
     height, width, tall, wide = sizes
-    top, rows = _span(np.int64(record["top"]), np.int64(record["height"]), height, tall)
-    left, columns = _span(np.int64(record["left"]), np.int64(record["width"]), width, wide)
+    top, rows = span(np.int64(record["top"]), np.int64(record["height"]), height, tall)
+    left, columns = span(np.int64(record["left"]), np.int64(record["width"]), width, wide)
     record["top"], record["height"] = top, rows
     record["left"], record["width"] = left, columns
     return True

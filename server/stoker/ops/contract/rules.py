@@ -1,12 +1,13 @@
 """State rules that ops share: which images and masks the kernels of v1 handle.
 
-image: (H, W, C) uint8 with 1 to 4 channels; most ops take float32 too, see `floats`. mask: (H, W)
+image: (H, W, C) uint8 with 1 to 16 channels; most ops take float32 too, see `floats`. mask: (H, W)
 uint8, uint16 or int32 class numbers. Values of one call must have the same size, because they share
 one decision.
 """
 
 from typing import Final
 
+from stoker.ops.contract.checks import MOST_CHANNELS
 from stoker.ops.contract.states import State, StateError
 from stoker.protocol.items import ItemField
 
@@ -14,7 +15,9 @@ VISIBLE: Final = "visible_part"
 """The field of a box with the fraction of it that remains."""
 
 MASK_DTYPES: Final = ("uint8", "uint16", "int32")
-MAX_CHANNELS: Final = 4
+MAX_CHANNELS: Final = MOST_CHANNELS
+COLORS: Final = 4
+"""The most channels of an image whose channels may be colors and alpha."""
 FLOAT: Final = "float32"
 """Dtype of images of floats, whose levels are in [0, 1] if an op says so."""
 
@@ -26,20 +29,23 @@ def refuse(op: str, expected: str, state: State, remedy: str) -> StateError:
     )
 
 
-def require_pixels(op: str, states: tuple[State, ...], *, floats: bool = False) -> None:
+def require_pixels(
+    op: str, states: tuple[State, ...], *, floats: bool = False, most: int = MAX_CHANNELS
+) -> None:
     """Refuse images and masks of a dtype or shape without a rule, and values of different sizes.
 
     Args:
         op: the op's name.
         states: the states of the values of one call.
         floats: whether the op also has a rule for images of float32.
+        most: the most channels of an image that the op has a rule for.
 
     Raises:
         StateError: names op, state and what was expected.
     """
     for state in states:
         if state.kind == "image":
-            require_image(op, state, floats=floats)
+            require_image(op, state, floats=floats, most=most)
         elif state.kind == "mask" and (len(state.shape) != 2 or state.dtype not in MASK_DTYPES):
             raise refuse(
                 op,
@@ -51,27 +57,28 @@ def require_pixels(op: str, states: tuple[State, ...], *, floats: bool = False) 
         if state.is_fixed and states[0].is_fixed and state.shape[:2] != states[0].shape[:2]:
             raise StateError(
                 f"{op}: expected values of one size in a call, got {states[0]} and {state}. "
-                "Resize one of them first, or call the op once for each",
+                "If that is intended, call the op with relative=True; or resize one of them first",
                 op=op,
             )
 
 
-def require_image(op: str, state: State, *, floats: bool = False) -> None:
-    """Refuse an image that is not uint8 (or float32, if allowed) with 1 to 4 channels last.
+def require_image(op: str, state: State, *, floats: bool = False, most: int = MAX_CHANNELS) -> None:
+    """Refuse an image that is not uint8 (or float32, if allowed) with 1 to `most` channels last.
 
     Raises:
         StateError: names op, state and what was expected.
     """
     channels = state.shape[2] if len(state.shape) == 3 else None
     dtypes = ("uint8", FLOAT) if floats else ("uint8",)
-    if state.dtype not in dtypes or channels is None or not 1 <= channels <= MAX_CHANNELS:
+    if state.dtype not in dtypes or channels is None or not 1 <= channels <= most:
         remedy = f"Call {op} before the image is converted"
+        if channels is not None and most < channels <= MAX_CHANNELS:
+            remedy = "Leave the image out of this call: its channels are not colors"
         if state.dtype == FLOAT:
             remedy += ", or call from_float before it, or before what contains it (as rand_augment)"
         raise refuse(
             op,
-            f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {MAX_CHANNELS} "
-            "channels",
+            f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {most} channels",
             state,
             remedy,
         )
@@ -114,9 +121,12 @@ def require_colors(op: str, states: tuple[State, ...]) -> None:
         StateError: names op, state and what was expected.
     """
     for state in states:
-        if state.shape[2] not in (1, 3):
+        channels = state.shape[2]
+        if channels not in (1, 3):
             expected = "an image of 1 (gray) or 3 channels (red, green, blue)"
-            raise refuse(op, expected, state, "Drop the other channels first")
+            many = channels is not None and channels > COLORS
+            remedy = "Leave the image out of this call: its channels are not colors"
+            raise refuse(op, expected, state, remedy if many else "Drop the other channels first")
 
 
 def visible_word(state: State) -> int:

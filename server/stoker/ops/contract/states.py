@@ -6,7 +6,7 @@ Pure: no arrays are made, nothing is drawn, numba is not imported.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ class State:
         planar: whether an array is an image with the channels first. Binding sets it.
         shortest: for an image or mask of varying size: no side of any sample's value is shorter; 0
             if that is not known.
+        classes: names of the numbers of a label, which conditions may use; states that differ in
+            them alone are equal.
     """
 
     kind: str
@@ -61,6 +63,7 @@ class State:
     scale: str = ""
     planar: bool = False
     shortest: int = 0
+    classes: tuple[str, ...] = field(default=(), compare=False)
 
     @staticmethod
     def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:

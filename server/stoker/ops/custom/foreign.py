@@ -156,7 +156,7 @@ def try_function(
     keys[2] = make_key(9, 10, 11, 12)
     for turn, (out, key) in enumerate(zip(outputs, keys, strict=True)):
         try:
-            with _kept(turn) as left_alone:
+            with kept(turn) as left_alone:
                 call_into(what, function, randomness, others if turn == 2 else values, out, key)
                 if randomness != "global" and not left_alone():
                     raise StateError(
@@ -235,7 +235,7 @@ def seeded(key: Key) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _kept(turn: int) -> Iterator[Any]:
+def kept(turn: int) -> Iterator[Any]:
     """Set the global generators to the state of this turn; yields a check that nobody drew."""
     with _globals:
         before = _states()

@@ -6,6 +6,7 @@ It runs on one value after the other (`stoker.ops.custom.python_call`), or on al
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,7 @@ def python(
     """
     name = function if isinstance(function, str) else reference(function, f"function {function!r}")
     code = provenance(name.partition(":")[0], resolve(name, trusted=True))
+    _check_arguments(name, resolve(name, trusted=True), len(values) if together else 1, randomness)
     frame = (size, size) if isinstance(size, int) else size
     said = (name, *code, randomness, frame, channels, dtype)
     if not together:
@@ -57,3 +59,36 @@ def python(
     made = [first(*values, stream=stream)]
     same = values[0].tracer.stream_of(first)
     return (*made, *(op(*values, stream=same) for op in others))
+
+
+def _check_arguments(name: str, function: Any, count: int, randomness: str) -> None:
+    """Check that a function takes its values, and a generator if it is to get one.
+
+    Raises:
+        BuildError: it does not, but would if `randomness` were "none", or were left out.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin or a module: the trial run tells
+        return
+    alone, more = (None,) * count, (None,) * (count + 1)
+    values = "array" if count == 1 else ", ".join(f"array{k}" for k in range(1, count + 1))
+    if randomness == "generator" and not _takes(signature, more) and _takes(signature, alone):
+        raise BuildError(
+            f"{name}: expected a function({values}, rng), got {name.partition(':')[2]}{signature}:"
+            " add a parameter for its random generator, or pass randomness='none' to ops.python"
+        )
+    without = randomness in ("global", "none")
+    if without and not _takes(signature, alone) and _takes(signature, more):
+        raise BuildError(
+            f"{name}: expected a function({values}) for randomness={randomness!r}, got "
+            f"{name.partition(':')[2]}{signature}: leave out randomness= if it takes a generator"
+        )
+
+
+def _takes(signature: inspect.Signature, given: tuple[Any, ...]) -> bool:
+    try:
+        signature.bind(*given)
+    except TypeError:
+        return False
+    return True

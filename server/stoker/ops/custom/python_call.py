@@ -150,7 +150,11 @@ class PythonCall(Op):
         if self.dtype is not None and self.dtype not in ELEMENTS:
             raise checks.refuse("python", "dtype", f"one of {', '.join(ELEMENTS)}", self.dtype)
         if self.channels is not None:
-            self.settle(channels=checks.integer("python", "channels", self.channels, 1, 4))
+            self.settle(
+                channels=checks.integer(
+                    "python", "channels", self.channels, 1, checks.MOST_CHANNELS
+                )
+            )
         if self.size is not None:
             self.settle(size=checks.pair("python", "size", self.size, 1))
         self.settle(distributions=tuple(self.distributions))

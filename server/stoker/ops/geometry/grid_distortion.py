@@ -178,7 +178,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, bilinear: int) -> None:
         across = plain_places(src.shape[1], cells, np.asarray(record["across"]))
         down = plain_places(src.shape[0], cells, np.asarray(record["down"]))
         at = np.broadcast_arrays(across, down[:, None])
-        plain_sample(src, dst, (*at, True), bilinear, np.zeros(4, np.uint8))
+        plain_sample(src, dst, (*at, True), bilinear, np.zeros(src.shape[2], np.uint8))
 
 
 def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -209,7 +209,7 @@ def blend_group(
     first, count, origin, (begin, end, taps) = part
     line = count * channels
     # Four values of a tap are read and written: not for the last pixel, nor at the array's end.
-    whole = count - 1 if channels >= 3 else 0
+    whole = count - 1 if 3 <= channels <= 4 else 0
     fits = at + (ROWS - 1) * stride + width * channels < s.size
     limit = origin + width - (0 if fits else 1)
     while whole > 0 and spans[2 * (first + whole) - 2] + spans[2 * (first + whole) - 1] > limit:

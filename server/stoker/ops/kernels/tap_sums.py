@@ -106,7 +106,7 @@ def blend_columns(
     first, words, count = table
     wide, tall = len(first), rows_at_once(channels)
     line = wide * channels
-    if wide < QUAD or rows < tall:
+    if wide < QUAD or rows < tall or channels > QUAD:
         for y in range(rows):
             for x in range(line):
                 pixel, c = x // channels, x % channels

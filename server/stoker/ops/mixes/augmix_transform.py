@@ -201,7 +201,7 @@ class AugmixTransform(Op):
         """Return the run-time parameters."""
         count = len(TRANSFORMS) if self.all_ops else FEWER
         code = FILTERS.index(self.interpolation)
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))
+        fill = fill_levels(checks.levels(self.name, "fill", self.fill))[:4]
         return np.array((count, self.severity, code, fill), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

@@ -22,7 +22,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import require_image
+from stoker.ops.contract.rules import MAX_CHANNELS, require_image
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.float_levels import plain_number, settle
 from stoker.ops.kernels.half import narrow_run, to_halves
@@ -192,7 +192,10 @@ class Normalize(Op):
     name: ClassVar[str] = "normalize"
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
-            *((name, "f4", (4,)) for name in ("mean", "gain", "float_mean", "float_gain")),
+            *(
+                (name, "f4", (MAX_CHANNELS,))
+                for name in ("mean", "gain", "float_mean", "float_gain")
+            ),
             *((name, "u1") for name in ("half", "planar")),
         ]
     )
@@ -220,8 +223,8 @@ class Normalize(Op):
             [1.0 / s for s in std],
         )
         switches = (self.dtype == "float16", self.layout == "CHW")
-        fours = (np.resize(numbers, 4) for numbers in constants)
-        return np.array((*fours, *switches), self.parameters)
+        each = (np.resize(numbers, MAX_CHANNELS) for numbers in constants)
+        return np.array((*each, *switches), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states with the requested dtype and layout."""

@@ -9,13 +9,14 @@ too. Arrays whose byte order is not the machine's are converted.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.rules import MAX_CHANNELS
+from stoker.ops.contract.rules import COLORS
 from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
@@ -30,6 +31,7 @@ from stoker.rng.row import Row
 _GIVEN: Final = ("image", "mask", "label", "scalar", "array", "boxes", "keypoints")
 _MASKS: Final = re.compile(r"mask|segm", re.IGNORECASE)
 _IMAGES: Final = re.compile(r"image|img|photo|picture|frame|pixels|gray", re.IGNORECASE)
+_CLASSES: Final = ("label", "keypoint")
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so that samples share them."""
 
@@ -54,6 +56,27 @@ def states_by_name(
                 f"{', '.join(_GIVEN)}, got {name!r}: {kind!r}"
             )
     return {name: state_of(value, name, kinds.get(name)) for name, value in fields.items()}
+
+
+def with_classes(
+    states: Mapping[str, State], classes: Mapping[str, Sequence[str]] | None
+) -> Mapping[str, State]:
+    """Return states whose labels have the names of their classes.
+
+    Raises:
+        UsageError: there is no such label, or the names are not a list of texts.
+    """
+    named = dict(states)
+    for name, given in (classes or {}).items():
+        texts = isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
+        if name not in states or states[name].kind != "label" or not texts:
+            labels = ", ".join(one for one, state in states.items() if state.kind == "label")
+            raise UsageError(
+                f"classes: expected a label among {labels or 'the fields, which have none'}, and a "
+                f"list of texts, got {name!r}: {given!r}"
+            )
+        named[name] = dataclasses.replace(states[name], classes=tuple(given))
+    return named
 
 
 def state_of(value: Any, name: str = "", kind: str | None = None) -> State:
@@ -94,7 +117,7 @@ def _kind_of(name: str, dtype: str, shape: tuple[int, ...]) -> str:
     """Return the kind of an array that none was given for."""
     if not shape:
         return "label" if np.dtype(dtype).kind in "iu" else "scalar"
-    floats = dtype == "float32" and len(shape) == 3 and 1 <= shape[2] <= MAX_CHANNELS
+    floats = dtype == "float32" and len(shape) == 3 and 1 <= shape[2] <= COLORS
     image = floats or (dtype == "uint8" and len(shape) == 3)
     named = _MASKS.search(name) is not None
     if named and is_mask_form(dtype, shape):
@@ -209,7 +232,7 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
     kind, name, width = found[0]
     columns = {name: np.asarray(value[name], np.float32).reshape(-1, width)}
     _check_coordinates(kind, columns[name])
-    columns |= {str(key): np.asarray(part) for key, part in value.items() if key != name}
+    columns |= {str(key): _part(key, part) for key, part in value.items() if key != name}
     count = len(columns[name])
     for key, array in columns.items():
         good = array.ndim in (1, 2) and len(array) == count and array.dtype.name in DTYPES
@@ -219,6 +242,12 @@ def _items(value: Mapping[str, Any]) -> tuple[str, dict[str, np.ndarray]]:
                 f"{array.dtype} {array.shape}"
             )
     return kind, columns
+
+
+def _part(name: str, value: Any) -> np.ndarray:
+    """Return a part of items as an array; an empty list of classes has their dtype."""
+    empty = isinstance(value, list | tuple) and not value
+    return np.asarray(value, np.int64 if empty and name in _CLASSES else None)
 
 
 def _check_coordinates(kind: str, at: np.ndarray) -> None:

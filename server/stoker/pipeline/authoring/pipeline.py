@@ -30,7 +30,7 @@ from stoker.pipeline.authoring.definition import (
     trace,
 )
 from stoker.pipeline.authoring.frames import is_frames, split_frames
-from stoker.pipeline.authoring.given import form_of, outputs_of, states_by_name
+from stoker.pipeline.authoring.given import form_of, outputs_of, states_by_name, with_classes
 from stoker.pipeline.engine.interface import Engine, Freeze, given_row
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
@@ -46,6 +46,8 @@ from stoker.rng.row import Row
 
 MAX_ENGINES: Final = 32
 F = TypeVar("F", bound=Callable[..., Any])
+
+Classes = Mapping[str, Sequence[str]]
 
 
 class Pipeline:
@@ -126,6 +128,7 @@ class Pipeline:
         freeze: Freeze | None = None,
         compiled: bool = False,
         kinds: Mapping[str, str] | None = None,
+        classes: Classes | None = None,
     ) -> Any:
         """Run one sample in process; called with the sample of another pipeline, join that one.
 
@@ -146,6 +149,8 @@ class Pipeline:
             compiled: run machine code instead of the interpreter; the bytes are the same.
             kinds: field name -> kind, as in `{"target": "mask"}`, for arrays whose kind does not
                 follow from name, dtype and shape.
+            classes: label -> names of its numbers, as in `{"label": ["cat", "dog"]}`, for
+                conditions such as `sample.label == "cat"`.
 
         Returns:
             Output name -> new array, or dict of arrays for boxes and keypoints; with frames,
@@ -164,10 +169,10 @@ class Pipeline:
         row = given_row(Row(seed, id, epoch, visit, view, step, progress))
         if not any(is_frames(value) for value in fields.values()):
             return outputs_of(
-                self._alone(fields, freeze or {}, bucket, compiled, kinds), row, fields
+                self._alone(fields, freeze or {}, bucket, compiled, kinds, classes), row, fields
             )
         frames = split_frames(self.name, fields)
-        engine = self._alone(frames[0], freeze or {}, bucket, compiled, kinds)
+        engine = self._alone(frames[0], freeze or {}, bucket, compiled, kinds, classes)
         made = [outputs_of(engine, row, frame) for frame in frames]
         return {name: [outputs[name] for outputs in made] for name in made[0]}
 
@@ -185,6 +190,7 @@ class Pipeline:
         freeze: Freeze | None = None,
         compiled: bool = False,
         kinds: Mapping[str, str] | None = None,
+        classes: Classes | None = None,
     ) -> list[dict[str, Any]]:
         """Run one batch in process, with or without batch ops; see `authoring.batches`.
 
@@ -204,6 +210,8 @@ class Pipeline:
             compiled: run machine code instead of the interpreter; the bytes are the same.
             kinds: field name -> kind, as in `{"target": "mask"}`, for arrays whose kind does not
                 follow from name, dtype and shape.
+            classes: label -> names of its numbers, as in `{"label": ["cat", "dog"]}`, for
+                conditions such as `sample.label == "cat"`.
 
         Returns:
             The outputs of each row, as a call returns them.
@@ -216,8 +224,8 @@ class Pipeline:
         """
         chosen = chosen_ids(samples, ids)
         read = read_ids(self.graph(), samples, chosen)
-        states = states_of((samples[number] for number in read), kinds)
-        forms = tuple(states.items())
+        states = with_classes(states_of((samples[number] for number in read), kinds), classes)
+        forms = (tuple(states.items()), repr(classes))
         engine = self._engine(forms, lambda: states, freeze or {}, bucket, compiled)
         row = given_row(Row(seed, 0, epoch, 0, view, step, progress))
         held = Held(engine, samples, chosen, row)
@@ -256,6 +264,7 @@ class Pipeline:
         bucket: tuple[int, int] | int | None,
         compiled: bool,
         kinds: Mapping[str, str] | None,
+        classes: Classes | None,
     ) -> Engine:
         """Return the engine of pipelines that compute each row by itself.
 
@@ -265,9 +274,14 @@ class Pipeline:
         forms = (
             tuple((name, form_of(value)) for name, value in fields.items()),
             tuple((kinds or {}).items()),
+            repr(classes),
         )
         engine = self._engine(
-            forms, lambda: states_by_name(fields, kinds), freeze, bucket, compiled
+            forms,
+            lambda: with_classes(states_by_name(fields, kinds), classes),
+            freeze,
+            bucket,
+            compiled,
         )
         if engine.plan.mixes:
             decision = engine.plan.mixes[0].decision

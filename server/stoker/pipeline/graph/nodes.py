@@ -22,7 +22,9 @@ MAX_MULTIPLE: Final = 65536
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+MAX_NAME: Final = 256
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Path = Annotated[str, msgspec.Meta(max_length=4096)]
 Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=MAX_ARGS)]
@@ -65,6 +67,16 @@ class Const(_Struct, frozen=True, tag="const"):
     """A constant: bool, int64 or float64; defines one value."""
 
     value: bool | int | float
+
+
+class ClassNumber(_Struct, frozen=True, tag="class"):
+    """The number of a class of a label field, int64, by its name; defines one value.
+
+    Binding looks it up in the dataset.
+    """
+
+    field: Name
+    name: Name
 
 
 ArgIndex = Annotated[int, msgspec.Meta(ge=0, lt=MAX_ARGS)]
@@ -189,7 +201,7 @@ class Unneeded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Number | None = None
 
 
-Node = Input | Context | Const | Draw | Apply | Expr | If
+Node = Input | Context | Const | ClassNumber | Draw | Apply | Expr | If
 
 
 def draws_of(nodes: tuple[Node, ...]) -> Iterator[Draw]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
     Apply,
+    ClassNumber,
     Const,
     Context,
     Draw,
@@ -65,6 +67,9 @@ def bind_graph(graph: Graph, states: Mapping[str, State], *, linked: bool = True
     if linked:
         binder.histories.check(graph.outputs, graph.unlinked)
     return bound
+
+
+_SHOWN: Final = 10
 
 
 class _Binder:
@@ -117,6 +122,10 @@ class _Binder:
             match node:
                 case Input():
                     self._input(node, first, steps)
+                case ClassNumber():
+                    number = self._class_number(node, first)
+                    self.bound.scalar(first, int)
+                    steps.append(ConstStep(first, number))
                 case Const():
                     self.bound.scalar(first, type(node.value))
                     steps.append(ConstStep(first, node.value))
@@ -170,6 +179,13 @@ class _Binder:
         elif state.items:
             self.sizes.of[value] = ("field", state.of) if state.of else ("free", value)
 
+    def _class_number(self, node: ClassNumber, value: int) -> int:
+        state = self.bound.given.get(node.field)
+        classes = () if state is None else state.classes
+        if node.name not in classes:
+            self.bound.fail(value, _no_class(node, classes), field=node.field)
+        return classes.index(node.name)
+
     def _expr(self, node: Expr, value: int, steps: list[Step]) -> None:
         if node.op == "record":
             self._record(node, value, steps)
@@ -213,6 +229,19 @@ class _Binder:
                 self.branches.join_mixed(first + index, pair)
             self.histories.join(node.cond, first + index, pair)
         steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), tuple(joins)))
+
+
+def _no_class(node: ClassNumber, classes: tuple[str, ...]) -> str:
+    what = f"{node.field} == {node.name!r}"
+    if not classes:
+        return (
+            f"{what}: the field {node.field!r} has no names of classes: compare it with a number, "
+            f'pack it with classes, or in process pass classes={{"{node.field}": [...]}}'
+        )
+    near = difflib.get_close_matches(node.name, classes, 1, 0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    shown = ", ".join(classes[:_SHOWN]) + ", ..." * (len(classes) > _SHOWN)
+    return f"{what}: there is no such class{hint} The classes of {node.field!r} are {shown}"
 
 
 def _argument_types(op: str, states: list[State]) -> list[str]:

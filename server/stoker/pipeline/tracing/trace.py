@@ -26,10 +26,12 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
     MAX_DEPTH,
     MAX_INT,
+    MAX_NAME,
     MAX_TRACED,
     MIN_INT,
     Apply,
     Block,
+    ClassNumber,
     Const,
     Context,
     Draw,
@@ -170,8 +172,16 @@ class Tracer:
 
     def expr(self, op: str, *args: object) -> TracedValue:
         """Append an expression over values and Python numbers."""
-        numbers = tuple(self.number_of(arg, op) for arg in args)
+        numbers = tuple(self._operand(op, arg, args) for arg in args)
         return TracedValue(self, self._append(Expr(op, numbers)), f"the result of {op!r}")
+
+    def _operand(self, op: str, arg: object, args: Sequence[object]) -> int:
+        """Return the number of an operand; a text that a field is compared with is a class."""
+        if isinstance(arg, str) and op in ("eq", "ne") and 0 < len(arg) <= MAX_NAME:
+            for name, field in self._fields.items():
+                if any(isinstance(one, TracedValue) and one.number == field.number for one in args):
+                    return self._append(ClassNumber(name, arg))
+        return self.number_of(arg, op)
 
     def number_of(self, value: object, where: str) -> int:
         """Return the number of a value; a Python or NumPy number becomes a constant.
@@ -199,8 +209,8 @@ class Tracer:
         hint = ""
         if isinstance(value, str):
             hint = (
-                f" {value!r}. Classes are numbers in a pipeline: write the number of the class, "
-                "which `stoker ls` shows"
+                f" {value!r}. Text is the name of a class: compare it with a label of the sample "
+                'itself, as in `sample.label == "cat"`'
             )
         raise fault(
             f"{where}: expected a field of the sample, a value made from one, or a number, got "

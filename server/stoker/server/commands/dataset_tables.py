@@ -152,6 +152,8 @@ def _more(field: dict[str, Any], seen: dict[str, Any]) -> str:
     if field.get("optional"):
         fill = f"fill {field['fill']}" if "fill" in field else "empty where it is absent"
         parts.append(f"optional, {fill}")
+    if field.get("relative"):
+        parts.append("of another size than its image")
     if field.get("keeps_orientation"):
         parts.append("EXIF orientation kept")
     if seen.get("turned"):

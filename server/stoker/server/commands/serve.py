@@ -5,6 +5,7 @@ the daemon listens, or `{"error": [code, message, details]}` if it cannot. So a 
 a daemon need not guess or poll.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.protocol.errors import StokerError, UsageError
+from stoker.server.daemon.address import group_number, make_folder, socket_path
 from stoker.server.daemon.descriptors import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import config as configuration
@@ -94,6 +96,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
             },
         )
         check_served(loaded)
+        _check_default_folder(loaded)
         # Before the template starts, which inherits the limit and needs descriptors itself.
         session_limit(raise_limit(), loaded.config.workers.count)
         settings, log = loaded.config.daemon, loaded.config.log
@@ -109,6 +112,16 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         tell_ready(ready_fd, {"error": error.to_record()})
         raise
     raise typer.Exit(code)
+
+
+def _check_default_folder(loaded: configuration.Loaded) -> None:
+    """Refuse a default folder for the sockets that another user made or can write to."""
+    settings = loaded.config.daemon
+    if loaded.origins["daemon.address"] != "default":
+        return
+    folder = os.path.dirname(socket_path(settings.address))
+    with contextlib.suppress(OSError):  # the daemon reports it when it takes the address
+        make_folder(folder, group_number(settings.socket_group), default=True)
 
 
 def start_daemon(config: Config, template: Launched) -> "Daemon":

@@ -94,12 +94,11 @@ class SocketFolder:
         """
         self.path = socket_path(address)
         self.group = group
-        self._bound: list[str] = []
+        self._bound: dict[str, os.stat_result] = {}
         try:
-            self._make_folder()
+            make_folder(os.path.dirname(self.path), group)
             self._lock = self._take_lock()
-            with contextlib.suppress(FileNotFoundError):  # of a daemon that was killed
-                os.unlink(self.path + HIDDEN_SUFFIX)
+            _remove_hidden(self.path + HIDDEN_SUFFIX)
         except OSError as error:
             raise ResourceError(
                 f"address {address!r}: {error.filename or self.path}: {error.strerror}; choose a"
@@ -125,7 +124,7 @@ class SocketFolder:
             _remove_stale(path)
             os.fchmod(sock.fileno(), 0)
             sock.bind(path)
-            self._bound.append(path)
+            self._bound[path] = os.lstat(path)
             if self.group is not None:
                 os.chown(path, -1, self.group)
             os.chmod(path, 0o600 if self.group is None else 0o660)
@@ -144,31 +143,38 @@ class SocketFolder:
 
     def hide(self) -> None:
         """Take the ZeroMQ socket out of reach; connections that exist are not affected."""
-        with contextlib.suppress(OSError):
-            os.rename(self.path, self.path + HIDDEN_SUFFIX)
+        if self._is_bound(self.path):
+            with contextlib.suppress(OSError):
+                os.rename(self.path, self.path + HIDDEN_SUFFIX)
 
     def show(self) -> None:
-        """Put the ZeroMQ socket back to its path."""
-        with contextlib.suppress(OSError):
-            os.rename(self.path + HIDDEN_SUFFIX, self.path)
+        """Put the ZeroMQ socket back to its path, unless something else is there now."""
+        if self._is_bound(self.path, HIDDEN_SUFFIX) and not os.path.lexists(self.path):
+            with contextlib.suppress(OSError):
+                os.rename(self.path + HIDDEN_SUFFIX, self.path)
 
     def close(self) -> None:
-        """Remove the sockets and the lock's file, then release the lock."""
-        self.show()
-        for path in [*self._bound, self.path + LOCK_SUFFIX]:
+        """Remove the sockets that were bound here and the lock's file, then release the lock.
+
+        Files that have replaced them are left alone.
+        """
+        for path in self._bound:
+            for suffix in ("", HIDDEN_SUFFIX):
+                if self._is_bound(path, suffix):
+                    with contextlib.suppress(OSError):
+                        os.unlink(path + suffix)
+        if _same_file(self._lock, self.path + LOCK_SUFFIX):
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                os.unlink(self.path + LOCK_SUFFIX)
         self._bound.clear()
         os.close(self._lock)
 
-    def _make_folder(self) -> None:
-        folder = os.path.dirname(self.path)
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-            if self.group is not None:
-                os.chown(folder, -1, self.group)
-                os.chmod(folder, 0o750)
+    def _is_bound(self, path: str, suffix: str = "") -> bool:
+        """Whether the file at path + suffix is the socket that was bound at the path."""
+        try:
+            return os.path.samestat(self._bound[path], os.lstat(path + suffix))
+        except (KeyError, OSError):
+            return False
 
     def _take_lock(self) -> int:
         """Lock the file that is at the path now; its last owner may have just removed it."""
@@ -192,10 +198,53 @@ class SocketFolder:
             os.close(lock)
 
 
+def make_folder(folder: str, group: int | None, *, default: bool = False) -> None:
+    """Make the folder of the sockets if it is missing.
+
+    Args:
+        folder: its path.
+        group: the group that may enter it, if it is made here.
+        default: it is Stoker's own choice: check that nobody else made it or can write to it.
+
+    Raises:
+        UsageError: it fails the check.
+        OSError: it cannot be made.
+    """
+    above = os.path.dirname(folder)
+    os.makedirs(above, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+        if group is not None:
+            os.chown(folder, -1, group)
+            os.chmod(folder, 0o750)
+    if not default:
+        return
+    for path in (folder, above):
+        status = os.lstat(path) if path == folder else os.stat(path)
+        is_sticky = path == above and status.st_mode & stat.S_ISVTX
+        is_mine = status.st_uid == os.geteuid() or (path == above and status.st_uid == 0)
+        others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky
+        if not stat.S_ISDIR(status.st_mode) or not is_mine or others_write:
+            raise UsageError(
+                f"the default folder of the daemon's socket, {path}: expected a folder of user"
+                f" {os.geteuid()} that others cannot write, got owner {status.st_uid}, mode"
+                f" {stat.filemode(status.st_mode)}; remove it, or choose another place with"
+                " --address",
+                path=path,
+            )
+
+
+def _remove_hidden(path: str) -> None:
+    """Remove the hidden socket of a daemon that was killed."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)
+
+
 def _same_file(descriptor: int, path: str) -> bool:
     try:
-        found = os.stat(path)
-    except FileNotFoundError:
+        found = os.lstat(path)
+    except OSError:
         return False
     return os.path.samestat(os.fstat(descriptor), found)
 

@@ -51,18 +51,15 @@ def launch(cache_root: str, python_path: Sequence[str]) -> Launched:
 
     Args:
         cache_root: folder of compiled kernels.
-        python_path: folders put before sys.path where pipelines are imported.
+        python_path: folders searched after `sys.path` where pipelines are imported.
     """
     # Same as `channel.pair`, but without its module, which imports all records.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {**os.environ, **PINNED}
-    paths = [*python_path, *filter(None, [environment.get("PYTHONPATH")])]
-    if paths:
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
-    command = [sys.executable, "-m", "stoker.server.workers.template"]
+    command = [sys.executable, "-P", "-m", "stoker.server.workers.template"]
     with theirs:
         process = subprocess.Popen(
-            [*command, str(theirs.fileno()), str(os.getpid()), cache_root],
+            [*command, str(theirs.fileno()), str(os.getpid()), cache_root, *python_path],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env=environment,

@@ -58,7 +58,7 @@ class Supervisor:
 
         Args:
             cache_root: folder of compiled kernels.
-            python_path: folders put before sys.path where pipelines are imported.
+            python_path: folders searched after `sys.path` where pipelines are imported.
             fail_points: fail points of the tests.
             shares: number of homes that the workers share.
             on_event: receives all events.

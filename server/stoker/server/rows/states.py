@@ -35,7 +35,9 @@ def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> P
 
 def _state(field: Field, seen: FieldStatistics | None) -> State:
     if field.items is UNSET:
-        state = State(field.kind, field.dtype, tuple(field.shape), tuple(field.bound))
+        classes = (field.classes or ()) if field.kind == "label" else ()
+        sides = tuple(field.shape), tuple(field.bound)
+        state = State(field.kind, field.dtype, *sides, classes=classes)
         if state.is_fixed or seen is None or seen.height is None or seen.width is None:
             return state
         return replace(state, shortest=min(seen.height[0], seen.width[0]))

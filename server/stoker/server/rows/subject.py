@@ -30,6 +30,7 @@ from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.exclude import Excluded, read_ids
+from stoker.protocol.importing import add_folders, hint
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import StreamSpec
 from stoker.protocol.subset import Subset
@@ -215,7 +216,8 @@ def open_subject(
     """Open `module:attribute` over a packed dataset.
 
     Args:
-        pipeline: what to import; the working directory and `python_path` are looked in first.
+        pipeline: what to import; Python's own and installed modules come first, then those in
+            `python_path`, then those in the working folder.
         dataset: folder of the dataset.
         python_path: further folders to import from.
         bucket: size of the samples' bucket, or WIDTHxHEIGHT or a length as text, for pipelines that
@@ -229,7 +231,7 @@ def open_subject(
         UsageError: the bucket is not a size, or a file does not list samples of the dataset.
     """
     before = list(sys.path)
-    sys.path[:0] = [*python_path, str(Path.cwd())]
+    add_folders([*python_path, str(Path.cwd())])
     try:
         with open_dataset(dataset) as opened:
             excluded = excluded_by(len(opened), exclude, subset)
@@ -283,11 +285,12 @@ def load_pipeline(name: str) -> Graph:
         raise BuildError(
             f"pipeline {name!r}: importing {module_name!r} failed with {type(error).__name__}: "
             f"{error} ({where.filename}:{where.lineno}). Is its folder in [daemon] python_path?"
+            f"{hint(module_name)}"
         ) from error
     pipeline = getattr(module, attribute, None)
     if not isinstance(pipeline, Pipeline):
         raise BuildError(
             f"pipeline {name!r}: {module_name!r} has no pipeline {attribute!r}; expected a "
-            "function decorated with @pipeline"
+            f"function decorated with @pipeline{hint(module_name)}"
         )
     return pipeline.graph()

@@ -33,7 +33,7 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         address: where clients reach the daemon, `ipc://<path>`.
         socket_group: name or number of the Unix group whose members may connect too.
         exit_with_last_client: end once the last client of at least one is gone.
-        python_path: folders put before sys.path where pipelines `module:attr` are imported.
+        python_path: folders searched after `sys.path` where pipelines `module:attr` are imported.
         op_modules: modules whose ops and functions a pipeline that a client sends may name;
             submodules count too, and "*" is every module.
         cache_root: folder of compiled kernels.

@@ -16,6 +16,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Final
 
+from stoker.protocol.importing import modules_of, shadowed
+
 _DYNAMIC: Final = frozenset(("exec", "eval", "globals", "locals", "setattr", "vars", "__import__"))
 _FURTHER: Final = ("__path__", "sys.modules")
 """Words of a package that may have modules elsewhere."""
@@ -27,10 +29,11 @@ def why_missing(target: str, folders: Sequence[str]) -> str:
 
     Args:
         target: `module:attribute`, or `module`.
-        folders: searched after the working folder, before `sys.path`, as the children do.
+        folders: searched after `sys.path`, as the children do. The children do not search the
+            folder of the script or, under `python -m`, the working folder.
     """
     module, _, attribute = target.partition(":")
-    path = [str(Path.cwd()), *folders, *sys.path]
+    path = [*(sys.path if sys.flags.safe_path else sys.path[1:]), *folders]
     try:
         spec = _spec(module, path)
     except _UnknownError:
@@ -41,10 +44,20 @@ def why_missing(target: str, folders: Sequence[str]) -> str:
     try:
         names = bound_names(source) if source is not None and attribute else None
     except SyntaxError as error:
-        return f"{spec.origin}:{error.lineno}: it is not Python: {error.msg}"
+        why = f"{spec.origin}:{error.lineno}: it is not Python: {error.msg}"
+        return why + _shadowed(module, folders, path)
     if names is None or attribute in names:
         return ""
-    return f"{spec.origin} has no {attribute!r}{_nearest(attribute, sorted(names))}"
+    near = _nearest(attribute, sorted(names))
+    return f"{spec.origin} has no {attribute!r}{near}{_shadowed(module, folders, path)}"
+
+
+def _shadowed(module: str, folders: Sequence[str], path: list[str]) -> str:
+    """Return a hint if a folder has a module of that name, which is not the one imported."""
+    for folder in folders:
+        for one in shadowed(folder, path, [module.partition(".")[0]]):
+            return f"; {one.file} is shadowed by {one.other}: rename it"
+    return ""
 
 
 def bound_names(source: str) -> set[str] | None:
@@ -137,9 +150,11 @@ def _no_module(module: str, folders: Sequence[str]) -> str:
         stems = {path.stem for folder in ("", *folders) for path in Path(folder).glob("*.py")}
         near = _nearest(top, sorted(stems))
     looked = ", ".join(folders) or "none"
+    is_here = top in modules_of(os.getcwd())
+    here = f"; it is in the working folder: add --python-path {os.getcwd()}" if is_here else ""
     return (
-        f"there is no module {module!r}{near}; expected one that is installed, in the working"
-        f" folder {os.getcwd()}, or in a folder of daemon.python_path ({looked})"
+        f"there is no module {module!r}{near}; expected one that is installed, or in a folder of"
+        f" daemon.python_path ({looked}){here}"
     )
 
 

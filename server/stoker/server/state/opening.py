@@ -150,6 +150,7 @@ class Openings:
                 leftovers=group.stream.build.leftovers,
                 merged=group.stream.build.merged,
                 notes=self._notes(),
+                classes={name: list(names) for name, names in group.stream.build.classes.items()},
             ),
         )
         self._context.log(

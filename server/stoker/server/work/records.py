@@ -48,6 +48,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     out for each of them; `outputs` have room for all; `merged` samples are in another bucket than
     the rule gave them. A worker needs `working_bytes` for values between the steps; the step `most`
     needs `most_bytes` of them. `excluded` is the digest of what the request's `subset` leaves out.
+    `classes` are names of classes by field, as many as OPENED can hold.
     """
 
     build: int
@@ -70,6 +71,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     most_bytes: int = 0
     most: str = ""
     excluded: str | None = None
+    classes: dict[str, tuple[str, ...]] = {}
 
 
 class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):

@@ -22,6 +22,7 @@ from stoker.pipeline.planning.memory import working_memory
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import BuildError
 from stoker.protocol.lengths import request_from_bytes
+from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
 from stoker.protocol.subset import excluded_of
 from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
@@ -101,7 +102,21 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         most_bytes=working.most_bytes,
         most=working.most,
         excluded=left_out,
+        classes=_classes(dataset),
     )
+
+
+def _classes(dataset: Dataset) -> dict[str, tuple[str, ...]]:
+    """Return the names of classes of the fields, as far as OPENED has room for them."""
+    found: dict[str, tuple[str, ...]] = {}
+    left = MAX_CLASS_BYTES
+    for field in dataset.schema.fields:
+        names = field.classes or ()
+        size = sum(len(name.encode()) for name in names)
+        if names and len(names) <= MAX_CLASSES and size <= left:
+            found[field.name] = names
+            left -= size
+    return found
 
 
 def serve(sock: socket.socket, number: int) -> int:

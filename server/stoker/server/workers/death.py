@@ -18,6 +18,7 @@ _PR_SET_PDEATHSIG = 1
 # Deaths that come from outside and say nothing about the sample that was being computed.
 DESCRIPTORS_CLOSED: Final = 77
 """Exit code of a child in which a function closed descriptors that are not its own."""
+OOM_SCORE: Final = 500
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -32,6 +33,16 @@ def die_with_parent(parent: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent:
         os._exit(1)
+
+
+def die_first() -> None:
+    """Have the kernel take memory from this process and its children before others.
+
+    What a worker computes is computed again elsewhere; a daemon or a trainer is not.
+    """
+    with contextlib.suppress(OSError):
+        place = Path("/proc/self/oom_score_adj")
+        place.write_text(str(max(int(place.read_text()), OOM_SCORE)))
 
 
 def lead_group() -> None:

@@ -13,16 +13,17 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from stoker.jit import cache_root, compiled, kernels_done
+from stoker.jit.cacheroot import open_root
 from stoker.jit.diskcache import load_stored
 from stoker.jit.kernels import is_ours, mark_of, referred
 from stoker.pipeline.compiled.adapters import adapted, parts_of
 from stoker.pipeline.compiled.machine import addressed
+from stoker.protocol.errors import ResourceError
 
 FILE: Final = "recent.json"
 MOST: Final = 32
@@ -42,11 +43,13 @@ def remember() -> None:
     ]
     names = [name for name in map(_name, called) if name is not None]
     kept = list(dict.fromkeys([*names, *remembered()]))[:MOST]
-    path = cache_root() / FILE
-    part = path.with_suffix(f".{os.getpid()}")
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
-        part.write_text(json.dumps(kept))
-        os.replace(part, path)
+    # A cache that cannot be written costs time, nothing else.
+    with (
+        contextlib.suppress(OSError, ResourceError),
+        open_root(cache_root()) as folder,
+        folder.replacing(FILE) as file,
+    ):
+        file.write(json.dumps(kept).encode())
 
 
 def remembered() -> list[str]:
@@ -55,8 +58,9 @@ def remembered() -> list[str]:
     A name is `module:function`, of an adapted rule `module:template(module:rule)`.
     """
     try:
-        found = json.loads(Path(cache_root(), FILE).read_text())
-    except (OSError, ValueError):
+        with open_root(cache_root(), create=False) as folder, folder.reading(FILE) as path:
+            found = json.loads(Path(path).read_text())
+    except (OSError, ResourceError, ValueError):
         return []
     if not isinstance(found, list):
         return []

@@ -1,12 +1,12 @@
 """The template: a clean, single-threaded process from which workers and builders are forked.
 
-Started once by the daemon as `python -m stoker.server.workers.template FD PARENT`, it imports what
-workers need (numba, decoders, ops), then waits for `Fork` records on its socket. Forking a warm
-process takes milliseconds, where a new interpreter with numba takes a third of a second; and
-because it has exactly one thread and holds no client, no lock can be copied in a bad state. Before
-every fork it asserts that: one thread, no torch, no pyarrow. Math libraries are pinned to one
-thread by the environment that the daemon gives it. What it loaded is out of the garbage collector's
-sight, so that no collection of a child's copies those pages.
+Started once by the daemon as `python -P -m stoker.server.workers.template` (`main` has the
+arguments), it imports what workers need (numba, decoders, ops), then waits for `Fork` records on
+its socket. Forking a warm process takes milliseconds, where a new interpreter with numba takes a
+third of a second; and because it has exactly one thread and holds no client, no lock can be copied
+in a bad state. Before every fork it asserts that: one thread, no torch, no pyarrow. Math libraries
+are pinned to one thread by the environment that the daemon gives it. What it loaded is out of the
+garbage collector's sight, so that no collection of a child's copies those pages.
 
 One-off children are forked before workers that were asked for earlier: at the start of a daemon
 every worker waits for the build of the first pipeline.
@@ -19,6 +19,7 @@ a child it kills what that one has left in its process group (`death`).
 import contextlib
 import gc
 import importlib
+import logging
 import os
 import select
 import signal
@@ -29,12 +30,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from stoker.protocol import importing
 from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
-from stoker.server.workers.death import die_with_parent, end_group, lead_group
+from stoker.server.workers.death import die_first, die_with_parent, end_group, lead_group
 from stoker.server.workers.hire import ForkOrder, Hire
 
+_log = logging.getLogger(__name__)
 UNWANTED = ("torch", "pyarrow", "zmq")
 ROLES = ("worker", "builder", "replayer")
 """What a child can be; each is a module of this package with a `serve`."""
@@ -212,10 +215,25 @@ def _run(request: Fork, sock: socket.socket) -> int:
     return serve_child(sock, request.child)
 
 
+def _add_folders(folders: Sequence[str]) -> None:
+    """Let children import from folders of users; log which modules there are shadowed."""
+    for folder in folders:
+        line = "" if folder in sys.path else importing.warning(folder, sys.path)
+        if line:
+            _log.warning("%s", line)
+    importing.add_folders(folders)
+
+
 def main(arguments: list[str]) -> None:
-    """Run the template: arguments are the control descriptor, the daemon's pid, the cache root."""
+    """Run the template.
+
+    Args:
+        arguments: the control descriptor, the daemon's pid, the cache root, and folders of modules
+            of users, which are searched after all others.
+    """
     control_fd, parent = int(arguments[0]), int(arguments[1])
     die_with_parent(parent)
+    die_first()
     # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=control_fd) as control:
@@ -224,6 +242,7 @@ def main(arguments: list[str]) -> None:
             importlib.import_module("stoker.jit").set_cache_root(arguments[2])
             importlib.import_module("stoker.jit.diskcache").check_cache_root()
             preload()
+            _add_folders(arguments[3:])
         except BaseException as error:
             message = error.message if isinstance(error, StokerError) else str(error)
             channel.send(control, Unfit(f"{type(error).__name__}: {message}"))

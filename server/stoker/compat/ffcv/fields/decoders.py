@@ -35,9 +35,11 @@ class Decoder(Operation):
 
     Class attributes:
         kinds: the kinds of fields that it can read.
+        draws: whether it draws.
     """
 
     kinds: ClassVar[tuple[str, ...]]
+    draws: ClassVar[bool] = False
 
     def open(self, dataset: Dataset, field: Field, stream: str) -> Reading:
         """Return a reading of a field of a dataset.
@@ -180,6 +182,7 @@ class RandomResizedCropRGBImageDecoder(Decoder):
     """
 
     kinds = ("image",)
+    draws = True
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from typing import NoReturn
 
+from stoker.compat.ffcv.synchronize import SynchronizeSeed
 from stoker.compat.ffcv.transforms.images import (
     Cutout,
     NormalizeImage,
@@ -32,6 +33,7 @@ __all__ = [
     "RandomTranslate",
     "ReplaceLabel",
     "Squeeze",
+    "SynchronizeSeed",
     "ToDevice",
     "ToTensor",
     "ToTorchImage",

@@ -12,6 +12,7 @@ import torch
 from stoker.compat.ffcv.pipeline.allocation_query import Allocation
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
+from stoker.ops.custom.foreign import kept
 from stoker.protocol.errors import BuildError
 
 
@@ -174,8 +175,9 @@ class Squeeze(_TensorOperation):
 class ModuleWrapper(_TensorOperation):
     """Call a `torch.nn.Module` on batches of tensors, without gradients.
 
-    It is called once per batch. If it draws from torch's CPU generator, the generator is seeded for
-    the batch and restored, so a batch is the same in every run, but a sample depends on its batch.
+    It is called once per batch. If it draws from torch's CPU generator, NumPy or Python's `random`,
+    these are seeded for the batch and restored, so a batch is the same in every run, but a sample
+    depends on its batch.
 
     Attributes:
         draws: whether it draws; known after its state was declared.
@@ -197,13 +199,9 @@ class ModuleWrapper(_TensorOperation):
     def after(self, before: State) -> State:
         """Return the state of the module's result for two rows of zeros."""
         probe = torch.zeros((2, *before.shape), dtype=before.dtype, device=before.device)
-        state = torch.default_generator.get_state()
-        try:
-            with torch.no_grad():
-                result = self.module(probe)
-            self.draws = not torch.equal(torch.default_generator.get_state(), state)
-        finally:
-            torch.default_generator.set_state(state)
+        with kept(0) as untouched, torch.no_grad():
+            result = self.module(probe)
+            self.draws = not untouched()
         if not isinstance(result, torch.Tensor) or result.shape[:1] != (2,):
             raise BuildError(
                 f"{type(self.module).__name__}: expected a tensor with as many rows as its input, "

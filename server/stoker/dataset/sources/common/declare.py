@@ -3,8 +3,9 @@
 KIND is image, mask, label, text, bytes, a number (`int64`), or an array of numbers (`float32[3,4]`,
 or `float32[?,4]` if the first side differs between samples). Files of one channel and more than 8
 bits, such as masks of instances and depth maps, are `mask[uint16]`, `mask[int32]` or
-`image[float32]`. A KIND that ends in `,fill=NUMBER` is an optional field: samples that lack it get
-that number. Texts, bytes and arrays of any length end in `,optional` instead.
+`image[float32]`. After a KIND, `,fill=NUMBER` makes the field optional: samples that lack it get
+that number. Texts, bytes and arrays of any length have `,optional` instead. `,relative` declares
+an image or mask whose size differs from that of its image.
 """
 
 import re
@@ -23,8 +24,15 @@ DEEP: Final[Mapping[str, Callable[[str], schema.Field]]] = {
     "image[float32]": lambda name: schema.image(name, "raw", dtype="float32", channels=1),
 }
 """KIND of images and masks of more than 8 bits -> the function that declares the field."""
+_PLAIN: Final[Mapping[str, Callable[[str], schema.Field]]] = {
+    "image": schema.image,
+    "mask": schema.mask,
+    "label": schema.label,
+    TEXT: schema.blob,
+    "bytes": schema.blob,
+}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-_OPTIONAL = re.compile(r"(.+),(?:optional|fill=(.*))")
+_MARKED = re.compile(r"(.+),(optional|relative|fill=(.*))")
 _NUMBERS = re.compile(r"([a-z]+[0-9]*)(?:\[((?:\?|[1-9][0-9]*)(?:,[1-9][0-9]*)*)\])?")
 
 
@@ -39,16 +47,13 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
     Raises:
         UsageError: there is no such KIND.
     """
-    if said := _OPTIONAL.fullmatch(kind):
-        fill = None if said[2] is None else _fill(of, said[2])
-        return schema.optional(declare(name, said[1], of), fill)
-    pictures = {"image": schema.image, "mask": schema.mask}
-    if kind in pictures or kind in DEEP:
-        return pictures[kind](name) if kind in pictures else DEEP[kind](name)
-    if kind == "label":
-        return schema.label(name)
-    if kind in (TEXT, "bytes"):
-        return schema.blob(name)
+    if said := _MARKED.fullmatch(kind):
+        field = declare(name, said[1], of)
+        if said[2] == "relative":
+            return schema.relative(field)
+        return schema.optional(field, None if said[3] is None else _fill(of, said[3]))
+    if kind in _PLAIN or kind in DEEP:
+        return _PLAIN[kind](name) if kind in _PLAIN else DEEP[kind](name)
     found = _NUMBERS.fullmatch(kind)
     if found is None or found[1] not in ITEM_BYTES:
         raise UsageError(
@@ -62,14 +67,19 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
 
 
 def plain_kind(kind: str) -> str:
-    """Return a KIND without the declaration that the field is optional."""
-    said = _OPTIONAL.fullmatch(kind)
-    return said[1] if said else kind
+    """Return a KIND without `,fill=NUMBER`, `,optional` and `,relative`."""
+    said = _MARKED.fullmatch(kind)
+    return plain_kind(said[1]) if said else kind
+
+
+def marks_of(kind: str) -> list[str]:
+    """Return what follows a KIND: `fill=NUMBER`, `optional`, `relative`."""
+    return kind[len(plain_kind(kind)) :].split(",")[1:]
 
 
 def is_optional(kind: str) -> bool:
     """Whether a KIND declares an optional field."""
-    return plain_kind(kind) != kind
+    return any(mark.startswith(("fill=", "optional")) for mark in marks_of(kind))
 
 
 def _fill(of: str, text: str) -> float:

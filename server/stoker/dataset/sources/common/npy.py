@@ -5,6 +5,7 @@ Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, 
 
 import io
 import math
+from tokenize import TokenError
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ _READERS = {
     (2, 0): npy_format.read_array_header_2_0,
     (3, 0): npy_format.read_array_header_2_0,
 }
+
+_DAMAGED = (ValueError, KeyError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
+"""What NumPy raises on a damaged header: it parses a literal of Python, an old one by tokens."""
 
 
 class NpyHeader(NamedTuple):
@@ -47,7 +51,7 @@ def read_header(data: bytes) -> NpyHeader:
     try:
         version = npy_format.read_magic(file)
         shape, fortran_order, dtype = _READERS[version](file, max_header_size=HEADER_BYTES)
-    except (ValueError, KeyError) as error:
+    except _DAMAGED as error:
         raise CodecError(f"expected a readable .npy file: {error}") from None
     if dtype.hasobject or dtype.name not in ITEM_BYTES:
         raise CodecError(f"expected an array of numbers, got one of {dtype}")

@@ -186,7 +186,7 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     if not fits[kind]:
         raise UsageError(
             f"array {array.name!r} has dtype {dtype} and rows of shape {shape}, so it cannot be "
-            f"{kind}: an image is uint8 or float32 of (h, w, 1 to 4), a mask integers "
+            f"{kind}: an image is uint8 or float32 of (h, w, 1 to 16), a mask integers "
             "or bools of (h, w), a label one integer"
         )
     if kind == "label":

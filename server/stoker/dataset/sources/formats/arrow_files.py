@@ -147,7 +147,7 @@ class ParquetTable:
         self._errors = (pa.ArrowException, OSError)
         try:
             self._file = pq.ParquetFile(str(path))
-        except self._errors as error:
+        except (*self._errors, ValueError) as error:  # a name that is not UTF-8 is a ValueError
             raise CodecError(f"expected a Parquet file: {error}") from None
         try:
             self.schema = _checked(self._file.schema_arrow)

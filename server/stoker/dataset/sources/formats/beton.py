@@ -164,7 +164,7 @@ def _field(record: np.void) -> BetonField:
     try:
         ((_, code),) = json.loads(text)
         dtype = np.dtype(str(code))
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, SyntaxError, RecursionError) as error:
         raise CodecError(f"its field {name!r} has an unreadable dtype: {error}") from None
     sides = head["shape"].tolist()
     shape = tuple(sides[: 32 - next(i for i, side in enumerate([*sides[::-1], 1]) if side)])

@@ -164,7 +164,7 @@ class _Reading:
         file = look_at(self._root / image.file_name, image.file_name)
         places: list[ValueSource] = [WholeFile(file), Given(boxes), Given(image.id)]
         if self._masks:
-            places.append(self._outlines(objects))
+            places.append(self._outlines(image.file_name, objects))
         if self._first_point:
             places.append(Given(self._keypoints(image, objects)))
         size_bytes = file.size_bytes + _ANNOTATION_BYTES * len(objects)
@@ -198,7 +198,7 @@ class _Reading:
             columns["instance"] = list(range(1, len(objects) + 1))
         return objects, columns
 
-    def _outlines(self, objects: list[CocoAnnotation]) -> Outlines:
+    def _outlines(self, name: str, objects: list[CocoAnnotation]) -> Outlines:
         if self._masks == "instance" and len(objects) > _MAX_VALUE:
             raise ValueError(
                 f"it has {len(objects)} objects, but an instance mask holds up to {_MAX_VALUE}; "
@@ -207,7 +207,9 @@ class _Reading:
         shapes = []
         for number, one in enumerate(objects):
             value = number if self._masks == "instance" else self._classes[one.category_id]
-            if one.segmentation is not UNSET:
+            if one.segmentation is UNSET or bytes(one.segmentation) in (b"null", b"[]"):
+                self._note("objects without an outline, which the mask does not show", name)
+            else:
                 shapes.append((-_area(one), value + 1, bytes(one.segmentation)))
         shapes.sort(key=lambda shape: shape[0])
         return Outlines(tuple((value, text) for _, value, text in shapes))
@@ -232,7 +234,7 @@ class _Reading:
 
     def _points(self, one: CocoAnnotation) -> Iterator[tuple[int, float, float, int]]:
         """Yield (number, x, y, visibility) of the labeled keypoints of an object."""
-        if one.keypoints is UNSET:
+        if not one.keypoints:  # null and an empty list: none is labeled
             return
         category = self._categories[self._classes[one.category_id]]
         if len(one.keypoints) != 3 * len(category.keypoints):

@@ -45,7 +45,7 @@ class CocoAnnotation(msgspec.Struct):
     area: float | UnsetType = UNSET
     iscrowd: int | bool = 0
     segmentation: Raw | UnsetType = UNSET
-    keypoints: list[float] | UnsetType = UNSET
+    keypoints: list[float] | None = None
 
 
 class CocoFile(msgspec.Struct):

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
-from msgspec import UNSET
 
 from stoker.dataset.format import schema
+from stoker.dataset.format.fields import CLASS_PARTS
 from stoker.dataset.format.items import FORMATS, RELATIVE
 from stoker.dataset.format.optional import how_to_declare
 from stoker.dataset.images.codecs import signature
-from stoker.dataset.sources.common.declare import IGNORE, declare, is_optional, plain_kind
+from stoker.dataset.sources.common.declare import IGNORE, declare, is_optional, marks_of, plain_kind
 from stoker.protocol.errors import UsageError
 from stoker.protocol.masks import MASK_DTYPES, is_mask_form
 
@@ -59,20 +60,27 @@ def fields_of(
         kind = asked.get(key)
         if kind == IGNORE:
             continue
-        if value is None and kind is None:
-            raise UsageError(
-                f"{name}[0]: {key!r} is None, so its kind is not known; if samples may lack it, "
-                f"declare its kind and a fill, as in {how_to_declare(key, 'mask')}; or leave it "
-                f"out with --field {key}={IGNORE}"
-            )
         if kind is None and isinstance(value, str) and key.lower() in _NAMED:
             field = _text_label(name, key, bool(named and classes))
         else:
             field = _asked(key, kind, value) if kind else _field(name, key, value, picture)
+        part = CLASS_PARTS.get(field.kind)
+        if part is not None and is_text(value.get(part)):
+            field = _named_items(name, field, part, classes if named else None)
         if field.kind == "label" and named and classes:
             field = schema.with_classes(field, classes)
         fields.append(field)
     return tuple(fields)
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a value is an empty list, or a dict with one, which has no dtype."""
+    if isinstance(value, Mapping):
+        return any(map(is_empty, value.values()))
+    if not isinstance(value, list | tuple | np.ndarray):
+        return False
+    array = np.asarray(value)
+    return array.size == 0 and array.dtype == np.float64
 
 
 def _text_label(name: str, key: str, named: bool) -> schema.Field:
@@ -86,10 +94,11 @@ def _text_label(name: str, key: str, named: bool) -> schema.Field:
 
 def _asked(key: str, kind: str, value: Any) -> schema.Field:
     """Return the field of a KIND; pixels that do not fit Stoker's PNGs are stored raw."""
-    if is_optional(kind):
-        fill = declare(key, kind, f"--field {key}={kind}").fill
+    if marks_of(kind):
+        said = declare(key, kind, f"--field {key}={kind}")
         made = _asked(key, plain_kind(kind), value)
-        return schema.optional(made, None if fill is UNSET else fill)
+        marks = {"optional": said.optional, "fill": said.fill, "relative": said.relative}
+        return msgspec.structs.replace(made, **marks)
     if _is_pil(value) and kind == "mask":
         value = np.asarray(value)
     if isinstance(value, np.ndarray):
@@ -103,6 +112,12 @@ def _asked(key: str, kind: str, value: Any) -> schema.Field:
 
 def _field(name: str, key: str, value: Any, picture: str | None) -> schema.Field:
     """Return the field for a value."""
+    if value is None:
+        raise UsageError(
+            f"{name}[0]: {key!r} is None, so its kind is not known; if samples may lack it, "
+            f"declare its kind and a fill, as in {how_to_declare(key, 'mask')}; or leave it "
+            f"out with --field {key}={IGNORE}"
+        )
     if _is_pil(value) and _MASK.search(key):
         value = np.asarray(value)
     if _is_picture(value):
@@ -112,6 +127,17 @@ def _field(name: str, key: str, value: Any, picture: str | None) -> schema.Field
     if isinstance(value, bytes | str | Path):
         return schema.blob(key)
     array = np.asarray(value)
+    if array.ndim and 0 in array.shape:
+        raise UsageError(
+            f"{name}[0]: {key!r} is empty, and so in all of the first rows: declare its dtype, as "
+            f"in --field {key}=int64[?] for lists of any length, or leave it out with "
+            f"--field {key}={IGNORE}"
+        )
+    if array.dtype.kind == "U" and array.ndim == 1:
+        raise UsageError(
+            f"{name}[0]: {key!r} is a list of texts: make it numbers, and declare --field "
+            f"{key}=int64[?] for lists of any length; or leave it out with --field {key}={IGNORE}"
+        )
     if array.dtype.kind not in "biuf":
         raise UsageError(
             f"{name}[0]: {key!r} is a {type(value).__name__}, which cannot be a field: "
@@ -151,13 +177,44 @@ def _ragged(name: str, key: str, value: Mapping[str, Any], picture: str | None) 
         if formats & value.keys():
             parts = {}
             for part in value.keys() - formats:
-                array = np.asarray(value[part])
-                parts[part] = array.dtype.name + (f"[{array.shape[1]}]" if array.ndim > 1 else "")
+                classes = part == CLASS_PARTS[kind]
+                parts[part] = _part(f"{name}[0]: {key!r}: {part!r}", value[part], classes)
             return make(key, {part: parts[part] for part in value if part in parts}, picture)
     raise UsageError(
         f"{name}[0]: {key!r} is a dict of {', '.join(map(str, value))}: expected boxes (xyxy, xywh "
         "or cxcywh) or keypoints (xy), optionally with the prefix relative_"
     )
+
+
+def _part(what: str, value: Any, classes: bool) -> str:
+    """Return the dtype of a field of an item; `classes`: it holds numbers or names of classes.
+
+    Raises:
+        UsageError: it is not known.
+    """
+    array = np.asarray(value)
+    if classes and (is_text(value) or is_empty(value)):
+        return "int64"
+    if is_empty(value):
+        raise UsageError(
+            f"{what} is empty, and so in all of the first rows: give an array with its dtype, as "
+            "in np.zeros(0, np.float32), or declare the object's `fields`"
+        )
+    return array.dtype.name + (f"[{array.shape[1]}]" if array.ndim > 1 else "")
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is a list or array of texts."""
+    return isinstance(value, list | tuple | np.ndarray) and np.asarray(value).dtype.kind == "U"
+
+
+def _named_items(name: str, field: schema.Field, part: str, classes: Any) -> schema.Field:
+    if not classes:
+        raise UsageError(
+            f"{name}[0]: {field.name!r}: {part!r} is text: give the object its classes in the "
+            'order of their numbers, as in classes = ["cat", "dog"]'
+        )
+    return schema.with_classes(field, classes)
 
 
 def _is_picture(value: Any) -> bool:

@@ -3,7 +3,6 @@
 import functools
 import importlib
 import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,14 @@ import numpy as np
 from PIL import Image
 
 from stoker.dataset.format.cells import Value
-from stoker.dataset.format.fields import Field
+from stoker.dataset.format.fields import CLASS_PARTS, Field
 from stoker.dataset.format.item import Item, Record
 from stoker.dataset.format.optional import how_to_declare, kind_of
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
+from stoker.dataset.sources.formats.object_fields import is_text
 from stoker.protocol.errors import UsageError
+from stoker.protocol.importing import add_folders, hint
 
 _PAIR = ("image", "label")
 
@@ -61,14 +62,13 @@ def load_object(name: str, folder: str) -> Any:
 
     Args:
         name: the name.
-        folder: the folder where modules are searched first.
+        folder: the folder that is searched after Python's own and installed modules.
 
     Raises:
         UsageError: it cannot be imported, or its call fails.
     """
     module, _, path = name.partition(":")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    add_folders([folder])
     try:
         found: Any = importlib.import_module(module)
         for part in path.split("."):
@@ -76,8 +76,8 @@ def load_object(name: str, folder: str) -> Any:
         return found() if inspect.isclass(found) or inspect.isroutine(found) else found
     except Exception as error:  # the user's code may raise anything
         raise UsageError(
-            f"{name}: {type(error).__name__}: {error}; its module is searched in {folder} and "
-            "in Python's path, and a class or function is called without arguments"
+            f"{name}: {type(error).__name__}: {error}; its module is searched in Python's path "
+            f"and in {folder}, and a class or function is called without arguments{hint(module)}"
         ) from error
 
 
@@ -132,21 +132,26 @@ def as_fields(row: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Valu
     }
 
 
+def _class_number(field: Field, name: str) -> int:
+    if field.classes is None or name not in field.classes:
+        raise BadRowError(
+            f"{field.name}: expected one of {', '.join(field.classes or ()) or 'no text'}, "
+            f"got {name!r}"
+        )
+    return field.classes.index(name)
+
+
 def _value(field: Field, value: Any) -> Value:
     if isinstance(value, Path):
         try:
             return value.read_bytes()
         except OSError as error:
             raise BadRowError(f"cannot read {value}: {error.strerror}") from None
-    if isinstance(value, str) and field.kind == "label":
-        if field.classes is None or value not in field.classes:
-            raise BadRowError(
-                f"{field.name}: expected one of {', '.join(field.classes or ()) or 'no text'}, "
-                f"got {value!r}"
-            )
-        return field.classes.index(value)
     if isinstance(value, str):
-        return value.encode()
+        return _class_number(field, value) if field.kind == "label" else value.encode()
+    part = CLASS_PARTS.get(field.kind)
+    if isinstance(value, Mapping) and part is not None and is_text(value.get(part)):
+        return {**value, part: [_class_number(field, str(name)) for name in value[part]]}
     if isinstance(value, Image.Image):
         return np.asarray(value if field.kind == "mask" else value.convert("RGB"))
     if isinstance(value, bytes | bytearray | memoryview | Mapping):

@@ -5,11 +5,13 @@ Its module is searched in the working directory and in Python's path. It is the 
 imported by the packing process and by each worker.
 
 A row is a dict, or (image, label). The fields are those that the object declares as `fields` (made
-by `stoker.dataset.schema`), or those of the first row; names of classes come from its `classes`. A
-row must be the same each time it is read. Changes of the data cannot be detected here, so finished
-work is kept for a later run only if the object declares a `fingerprint`, which is text.
+by `stoker.dataset.schema`), or those of the first row; a list that is empty there is looked up in
+later rows. Names of classes come from its `classes`. A row must be the same each time it is read.
+Changes of the data cannot be detected here, so finished work is kept for a later run only if the
+object declares a `fingerprint`, which is text.
 """
 
+import contextlib
 import re
 import secrets
 from collections.abc import Mapping
@@ -23,7 +25,7 @@ from stoker.dataset.format.optional import fill_absent, with_presence
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.scan import Request, Scan
-from stoker.dataset.sources.formats.object_fields import fields_of
+from stoker.dataset.sources.formats.object_fields import fields_of, is_empty
 from stoker.dataset.sources.formats.object_reader import (
     BadRowError,
     as_fields,
@@ -34,6 +36,7 @@ from stoker.protocol.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _NUMBER_BYTES = 8
+_MOST_LOOKED_AT = 1000
 
 
 def is_object(source: Path) -> bool:
@@ -62,7 +65,7 @@ def scan_objects(source: Path, request: Request) -> Scan:
             "(__len__ and __getitem__), at least one"
         )
     try:
-        first = row_of(found, 0)
+        first = _first(found)
     except BadRowError as error:
         raise UsageError(f"{name}[0]: {error}; it is needed for the fields") from None
     fields = fields_of(name, found, first, request.fields)
@@ -90,6 +93,27 @@ class ObjectItems(LazyItems):
     def make(self, container: int, number: int) -> Item:
         """Return the item of a row."""
         return Item(f"{self._name}[{number}]", self._row_bytes, (Record(container, number),))
+
+
+def _first(found: Any) -> Mapping[str, Any]:
+    """Return the first row; an empty list in it is replaced by the first one that is not empty.
+
+    An empty list has no dtype.
+
+    Raises:
+        BadRowError: the first row cannot be read.
+    """
+    row = dict(row_of(found, 0))
+    empty = {key for key, value in row.items() if is_empty(value)}
+    for number in range(1, min(len(found), _MOST_LOOKED_AT) if empty else 0):
+        with contextlib.suppress(BadRowError):  # listed when it is packed
+            other = row_of(found, number)
+            decided = {key for key in empty if key in other and not is_empty(other[key])}
+            row |= {key: other[key] for key in decided}
+            empty -= decided
+        if not empty:
+            break
+    return row
 
 
 def _check_same(name: str, found: Any, fields: tuple[schema.Field, ...]) -> None:

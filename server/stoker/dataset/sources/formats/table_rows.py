@@ -107,7 +107,7 @@ def _read_parquet(path: Path) -> Table:
             for batch in file.iter_batches(_BATCH_ROWS):
                 values = (column.to_pylist() for column in batch.columns)
                 table.rows += map(list, zip(*values, strict=True))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # an error of the system, not about the file's content
         raise UsageError(f"{path} is not a Parquet file, or is damaged: {error}") from None

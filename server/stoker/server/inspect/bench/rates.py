@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from stoker.protocol.errors import UsageError
 
@@ -77,12 +76,10 @@ def _run(
     options: Mapping[str, float | str],
 ) -> Rate:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    path = [*python_path, str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in path if part)}
+    flags += [f"--python-path={os.path.abspath(folder)}" for folder in (*python_path, ".")]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", module, dataset, pipeline, *flags],
-            env=environment,
+            [sys.executable, "-P", "-m", module, dataset, pipeline, *flags],
             capture_output=True,
             text=True,
             timeout=START_S + 4 * float(options["seconds"]),

@@ -21,6 +21,7 @@ from stoker.order.remaining import Remaining
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.exclude import Excluded, read_ids
+from stoker.protocol.importing import add_folders
 from stoker.rng.row import Row
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.states import worker_plan
@@ -67,7 +68,9 @@ def main() -> int:
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--exclude", help="file that lists samples to leave out")
+    parser.add_argument("--python-path", action="append", default=[], help="folder of modules")
     arguments = parser.parse_args()
+    add_folders(arguments.python_path)
     from torch.utils.data import DataLoader  # noqa: PLC0415 - a child's own, seconds to import
 
     begun = time.perf_counter()

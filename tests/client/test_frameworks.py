@@ -1,0 +1,253 @@
+"""Accelerate and Lightning take a Loader as it is: epochs, skipped batches, resume, devices."""
+
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+from daemons import serving
+
+from stoker.client import Loader
+from stoker.client.samples import Samples
+from stoker.client.steps import Steps
+from stoker.dataset import schema, write
+from stoker.protocol.errors import ClosedError, UsageError
+
+torch = pytest.importorskip("torch")
+ROWS, STEPS = 14, 4
+
+PIPELINES = """
+from stoker.pipeline import pipeline
+
+@pipeline
+def scheduled(sample, ctx):
+    return {"label": sample.label, "progress": ctx.progress}
+"""
+
+
+@pytest.fixture(scope="module")
+def load(session_folder):
+    """load(**options) -> a Loader of 14 samples in 4 batches; all share one daemon."""
+    folder = session_folder / "frameworks"
+    folder.mkdir()
+    (folder / "framework_pipelines.py").write_text(PIPELINES)
+    names = ("cat", "dog", "fox")
+    write(folder / "packed", [schema.label(classes=names)], [{"label": n % 3} for n in range(ROWS)])
+    flags = [
+        f"--dataset=animals={folder}/packed",
+        "--pipeline=scheduled=framework_pipelines:scheduled",
+    ]
+    with serving(folder, *flags, f"--python-path={folder}", "--workers=1") as daemon:
+
+        def make(kind=Loader, **options):
+            given = {"pipeline": "scheduled", "batch_size": 4, "total_epochs": 4} | options
+            return kind(daemon.address, **given)
+
+        yield make
+    shutil.rmtree(folder)
+
+
+def places(batches):
+    return [(batch.epoch, batch.step) for batch in batches]
+
+
+def expected(loader, epoch):
+    """The ids of an epoch's batches, by another loop over the same stream."""
+    loader.set_epoch(epoch)
+    return [batch.index.tolist() for batch in loader]
+
+
+# ------------------------------------------------------------------ what tools read
+
+
+def test_steps_left_out_are_not_delivered_and_are_counted(load):
+    """What Accelerate does with the parts of a loader, without Accelerate."""
+    with load(drop_last=False) as loader, load(drop_last=False) as other:
+        list(loader)
+        sampler, dataset = loader.batch_sampler, loader.dataset
+        assert isinstance(sampler, Steps)
+        assert (len(sampler), sampler.batch_size, loader.drop_last) == (STEPS, 4, False)
+        rest = [
+            loader.collate_fn([dataset[step] for step in steps])
+            for number, steps in enumerate(sampler)
+            if number >= 2
+        ]
+        assert places(rest) == [(1, 2), (1, 3)]
+        assert [batch.index.tolist() for batch in rest] == expected(other, 1)[2:]
+        cursor = loader.state_dict()
+        assert (cursor["epoch"], cursor["step"], cursor["skipped"]) == (1, 4, 2)
+        assert places(loader) == [(2, step) for step in range(STEPS)]
+
+
+def test_a_loop_of_steps_begins_at_the_cursor(load):
+    with load(drop_last=False) as loader:
+        loader.set_epoch(3)
+        loader.skip(3)
+        ((step,),) = loader.batch_sampler
+        assert places([loader.dataset[step]]) == [(3, 3)]
+        with pytest.raises(ClosedError, match="step 0 of this loop was delivered or skipped"):
+            loader.dataset[step]
+
+
+def test_reading_valid_of_a_moved_batch_is_reading_it(load):
+    """Frameworks move batches: `valid` of the result must not count as unread (a warning)."""
+    with load(last="pad") as loader:
+        for batch in loader:
+            moved = batch.to("cpu")
+            assert int(moved.valid.sum()) in (4, 2)
+
+
+def test_the_names_of_classes(load):
+    with load() as loader:
+        assert loader.dataset.classes == ("cat", "dog", "fox")
+        assert loader.dataset.class_to_idx == {"cat": 0, "dog": 1, "fox": 2}
+
+
+@pytest.mark.parametrize(
+    ("known", "classes"),
+    [
+        ({"label": ["a", "b"], "mask": ["sky"]}, ("a", "b")),
+        ({"mask": ["sky", "sea"]}, ("sky", "sea")),
+        ({}, "no classes are known for a field 'label'; no field has names"),
+        ({"mask": ["sky"], "boxes": ["car"]}, "use classes_of.field. with 'mask', 'boxes'"),
+    ],
+)
+def test_the_field_whose_classes_are_meant(known, classes):
+    samples = Samples(3, "content:0", known, lambda _: None)
+    if isinstance(classes, tuple):
+        assert samples.classes == classes
+        return
+    with pytest.raises(UsageError, match=classes):
+        _ = samples.classes
+    for field, names in known.items():
+        assert samples.classes_of(field) == tuple(names)
+
+
+# ------------------------------------------------------------------ Accelerate
+
+
+@pytest.fixture(scope="module")
+def accelerator():
+    return pytest.importorskip("accelerate").Accelerator(cpu=True)
+
+
+def test_accelerate_prepares_it_and_batches_are_on_its_device(load, accelerator):
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with load(device=accelerator.device) as loader:
+        model, optimizer, prepared = accelerator.prepare(model, optimizer, loader)
+        assert prepared is loader
+        seen = []
+        for _ in range(2):
+            for batch in prepared:
+                seen.append((batch.epoch, batch.step))
+                assert batch.label.device == accelerator.device
+                loss = model(batch.label.float()[:, None]).mean()
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+        assert seen == [(epoch, step) for epoch in (0, 1) for step in range(3)]
+
+
+def test_accelerate_skips_first_batches(load, accelerator):
+    with load(drop_last=False) as loader, load(drop_last=False) as other:
+        loader.set_epoch(1)
+        active = accelerator.skip_first_batches(loader, 2)
+        assert len(active) == 2
+        found = list(active)
+        assert places(found) == [(1, 2), (1, 3)]
+        assert [batch.index.tolist() for batch in found] == expected(other, 1)[2:]
+        assert places(loader) == [(2, step) for step in range(STEPS)]
+
+
+# ------------------------------------------------------------------ Lightning
+
+
+@pytest.fixture(scope="module")
+def lightning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("pytorch_lightning")
+
+
+@pytest.fixture
+def fit(lightning, tmp_path):
+    """fit(loader, epochs, ...) -> [(epoch, step, progress)] that the training saw."""
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+            self.seen, self.validated = [], 0
+
+        def training_step(self, batch, _):
+            progress = batch.progress.unique().tolist()
+            self.seen.append((batch.epoch, batch.step, *progress))
+            return self.layer(batch["label"].float()[:, None]).mean()
+
+        def validation_step(self, batch, _):
+            self.validated += int(batch.valid.sum())
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    def run(loader, epochs, *validation, callbacks=(), **more):
+        module = Module()
+        trainer = lightning.Trainer(
+            max_epochs=epochs, accelerator="cpu", logger=False, enable_progress_bar=False,
+            enable_model_summary=False, num_sanity_val_steps=0, default_root_dir=tmp_path,
+            enable_checkpointing=bool(callbacks), callbacks=list(callbacks),
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="pytorch_lightning|torch")
+            warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+            trainer.fit(module, loader, *validation, **more)
+        module.saved = tmp_path / "last.ckpt"
+        trainer.save_checkpoint(module.saved)
+        return module
+
+    return run
+
+
+def seen_in(epochs):
+    return [(epoch, step, epoch / 4 + step / 12) for epoch in epochs for step in range(3)]
+
+
+def same(found, wanted):
+    assert [place[:2] for place in found] == [place[:2] for place in wanted]
+    np.testing.assert_allclose([place[2] for place in found], [place[2] for place in wanted])
+
+
+def test_lightning_trains_from_epoch_0_and_evaluates_every_sample(load, fit):
+    with load() as train, load(Loader.for_evaluation) as evaluation:
+        module = fit(train, 2, evaluation)
+    same(module.seen, seen_in((0, 1)))
+    assert module.validated == 2 * ROWS
+
+
+def test_lightning_resumes_at_the_next_epoch(load, fit):
+    with load() as train:
+        saved = fit(train, 2).saved
+    with load() as train:
+        module = fit(train, 4, ckpt_path=saved)
+    same(module.seen, seen_in((2, 3)))
+
+
+def test_lightning_resumes_in_the_middle_of_an_epoch(load, fit, lightning, tmp_path):
+    each = lightning.callbacks.ModelCheckpoint(
+        dirpath=tmp_path, filename="{step}", every_n_train_steps=1, save_top_k=-1
+    )
+    with load() as train:
+        fit(train, 2, callbacks=[each])
+    with load() as train:
+        module = fit(train, 3, ckpt_path=tmp_path / "step=5.ckpt")
+    same(module.seen, seen_in((1, 2))[2:])
+
+
+def test_a_loader_for_evaluation_shows_the_same_draws_in_every_loop(load):
+    """Lightning sets the epoch of each sampler that it finds."""
+    with load(Loader.for_evaluation) as loader:
+        assert loader.sampler is None
+    with load() as loader:
+        loader.sampler.set_epoch(3)
+        assert [batch.epoch for batch in loader] == [3, 3, 3]

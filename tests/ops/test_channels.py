@@ -1,0 +1,101 @@
+"""Images of 1 to 16 channels: ops without a color meaning treat each channel like an image of one.
+
+The oracle is the op itself on every channel alone, with the same decision.
+"""
+
+import numpy as np
+import pytest
+
+from stoker import ops
+from stoker.jit.arithmetic import COMPILED, PLAIN
+from stoker.ops import State, StateError, make
+from stoker.ops.testing import OpRunner
+from stoker.pipeline import pipeline
+from stoker.protocol.errors import BuildError
+
+MANY = (2, 5, 16)
+COLOR_OPS = frozenset(
+    {
+        *("channel_drop", "channel_shuffle", "clahe", "color_jitter", "contrast", "grayscale"),
+        *("hsv_to_rgb", "hue", "jpeg_compression", "rgb_shift", "rgb_to_hsv", "rgb_to_ycbcr"),
+        *("saturation", "to_gray", "to_rgb", "ycbcr_to_rgb", "augmix_transform"),
+    }
+)
+"""Ops that need gray, colors, or colors and alpha."""
+NOT_ALONE = frozenset({"gaussian_noise", "salt_and_pepper", "layout", "normalize"})
+"""Ops whose channels share noise or change places; others tests know their pixels."""
+COMPILED_OPS = {
+    "horizontal_flip": {"p": 1.0},
+    "resize": {"size": (24, 40)},
+    "random_crop": {"size": 24, "padding": 9, "fill": tuple(range(16))},
+    "affine": {"degrees": (30, 31), "fill": 114},
+    "gaussian_blur": {"p": 1.0},
+    "random_resized_crop": {"size": 24},
+}
+
+
+def image_of(shape, dtype, seed=0):
+    draw = np.random.default_rng(seed)
+    if dtype == "uint8":
+        return draw.integers(0, 256, shape, np.uint8)
+    return draw.random(shape, np.float32)
+
+
+def uniform(op):
+    """Whether an example gives one number for all channels, so that it fits any image."""
+    lists = [getattr(op, name, 0) for name in ("fill", "mean", "std")]
+    return not any(isinstance(found, tuple) and len(found) > 1 for found in lists)
+
+
+@pytest.mark.parametrize("channels", MANY)
+def test_each_channel_is_an_image_of_its_own(example, dtype, channels):
+    if "image" not in example.kernels or not uniform(example):
+        pytest.skip("no image, or a number for each channel")
+    image = image_of((33, 46, channels), dtype)
+    if example.name in COLOR_OPS and channels > 4:
+        with pytest.raises(StateError, match=rf"{example.name} has .*x{channels}\].*channels"):
+            example.declare((State.fixed("image", dtype, image.shape),))
+        return
+    if example.name in COLOR_OPS | NOT_ALONE:
+        pytest.skip("its channels depend on each other; see their own tests")
+    run = OpRunner()
+    for key in range(3):
+        whole = run(example, [("image", image)], key, arithmetic=PLAIN)
+        for channel in range(channels):
+            part = np.ascontiguousarray(image[..., channel : channel + 1])
+            alone = run(example, [("image", part)], key, PLAIN, record=whole.record)
+            assert np.array_equal(whole.outputs[0][..., channel], alone.outputs[0][..., 0])
+
+
+@pytest.mark.parametrize("name", COMPILED_OPS)
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_machine_code_of_many_channels(name, dtype):
+    run, op = OpRunner(), make(name, COMPILED_OPS[name])
+    for channels in (5, 16):
+        if not uniform(op) and channels < 16:
+            continue
+        image = image_of((33, 46, channels), dtype)
+        for key in range(3):
+            fast = run(op, [("image", image)], key, arithmetic=COMPILED).outputs[0]
+            plain = run(op, [("image", image)], key, arithmetic=PLAIN).outputs[0]
+            assert fast.tobytes() == plain.tobytes()
+
+
+def test_seventeen_channels_are_refused():
+    flip = make("horizontal_flip", {"p": 1.0})
+    with pytest.raises(StateError, match="1 to 16 channels"):
+        flip.declare((State.fixed("image", "uint8", (8, 8, 17)),))
+
+
+def test_satellite_images_in_a_pipeline():
+    @pipeline
+    def train(sample):
+        image, mask = ops.random_crop(sample.image, sample.mask, size=16, padding=4)
+        image = ops.normalize(image, mean=tuple(range(12)), std=2.0, layout="CHW")
+        return {"image": image, "mask": mask}
+
+    image = image_of((20, 30, 12), "uint8")
+    made = train({"image": image, "mask": image[..., 0] // 64}, seed=3)
+    assert made["image"].shape == (12, 16, 16)
+    with pytest.raises(BuildError, match=r"hue has no rule for image uint8\[20x30x12\]"):
+        pipeline(lambda sample: {"image": ops.hue(sample.image)})({"image": image})

@@ -1,0 +1,179 @@
+"""Sockets and folders of other users are refused; closing removes what was bound, and no more."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from users import ATTACKER, VICTIM, as_user, shared_folder, why_none
+
+from stoker.client.peer import TRUSTED, check_listener
+from stoker.client.session import ClientSession
+from stoker.protocol.errors import ConfigError, ConnectError, UsageError
+from stoker.server.daemon.address import SocketFolder, make_folder
+
+two_users = pytest.mark.skipif(bool(why_none()), reason=why_none() or "two users")
+LISTENER = """
+import os, signal, socket, sys
+kinds = {"": socket.SOCK_STREAM, ".fd": socket.SOCK_SEQPACKET}
+kept = []
+for suffix in sys.argv[2:]:
+    sock = socket.socket(socket.AF_UNIX, kinds[suffix])
+    sock.bind(sys.argv[1] + suffix)
+    os.chmod(sys.argv[1] + suffix, 0o666)
+    sock.listen()
+    kept.append(sock)
+print("listening", flush=True)
+signal.pause()
+"""
+
+
+@contextlib.contextmanager
+def listening(path, *suffixes, user=ATTACKER):
+    command = [*as_user(user), sys.executable, "-c", LISTENER, str(path), *suffixes]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"listening\n"
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@two_users
+@pytest.mark.parametrize("suffixes", [["", ".fd"], [""], [".fd"]])
+def test_a_client_refuses_a_socket_of_another_user(suffixes, monkeypatch):
+    own = [suffix for suffix in ("", ".fd") if suffix not in suffixes]
+    with shared_folder() as base:
+        path = base / "tmp" / "s.sock"
+        with listening(path, *suffixes), listening(path, *own, user=0):
+            with pytest.raises(ConnectError) as caught:
+                ClientSession(f"ipc://{path}", 0.3)
+            assert caught.value.message.startswith(
+                f"the process that listens at ipc://{path} is of user {ATTACKER}; expected user 0"
+            )
+            assert f"set {TRUSTED}={ATTACKER} in the environment" in caught.value.message
+            monkeypatch.setenv(TRUSTED, str(ATTACKER))
+            with pytest.raises(ConnectError, match=r"did not answer within 0\.3 s"):
+                ClientSession(f"ipc://{path}", 0.3)
+
+
+def test_the_users_own_sockets_pass(folder):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(folder / "s"))
+        sock.listen()
+        check_listener(str(folder / "s"), "ipc://s", 0.0)
+    check_listener(str(folder / "none"), "ipc://none", 0.0)
+    (folder / "f").touch()
+    with pytest.raises(ConnectError, match="no daemon listens at ipc://f: Not a directory"):
+        check_listener(str(folder / "f" / "s"), "ipc://f", 0.0)
+
+
+@two_users
+def test_the_trusted_user_is_a_name_or_a_number(monkeypatch):
+    with shared_folder() as base:
+        path = base / "tmp" / "s.sock"
+        with listening(path, ""):
+            monkeypatch.setenv(TRUSTED, "no-such-user")
+            with pytest.raises(ConfigError, match="STOKER_TRUSTED_USER: there is no user 'no-suc"):
+                check_listener(str(path), "ipc://x", 0.0)
+            monkeypatch.setenv(TRUSTED, "root")
+            with pytest.raises(ConnectError, match=f"is of user {ATTACKER}"):
+                check_listener(str(path), "ipc://x", 0.0)
+
+
+@two_users
+@pytest.mark.parametrize("made", ["folder", "link"])
+def test_a_daemon_refuses_a_default_folder_of_another_user(made, tmp_path):
+    (tmp_path / "served.tar").touch()
+    place = Path(f"/tmp/stoker-{VICTIM}")
+    if place.exists() or place.is_symlink():
+        pytest.skip(f"{place} exists")
+    with shared_folder() as base:
+        shutil.copy(tmp_path / "served.tar", base)
+        make = f"mkdir -m 777 {place}" if made == "folder" else f"ln -s {base}/tmp {place}"
+        subprocess.run([*as_user(ATTACKER), "sh", "-c", make], check=True)
+        try:
+            done = subprocess.run(
+                [*as_user(VICTIM), sys.executable, "-P", "-m", "stoker.server", "serve",
+                 f"--dataset=photos={base}/served.tar"],
+                env={"PATH": os.environ["PATH"], "HOME": "/none", "TMPDIR": str(base / "tmp")},
+                capture_output=True, text=True, timeout=60, check=False, cwd="/",
+            )  # fmt: skip
+            assert done.returncode != 0
+            assert f"default folder of the daemon's socket, {place}: expected" in done.stderr
+            assert f"got owner {ATTACKER}, mode " in done.stderr
+            assert list(place.iterdir()) == []
+        finally:
+            place.unlink() if place.is_symlink() else shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+def test_a_default_folder_that_others_can_write_is_refused(folder, mode):
+    (folder / "run").mkdir()
+    (folder / "run").chmod(mode)
+    with pytest.raises(UsageError, match=f"socket, {folder}/run: expected a folder .*; remove it"):
+        make_folder(f"{folder}/run", None, default=True)
+    make_folder(f"{folder}/run", None)
+    (folder / "run").chmod(0o750)
+    make_folder(f"{folder}/run", None, default=True)
+    (folder / "run").chmod(0o777)
+    with pytest.raises(UsageError, match=f"socket, {folder}/run: expected a folder"):
+        make_folder(f"{folder}/run/stoker", None, default=True)
+    (folder / "run").chmod(0o1777)
+    make_folder(f"{folder}/run/stoker", None, default=True)
+
+
+def test_a_default_folder_is_no_link(folder):
+    (folder / "elsewhere").mkdir()
+    (folder / "run").symlink_to("elsewhere")
+    with pytest.raises(UsageError, match=r"got owner .* mode lrwxrwxrwx; remove it, or choose"):
+        make_folder(f"{folder}/run", None, default=True)
+
+
+@pytest.fixture
+def place(folder):
+    made = SocketFolder(f"ipc://{folder}/s.sock", None)
+    made.listen("", socket.SOCK_STREAM).close()
+    made.listen(".fd", socket.SOCK_SEQPACKET).close()
+    return made
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_closing_removes_what_was_bound(place, folder, hidden):
+    if hidden:
+        place.hide()
+        assert "s.sock.off" in names(folder)
+    place.close()
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_closing_leaves_what_replaced_it(place, folder, hidden):
+    if hidden:
+        place.hide()
+    for name in ("s.sock", "s.sock.fd", "s.sock.lock"):
+        (folder / "new").write_text(json.dumps(name))
+        os.replace(folder / "new", folder / name)
+    place.show()
+    place.hide()
+    place.close()
+    assert names(folder) == ["s.sock", "s.sock.fd", "s.sock.lock"]
+    assert json.loads((folder / "s.sock").read_text()) == "s.sock"
+
+
+def test_a_file_with_the_name_of_the_hidden_socket_is_left_alone():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "s.sock.off").write_text("dear")
+        SocketFolder(f"ipc://{folder}/s.sock", None).close()
+        assert (folder / "s.sock.off").read_text() == "dear"
