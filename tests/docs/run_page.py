@@ -4,9 +4,9 @@
 
 Each OLD in a block is replaced by NEW: what a test must have otherwise, such as an address. Python
 blocks become one module, whose file holds them at the very lines that they have on the page, so
-that pipelines find their source and a fault is told by page and line. Console blocks that are to
+that pipelines find their source and a fault is reported by page and line. Console blocks to
 run (`page_blocks`) have their `stoker` commands run by the command line of this environment; a
-daemon that `stoker serve` starts ends with the page.
+daemon that `stoker serve` starts ends with the page. `warm_pages` runs pages in forked processes.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -30,8 +30,21 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines if line.startswith("stoker ")]
 
 
-def run(page: Path, replaced: dict[str, str]) -> int:
-    """Run a page in the working folder; return the exit status, having told what failed."""
+def fresh(words: Sequence[str]) -> int:
+    """Run a command in a fresh process; return its exit status."""
+    return subprocess.run(words, check=False).returncode
+
+
+def run(
+    page: Path, replaced: dict[str, str], command: Callable[[Sequence[str]], int] = fresh
+) -> int:
+    """Run a page in the working folder; return the exit status, having told what failed.
+
+    Args:
+        page: the page.
+        replaced: {old: new}.
+        command: runs the `stoker` commands that end by themselves; returns their exit status.
+    """
     found = [block._replace(text=_replaced(block.text, replaced)) for block in blocks(page)]
     source = Path(f"page_{page.stem.replace('-', '_').lower()}.py").absolute()
     source.write_text(_aligned(found), encoding="utf-8")
@@ -42,7 +55,7 @@ def run(page: Path, replaced: dict[str, str]) -> int:
     with contextlib.ExitStack() as daemons:
         for block in found:
             try:
-                _run_block(block, source, module, daemons)
+                _run_block(block, source, module, daemons, command)
             except Exception as error:
                 line = max(_lines(error, source), default=block.line)
                 sys.stderr.write(f"{traceback.format_exc()}\n{page}:{line}: {_summary(error)}\n")
@@ -51,23 +64,24 @@ def run(page: Path, replaced: dict[str, str]) -> int:
 
 
 def _run_block(
-    block: Block, source: Path, module: ModuleType, daemons: contextlib.ExitStack
+    block: Block,
+    source: Path,
+    module: ModuleType,
+    daemons: contextlib.ExitStack,
+    command: Callable[[Sequence[str]], int],
 ) -> None:
     if block.word == "file":
         Path(block.rest).write_text(block.text, encoding="utf-8")
     elif block.word == "run" and block.language == "console":
-        for command in commands(block.text):
-            _command([STOKER, *command[1:]], daemons)
+        for given in commands(block.text):
+            words = [STOKER, *given[1:]]
+            if words[1] == "serve":
+                daemons.enter_context(_serving(words))
+            elif status := command(words):
+                raise RuntimeError(f"{' '.join(given)}: exit status {status}")
     elif block.word == "run":
         padded = "\n" * (block.line - 1) + block.text
         exec(compile(padded, source, "exec"), module.__dict__)
-
-
-def _command(words: list[str], daemons: contextlib.ExitStack) -> None:
-    if words[1] == "serve":
-        daemons.enter_context(_serving(words))
-    else:
-        subprocess.run(words, check=True)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.listing import listing
+from stoker.pipeline.compiled.loop import compile_loop
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
@@ -261,9 +262,12 @@ def finish(process):
 
 
 @pytest.mark.slow
-def test_edits_and_damage_are_noticed_and_read_only_sources_and_races_work(tmp_path):
+def test_edits_and_damage_are_noticed_and_read_only_sources_and_races_work(tmp_path, kernel_cache):
     sources, cache = tmp_path / "sources", tmp_path / "cache"
     sources.mkdir()
+    compile_loop()  # the cache of the tests has it now: what is compiled here is the op
+    for folder in kernel_cache.glob("execute-*"):
+        shutil.copytree(folder, cache / folder.name)
     (sources / "edited_op.py").write_text(OP_FILE)
     (sources / "offset.py").write_text(OFFSET_FILE.format(value=3))
     for path in [*sources.iterdir(), sources]:
