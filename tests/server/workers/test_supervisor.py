@@ -16,6 +16,7 @@ import pytest
 
 from stoker.dataset import schema
 from stoker.order.stream import PlainOrder
+from stoker.server.daemon.launch import PINNED
 from stoker.server.state.events import (
     BuildFailed,
     BuildProgress,
@@ -411,6 +412,7 @@ def test_the_template_refuses_to_fork_with_torch_loaded():
         "from stoker.server.workers import template; template.assert_clean()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
-    )
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, **PINNED},
+    )  # fmt: skip
     assert "it has 1 threads and loaded torch" in done.stderr
