@@ -368,8 +368,7 @@ class Tracer:
         return params, tuple(varies)
 
     def _append(self, node: Node) -> int:
-        first = self._number(node)
-        self._open[-1].written.append((node, first))
+        self._open[-1].written.append((node, first := self._number(node)))
         return first
 
     def _number(self, node: Node) -> int:
@@ -395,8 +394,7 @@ class Tracer:
             case Expr() if node.op not in OF_VALUES and self._scheduled.issuperset(node.args):
                 self._scheduled.add(first)
             case If() if node.cond in self._scheduled:
-                for index, pair in enumerate(
-                    zip(node.then.results, node.orelse.results, strict=True)
-                ):
+                pairs = zip(node.then.results, node.orelse.results, strict=True)
+                for index, pair in enumerate(pairs):
                     if self._scheduled.issuperset(pair):
                         self._scheduled.add(first + index)
