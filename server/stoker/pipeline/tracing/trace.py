@@ -48,7 +48,7 @@ from stoker.pipeline.graph.sites import Site, user_site
 from stoker.pipeline.tracing.naming import Names, views_are_shared
 from stoker.pipeline.tracing.sharing import Sharing
 from stoker.pipeline.tracing.unneeded import unneeded_calls
-from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
+from stoker.pipeline.tracing.values import TracedValue, Unusable, fault, not_a_value
 from stoker.protocol.canonical import canonical_bytes
 
 T = TypeVar("T")
@@ -206,16 +206,7 @@ class Tracer:
             if not finite:
                 raise fault(f"{where}: expected a finite number of 64 bits, got {value!r}")
             return self._append(Const(value))
-        hint = ""
-        if isinstance(value, str):
-            hint = (
-                f" {value!r}. Text is the name of a class: compare it with a label of the sample "
-                'itself, as in `sample.label == "cat"`'
-            )
-        raise fault(
-            f"{where}: expected a field of the sample, a value made from one, or a number, got "
-            f"{type(value).__name__}{hint}"
-        )
+        raise not_a_value(where, value)
 
     def check_visible(self, value: TracedValue, where: str, site: Site | None = None) -> None:
         """Refuse a value that was made inside a branch that has ended.

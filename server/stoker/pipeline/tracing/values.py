@@ -22,6 +22,20 @@ def fault(message: str, site: Site | None = None, **details: str | int) -> Build
     return BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
 
 
+def not_a_value(where: str, given: object) -> BuildError:
+    """Return the error for something that is neither a value of the sample nor a number."""
+    hint = ""
+    if isinstance(given, str):
+        hint = (
+            f" {given!r}. Text is the name of a class: compare it with a label of the sample "
+            'itself, as in `sample.label == "cat"`'
+        )
+    return fault(
+        f"{where}: expected a field of the sample, a value made from one, or a number, got "
+        f"{type(given).__name__}{hint}"
+    )
+
+
 _FACTS = frozenset({"height", "width", "count", "mean", "max", "min"})
 
 
