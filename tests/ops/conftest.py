@@ -29,6 +29,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"all_ops": False, "interpolation": "nearest"},
     ],
     "autocontrast": [{"p": 0.5}, {"p": 1}],
+    "bbox_safe_random_crop": [{}, {"erosion_rate": 0.3}],
     "box_blur": [{"p": 0.9}, {"size_range": (1, 31), "p": 0.5}],
     "brightness": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "cast": [{"dtype": "float16"}, {"dtype": "float32"}, {"dtype": "int64"}],

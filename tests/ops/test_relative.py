@@ -15,7 +15,7 @@ from stoker.ops._testing.runner import OpRunner
 from stoker.ops.contract.relative import keep_record, one_ratio, require_ratio, rescale_box
 
 SIZES = [(64, 80), (32, 40), (63, 79), (31, 40), (200, 33), (7, 300), (1, 9), (2, 2), (1, 1)]
-BOXES = ("erase", "fit_bucket", "iou_crop", "random_resized_crop")
+BOXES = ("bbox_safe_random_crop", "erase", "fit_bucket", "iou_crop", "random_resized_crop")
 OF_ANY_SIZE = {
     *(name for name, cls in registered().items() if cls.__module__.startswith("stoker.ops.color.")),
     "cast", "from_float", "grid_distortion", "horizontal_flip", "jpeg_compression", "layout",
@@ -26,6 +26,7 @@ OF_ONE_RATIO = {"letterbox", "rotate"}
 CARRIED = {*BOXES, "affine", "coarse_dropout", "perspective", "random_short_side_scale", "zoom_out"}
 MADE = {
     "affine": ops.Affine(20, translate=(0.4, 0.3)),
+    "bbox_safe_random_crop": ops.BboxSafeRandomCrop(),
     "coarse_dropout": ops.CoarseDropout((1, 3), (0.01, 1), (0.01, 1), p=1.0),
     "erase": ops.Erase(p=1.0, scale=(0.02, 0.9)),
     "fit_bucket": ops.FitBucket((24, 40), crop="random"),

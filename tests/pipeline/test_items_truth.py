@@ -30,6 +30,7 @@ STEPS = {
     "affine": lambda r: {
         "degrees": 25, "translate": 0.1, "scale": (0.8, 1.2), "shear": 8, "mask_fill": -1
     },
+    "bbox_safe_random_crop": lambda r: {"erosion_rate": float(r.choice([0, 0.2]))},
     "center_crop": lambda r: {"size": (int(r.integers(30, 60)), 44), "mask_fill": -1},
     "grid_distortion": lambda r: {"cells": int(r.integers(2, 7)), "stretch_range": (-0.6, 0.6)},
     "horizontal_flip": lambda r: {"p": 0.5},

@@ -45,6 +45,7 @@ TOYS = {
 def test_examples_cover_all_ops():
     """An op that is added joins this test, unless it needs boxes or labels, or takes colors."""
     terminal = {
+        "bbox_safe_random_crop",
         "fit_length",
         "iou_crop",
         "one_hot",

@@ -51,6 +51,7 @@ from stoker.ops.filters.motion_blur import MotionBlur, motion_blur
 from stoker.ops.filters.salt_and_pepper import SaltAndPepper, salt_and_pepper
 from stoker.ops.filters.sharpness import Sharpness, sharpness
 from stoker.ops.geometry.affine import Affine, affine
+from stoker.ops.geometry.bbox_safe_random_crop import BboxSafeRandomCrop, bbox_safe_random_crop
 from stoker.ops.geometry.center_crop import CenterCrop, center_crop
 from stoker.ops.geometry.corner_crop import CornerCrop, corner_crop
 from stoker.ops.geometry.elastic import Elastic, elastic
@@ -103,6 +104,7 @@ __all__ = [
     "Affine",
     "AugmixTransform",
     "Autocontrast",
+    "BboxSafeRandomCrop",
     "Blend",
     "BoxBlur",
     "Brightness",
@@ -195,6 +197,7 @@ __all__ = [
     "at",
     "augmix_transform",
     "autocontrast",
+    "bbox_safe_random_crop",
     "blend",
     "box_blur",
     "brightness",
