@@ -46,6 +46,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": 24, "corner": "bottom_right", "fill": (7, 8, 9, 10), "mask_fill": 200},
         {"size": (9, 40), "corner": "top_right"},
     ],
+    "crop_non_empty_mask": [
+        {"size": (24, 18), "fill": (7, 8, 9, 10), "mask_fill": 200},
+        {"size": (9, 70), "ignore": (0, 1, 255)},
+    ],
     "elastic": [
         {"fill": 114, "mask_fill": 200, "p": 0.9},
         {"amount_range": (0, 3), "spacing": 8, "interpolation": "nearest", "p": 0.5},

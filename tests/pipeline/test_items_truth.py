@@ -32,6 +32,7 @@ STEPS = {
     },
     "bbox_safe_random_crop": lambda r: {"erosion_rate": float(r.choice([0, 0.2]))},
     "center_crop": lambda r: {"size": (int(r.integers(30, 60)), 44), "mask_fill": -1},
+    "crop_non_empty_mask": lambda r: {"size": (40, 50), "ignore": (), "mask_fill": -1},
     "grid_distortion": lambda r: {"cells": int(r.integers(2, 7)), "stretch_range": (-0.6, 0.6)},
     "horizontal_flip": lambda r: {"p": 0.5},
     "iou_crop": lambda r: {"min_scale": 0.5, "options": (0.0, 0.2, 0.5, 1.0), "trials": 9},

@@ -54,6 +54,7 @@ from stoker.ops.geometry.affine import Affine, affine
 from stoker.ops.geometry.bbox_safe_random_crop import BboxSafeRandomCrop, bbox_safe_random_crop
 from stoker.ops.geometry.center_crop import CenterCrop, center_crop
 from stoker.ops.geometry.corner_crop import CornerCrop, corner_crop
+from stoker.ops.geometry.crop_non_empty_mask import CropNonEmptyMask, crop_non_empty_mask
 from stoker.ops.geometry.elastic import Elastic, elastic
 from stoker.ops.geometry.fit_bucket import FitBucket, fit_bucket
 from stoker.ops.geometry.five_crop import five_crop, ten_crop
@@ -120,6 +121,7 @@ __all__ = [
     "ConvertBoxes",
     "ConvertKeypoints",
     "CornerCrop",
+    "CropNonEmptyMask",
     "Cutmix",
     "Elastic",
     "Equalize",
@@ -212,6 +214,7 @@ __all__ = [
     "convert_boxes",
     "convert_keypoints",
     "corner_crop",
+    "crop_non_empty_mask",
     "crop_numbers",
     "cutmix",
     "define",

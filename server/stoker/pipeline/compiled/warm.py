@@ -57,6 +57,11 @@ STATES: Final = (
 RAGGED: Final = {
     kind: State(kind, WORD, (None, words), (1, words)) for kind, (_, words) in COORDINATES.items()
 }
+LOOKED_AT: Final = {
+    **{kind: (state,) for kind, state in RAGGED.items()},
+    "mask": tuple(State.fixed("mask", dtype, (1, 1)) for dtype in MASK_DTYPES),
+}
+"""What a draw may read -> its states."""
 # A value for every parameter without a default; a test detects a missing name.
 REQUIRED: Final[dict[str, Any]] = {
     "classes": 8,
@@ -87,8 +92,8 @@ def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
         ops: the ops; all that are registered by default.
     """
     for cls in [*registered().values(), *folds().values()] if ops is None else ops:
-        looked_at = RAGGED[cls.draws_from] if cls.draws_from else None
-        calls = [draw_of(cls, items=looked_at), size_of(cls)]
+        looked_at = LOOKED_AT[cls.draws_from] if cls.draws_from else (None,)
+        calls = [*(draw_of(cls, items=state) for state in looked_at), size_of(cls)]
         if cls.reads is not None:
             calls.append(reads_of(cls))
         if cls.forward is not None:
