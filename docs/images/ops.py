@@ -92,6 +92,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "resize_short": {"size": 100, "max_size": 240},
     "rot90": {"turns": (1,)},
     "rotate": {"degrees": (30, 30)},
+    "rotate_expand": {"degrees": (30, 30)},
     "saturation": {"factor_range": (0.3, 0.3)},
     "sharpness": {"factor_range": (6, 6)},
     "zoom_out": {"side_range": (1.6, 1.6), "fill": 114},

@@ -143,6 +143,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "rgb_to_ycbcr": [{}],
     "rot90": [{}, {"turns": 3, "p": 1}],
     "rotate": [{"degrees": 45}, {"degrees": (80, 100), "interpolation": "nearest", "fill": 9}],
+    "rotate_expand": [
+        {"degrees": 180},
+        {"degrees": (80, 100), "interpolation": "nearest", "fill": 9, "mask_fill": 7},
+    ],
     "salt_and_pepper": [{"p": 0.9}, {"amount_range": (0, 1), "p": 0.5}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],

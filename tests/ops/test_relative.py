@@ -22,7 +22,7 @@ OF_ANY_SIZE = {
     "mirror", "normalize", "one_hot", "resize", "resize_long", "resize_short", "rot90",
     "sharpness", "to_float", "transpose", "vertical_flip",
 }  # fmt: skip
-OF_ONE_RATIO = {"letterbox", "rotate"}
+OF_ONE_RATIO = {"letterbox", "rotate", "rotate_expand"}
 CARRIED = {*BOXES, "affine", "coarse_dropout", "perspective", "random_short_side_scale", "zoom_out"}
 MADE = {
     "affine": ops.Affine(20, translate=(0.4, 0.3)),
@@ -198,7 +198,8 @@ def test_one_ratio_is_that_of_sides_rounded_to_pixels(sizes, one):
 @pytest.mark.parametrize("name", sorted(OF_ONE_RATIO))
 @pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
 def test_what_turns_or_fits_takes_one_ratio(name, arithmetic):
-    op = {"rotate": ops.Rotate(20), "letterbox": ops.Letterbox(32)}[name]
+    made = {"rotate": ops.Rotate, "rotate_expand": ops.RotateExpand, "letterbox": ops.Letterbox}
+    op = made[name](32)
     record = draw(op, (30, 40), 3)
     before = record.tobytes()
     assert rescaled(op, record, (30, 40), (15, 20), arithmetic)[0]

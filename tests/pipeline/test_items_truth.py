@@ -47,6 +47,7 @@ STEPS = {
     "resize_short": lambda r: {"size": 48, "max_size": 90},
     "rot90": lambda r: {"p": 0.7},
     "rotate": lambda r: {"degrees": 30, "mask_fill": -1},
+    "rotate_expand": lambda r: {"degrees": 30, "mask_fill": -1},
     "transpose": lambda r: {"p": 0.5},
     "vertical_flip": lambda r: {"p": 0.5},
 }  # fmt: skip

@@ -80,6 +80,7 @@ from stoker.ops.geometry.resize_long import ResizeLong, resize_long
 from stoker.ops.geometry.resize_short import ResizeShort, resize_short
 from stoker.ops.geometry.rot90 import Rot90, rot90
 from stoker.ops.geometry.rotate import Rotate, rotate
+from stoker.ops.geometry.rotate_expand import RotateExpand, rotate_expand
 from stoker.ops.geometry.transpose import Transpose, transpose
 from stoker.ops.geometry.vertical_flip import VerticalFlip, vertical_flip
 from stoker.ops.geometry.zoom_out import ZoomOut, zoom_out
@@ -179,6 +180,7 @@ __all__ = [
     "RgbToYcbcr",
     "Rot90",
     "Rotate",
+    "RotateExpand",
     "SaltAndPepper",
     "Saturation",
     "Sharpness",
@@ -275,6 +277,7 @@ __all__ = [
     "rgb_to_ycbcr",
     "rot90",
     "rotate",
+    "rotate_expand",
     "salt_and_pepper",
     "saturation",
     "sharpness",
