@@ -89,6 +89,7 @@ from stoker.ops.mixes.blend import Blend, blend
 from stoker.ops.mixes.cutmix import Cutmix, cutmix
 from stoker.ops.mixes.mixup import Mixup, mixup
 from stoker.ops.mixes.mosaic import Mosaic, mosaic
+from stoker.ops.mixes.mosaic_scaled import MosaicScaled, mosaic_scaled
 from stoker.ops.mixes.random_blend import RandomBlend, random_blend
 from stoker.ops.mixes.stack import Stack, stack
 from stoker.ops.values.cast import Cast, cast
@@ -156,6 +157,7 @@ __all__ = [
     "Mirror",
     "Mixup",
     "Mosaic",
+    "MosaicScaled",
     "MotionBlur",
     "Normalize",
     "OneHot",
@@ -254,6 +256,7 @@ __all__ = [
     "mirror",
     "mixup",
     "mosaic",
+    "mosaic_scaled",
     "motion_blur",
     "normalize",
     "one_hot",

@@ -19,11 +19,12 @@ from numba import float32, float64, int32, int64
 from stoker.jit import compiled
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import batch_ops, folds, registered
-from stoker.ops.contract.rules import MASK_DTYPES
+from stoker.ops.contract.rules import FLOAT, MASK_DTYPES
 from stoker.ops.contract.states import ParameterError, State, StateError
 from stoker.ops.kernels.means import blend_bytes, blend_floats, blend_halves
 from stoker.ops.kernels.paste import paste
 from stoker.ops.kernels.points import MOVERS
+from stoker.ops.kernels.warp import warp_affine
 from stoker.pipeline.compiled.calls import (
     draw_of,
     fold_of,
@@ -40,6 +41,7 @@ from stoker.pipeline.compiled.signature import (
     MAP,
     PAIR,
     SIZES,
+    STEPS,
     call_types,
     draw_types,
     view_type,
@@ -123,6 +125,10 @@ def batch_calls() -> Iterator[Call]:
     for shape in ((1, 1), (1, 1, 1)):
         pixels = view_type(State.fixed("array", "uint8", shape))
         yield paste, (pixels, pixels, pixels, int64, PAIR, SIZES)
+    for dtype in ("uint8", "float32"):
+        pixels = view_type(State.fixed("array", dtype, (1, 1, 1)))
+        fill = view_type(State.fixed("array", FLOAT, (1,)))
+        yield warp_affine, (pixels, pixels, STEPS, int64, fill)
     for move in MOVERS.values():
         yield move, (ITEMS, ITEMS, MAP, SIZES, int64)
 
