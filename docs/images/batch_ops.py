@@ -28,6 +28,7 @@ DRAWN: Final[dict[str, tuple[BatchOp, list[int], int]]] = {
     "cutmix": (ops.Cutmix(), [0, 1], 13),
     "mixup": (ops.Mixup(alpha=8.0), [0, 1], 0),
     "mosaic": (ops.Mosaic(center_range=(0.4, 0.6)), [0], 27),
+    "mosaic_scaled": (ops.MosaicScaled((0.4, 0.6), (0.4, 1.4), 114), [0], 27),
 }
 """The op, the ids of the rows of the batch, and the seed."""
 

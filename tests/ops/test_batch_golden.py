@@ -27,6 +27,10 @@ OPS = {
     "cutmix": [{}, {"alpha": 0.3, "p": 0.5}],
     "mixup": [{}, {"alpha": 5.0, "p": 0.5}],
     "mosaic": [{}, {"center_range": (0.0, 1.0), "p": 0.5}],
+    "mosaic_scaled": [
+        {"fill": 114, "mask_fill": 200},
+        {"center_range": (0.0, 1.0), "scale_range": (1 / 16, 4), "p": 0.5},
+    ],
 }
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int32", 1))
 STATES = [
