@@ -5,7 +5,8 @@ The modules:
 
 - `loader`: `Loader`, the public entry point, and its place in the stream;
 - `options`, `address`, `ranks`: checks of the caller's arguments;
-- `session`: the connection to a daemon (ZeroMQ and the side socket), with a deadline on every wait;
+- `session`: one session with a daemon (ZeroMQ and the side socket), with a deadline on every wait;
+- `link`, `connection`, `outage`: what lives and dies with a session, and a new one after a loss;
 - `delivery`: runs, credits, batches in order;
 - `slab`, `lease`: the mapped memory, and which slots are still in use;
 - `batch`: the batches that the caller gets; `device`: copies to an accelerator ahead of use;
