@@ -44,6 +44,16 @@ this package registers all of its ops and imports no numba. Written by tools/op_
 '''
 
 
+TAIL = '''
+
+if not TYPE_CHECKING:  # a type checker would take every name for an op
+
+    def __getattr__(name: str) -> object:
+        """Name the nearest op in the error for one that does not exist."""
+        raise AttributeError(missing_message(name, __all__))
+'''
+
+
 def public_names(path: Path) -> tuple[str, ...]:
     """Return the op class and the function of an op's file.
 
@@ -87,9 +97,11 @@ def written() -> str:
     """Return the text of `stoker/ops/__init__.py`."""
     found = sorted(imports())
     lines = [f"from {module} import {', '.join(names)}" for module, names in found]
+    lines.append("from typing import TYPE_CHECKING")
+    lines.append("from stoker.ops.contract.elsewhere import missing_message")
     names = sorted(name for _, some in found for name in some)
     listed = ", ".join(f'"{name}"' for name in names)
-    text = "\n".join([HEAD, *lines, "", f"__all__ = [{listed}]", ""])
+    text = "\n".join([HEAD, *lines, "", f"__all__ = [{listed}]", TAIL])
     return ruff("format", ruff("check", text, "--select=I,RUF022", "--fix-only", "--quiet"))
 
 

@@ -5,6 +5,8 @@ the classes hold the parameters, for use as instances (`flip = ops.HorizontalFli
 this package registers all of its ops and imports no numba. Written by tools/op_lists.py.
 """
 
+from typing import TYPE_CHECKING
+
 from stoker.jit import kernel
 from stoker.ops.bases.crop_numbers import crop_numbers
 from stoker.ops.color.autocontrast import Autocontrast, autocontrast
@@ -29,6 +31,7 @@ from stoker.ops.color.solarize import Solarize, solarize
 from stoker.ops.color.to_gray import ToGray, to_gray
 from stoker.ops.color.to_rgb import ToRgb, to_rgb
 from stoker.ops.color.ycbcr_to_rgb import YcbcrToRgb, ycbcr_to_rgb
+from stoker.ops.contract.elsewhere import missing_message
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import at, lookup, make, register, register_earlier, registered
@@ -282,3 +285,10 @@ __all__ = [
     "ycbcr_to_rgb",
     "zoom_out",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for an op
+
+    def __getattr__(name: str) -> object:
+        """Name the nearest op in the error for one that does not exist."""
+        raise AttributeError(missing_message(name, __all__))
