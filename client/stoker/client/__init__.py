@@ -10,6 +10,7 @@ The modules:
 - `delivery`: runs, credits, batches in order;
 - `slab`, `lease`: the mapped memory, and which slots are still in use;
 - `batch`: the batches that the caller gets; `device`: copies to an accelerator ahead of use;
+- `testing`: a check for loaders of users, that they continue where they were stopped;
 - `private`, `runtime`: a private daemon for this job, if the loader is given a dataset's path.
 """
 

@@ -243,11 +243,9 @@ class Loader(Inspecting):
 
     def _next_place(self) -> NextStep:
         """Return where the next loop starts."""
-        if self._evaluates and not self._exact:
-            return NextStep()
         place, exact = self._planned, self._exact
         if place is None or (place.step >= self._steps(place.epoch) and not exact):
-            place = NextStep((place or self._place).epoch + 1)
+            place = NextStep(0 if self._evaluates else (place or self._place).epoch + 1)
         return place
 
     def _begin(self) -> int:
