@@ -42,8 +42,9 @@ def test_the_room_for_decoded_images_counts_and_the_field_is_named(tmp_path, mon
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "decoding_pipelines.py").write_text(
         "from stoker import ops\nfrom stoker.pipeline import pipeline\n\n"
-        "@pipeline\ndef crops(sample):\n    return ops.center_crop(sample.image, size=(32, 32))\n\n"
-        "@pipeline\ndef labels(sample):\n    return sample.label\n"
+        "@pipeline\ndef crops(sample):\n"
+        "    return {'image': ops.center_crop(sample.image, size=32)}\n\n"
+        "@pipeline\ndef labels(sample):\n    return {'label': sample.label}\n"
     )
 
     def built(name: str) -> BuildResult:

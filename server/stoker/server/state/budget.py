@@ -54,9 +54,10 @@ class Budget:
             raise ResourceError(
                 f"not enough memory: the pipeline needs {build.working_bytes} bytes in each of"
                 f" {self._workers} workers for decoded images and values between its steps,"
-                f" {working} in all, and {need} for {slots} slots; allowed {free} (limit {self.limit_bytes}, used"
-                f" {self.used_bytes}). {build.most} needs the most, {build.most_bytes} bytes: make"
-                " its values smaller, use fewer workers, or raise memory.limit",
+                f" {working} in all, and {need} for {slots} slots; allowed {free} (limit"
+                f" {self.limit_bytes}, used {self.used_bytes}). {build.most} needs the most,"
+                f" {build.most_bytes} bytes: make its values smaller, use fewer workers, or raise"
+                " memory.limit",
                 needed_bytes=need + working,
                 allowed_bytes=free,
                 limit_bytes=self.limit_bytes,
