@@ -230,7 +230,7 @@ def law() -> SimpleNamespace:
         buckets: object = None,
         exclude: Sequence[int] = (),
         crashed: Sequence[int] = (),
-        integrity: str = "off",
+        integrity: str = "auto",
         **fields: object,
     ) -> list[str]:
         spec = make_spec(path, graph, buckets, exclude, **fields)

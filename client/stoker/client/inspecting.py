@@ -186,7 +186,7 @@ class Inspecting(ABC):
         if self.spec.buckets is not None:
             epoch, visit, view = (int(number) for number in batch["drawn_as"][row])
             return self.replay(delivered, epoch, visit, view)
-        first_row = self._connection.stream.opened.first_row
+        first_row = self._opened.first_row
         position, view = divmod(first_row + row, self.spec.views)
         position += batch.step * self.spec.batch_size
         visit = position + 1 if delivered != requested else 0

@@ -19,8 +19,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-import numpy as np
-
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
 from stoker.client.delivery import crashed_before
@@ -95,6 +93,9 @@ class Loader(Inspecting):
             `for images, labels in loader`.
         connect_timeout_s: time limit for the daemon to answer (for a private one: to start).
         timeout_s: time limit for the daemon to open the stream, and for each batch.
+        reconnect_s: how long to wait for a daemon that is lost to come back (a private one is
+            started again); the stream then goes on where it was, with the same bytes. None raises
+            `DaemonLostError` at once.
 
     Raises:
         UsageError: an argument is wrong; the message says which one and what is expected.
@@ -133,6 +134,7 @@ class Loader(Inspecting):
         as_tuple: Sequence[str] | None = None,
         connect_timeout_s: float = 10.0,
         timeout_s: float = 600.0,
+        reconnect_s: float | None = None,
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown, inspect.signature(Loader).parameters)
@@ -172,13 +174,14 @@ class Loader(Inspecting):
             workers=workers,
             connect_timeout_s=connect_timeout_s,
             timeout_s=timeout_s,
+            reconnect_s=reconnect_s,
         )
         self._close = weakref.finalize(self, self._connection.close)
         self._place = NextStep()
         self._planned: NextStep | None = NextStep()
         self._exact = False
         self._turn = 0
-        self._crashed = self._connection.delivery.crashed
+        self._crashed = self._connection.crashed
         self._spec = self._connection.stream.spec
         self._opened = self._connection.stream.opened
         self._steps = steps_of(self._opened)
@@ -240,11 +243,9 @@ class Loader(Inspecting):
 
     def _next_place(self) -> NextStep:
         """Return where the next loop starts."""
-        if self._evaluates and not self._exact:
-            return NextStep()
         place, exact = self._planned, self._exact
         if place is None or (place.step >= self._steps(place.epoch) and not exact):
-            place = NextStep((place or self._place).epoch + 1)
+            place = NextStep(0 if self._evaluates else (place or self._place).epoch + 1)
         return place
 
     def _begin(self) -> int:
@@ -359,15 +360,14 @@ class Loader(Inspecting):
             )
         place = self._place
         if place.step >= self._steps(place.epoch):
-            self._connection.delivery.release()
+            self._connection.release()
             return None
-        arrays = self._connection.source.get(place.epoch, place.step)
-        arrays = self._connection.delivery.whole(arrays)
+        arrays, drawn = self._connection.take(place.epoch, place.step)
         padded = self.spec.tail == "pad" and (
             place.step == self._steps(place.epoch) - 1 or self.spec.buckets is not None
         )
-        nothing: dict[str, np.ndarray] | None = {} if self._params else None
-        drawn = self._connection.delivery.params.pop((place.epoch, place.step), nothing)
+        if drawn is None and self._params:
+            drawn = {}
         if padded and self._short:
             rows = real_rows(arrays)
             arrays = first_rows(arrays, rows)

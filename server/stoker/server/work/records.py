@@ -108,7 +108,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     exclude: bytes = b""
     subset: bytes = b""
     crashed: tuple[int, ...] = ()
-    integrity: str = "off"
+    integrity: str = "auto"
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):
