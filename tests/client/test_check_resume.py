@@ -87,6 +87,20 @@ def test_tensors(make) -> None:
     assert check_resume(lambda: make(device="cpu"), rest=2) == 10
 
 
+def test_steps_that_are_left_out(make) -> None:
+    """The first loader leaves them out; the others know of them from their states alone."""
+    made = []
+
+    def skipping():
+        made.append(make())
+        if len(made) == 1:
+            made[0].skip_steps(0, [1, 4])
+            made[0].skip_steps(1, [0])
+        return made[-1]
+
+    assert check_resume(skipping) == 3 + 1 + 3
+
+
 def test_a_wrapper_that_drops_the_cursor(make) -> None:
     class Dropping(Wrapper):
         saved = None

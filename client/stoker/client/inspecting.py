@@ -9,6 +9,7 @@ from stoker.client.connection import Connection
 from stoker.client.epoch import EpochIterator
 from stoker.client.opening import account_of
 from stoker.client.options import within
+from stoker.client.resume import Position
 from stoker.client.samples import Samples, by_name
 from stoker.client.steps import EpochSampler, Steps, only
 from stoker.protocol.accounts import EpochAccount
@@ -23,7 +24,7 @@ class Inspecting(ABC):
 
     _connection: Connection
     _opened: Opened
-    _evaluates: bool
+    _position: Position
     prefetch_factor: None = None
     """Read by tools that make a DataLoader; without workers in this process it must be None."""
 
@@ -74,7 +75,7 @@ class Inspecting(ABC):
 
         None for a loader made by `for_evaluation`, whose loops are all the same.
         """
-        return None if self._evaluates else EpochSampler(self.set_epoch)
+        return None if self._position.repeats else EpochSampler(self.set_epoch)
 
     @property
     def drop_last(self) -> bool:
