@@ -124,6 +124,8 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (19, 28)},
         {"size": 24, "interpolation": "bicubic", "scale": (0.01, 0.4)},
         {"size": (41, 5), "interpolation": "nearest", "ratio": (0.2, 9)},
+        {"size": (30, 21), "interpolation": "lanczos", "scale": (0.2, 1)},
+        {"size": 20, "interpolation": "area"},
     ],
     "random_short_side_scale": [
         {"sizes": (12, 40), "max_size": 70},
@@ -133,11 +135,18 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (24, 33)},
         {"size": (7, 11), "interpolation": "bicubic"},
         {"size": (50, 20), "interpolation": "nearest"},
+        {"size": (24, 90), "interpolation": "lanczos"},
+        {"size": (90, 13), "interpolation": "area"},
     ],
-    "resize_long": [{"size": 40}, {"size": 21, "interpolation": "bicubic"}],
+    "resize_long": [
+        {"size": 40},
+        {"size": 21, "interpolation": "bicubic"},
+        {"size": 9, "interpolation": "area"},
+    ],
     "resize_short": [
         {"size": 24, "max_size": 60},
         {"size": 30, "max_size": 31, "interpolation": "nearest"},
+        {"size": 17, "max_size": 60, "interpolation": "lanczos"},
     ],
     "rgb_to_hsv": [{}],
     "rgb_to_ycbcr": [{}],

@@ -33,8 +33,9 @@ PARAMETERS = [
         "(3, 4, 5)",
     ),
     (
-        lambda: ops.Resize((5, 5), "lanczos"),
-        "resize: expected interpolation to be one of nearest, bilinear, bicubic, got 'lanczos'",
+        lambda: ops.Resize((5, 5), "lanczos3"),
+        "resize: expected interpolation to be one of nearest, bilinear, bicubic, lanczos, "
+        "area, got 'lanczos3'",
     ),
     (
         lambda: ops.RandomResizedCrop(9, scale=(1, 0.5)),

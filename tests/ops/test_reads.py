@@ -28,6 +28,7 @@ def test_crops_say_what_they_read():
         ("random_resized_crop", {"size": (16, 20), "scale": (0.05, 0.9)}),
         ("random_resized_crop", {"size": 40, "interpolation": "bicubic", "scale": (0.02, 0.3)}),
         ("random_resized_crop", {"size": 7, "interpolation": "nearest"}),
+        ("random_resized_crop", {"size": 40, "interpolation": "lanczos"}),
     ],
 )
 def test_pixels_outside_of_the_box_do_not_matter(name, params, kind):

@@ -86,6 +86,7 @@ from stoker.ops.geometry.vertical_flip import VerticalFlip, vertical_flip
 from stoker.ops.geometry.zoom_out import ZoomOut, zoom_out
 from stoker.ops.mixes.augmix_transform import AugmixTransform, augmix_transform
 from stoker.ops.mixes.blend import Blend, blend
+from stoker.ops.mixes.copy_paste import CopyPaste, copy_paste
 from stoker.ops.mixes.cutmix import Cutmix, cutmix
 from stoker.ops.mixes.mixup import Mixup, mixup
 from stoker.ops.mixes.mosaic import Mosaic, mosaic
@@ -125,6 +126,7 @@ __all__ = [
     "Contrast",
     "ConvertBoxes",
     "ConvertKeypoints",
+    "CopyPaste",
     "CornerCrop",
     "CropNonEmptyMask",
     "Cutmix",
@@ -220,6 +222,7 @@ __all__ = [
     "contrast",
     "convert_boxes",
     "convert_keypoints",
+    "copy_paste",
     "corner_crop",
     "crop_non_empty_mask",
     "crop_numbers",

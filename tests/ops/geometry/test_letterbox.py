@@ -66,7 +66,7 @@ def test_messages():
     with pytest.raises(ParameterError, match="fill to be an integer from 0 to 255"):
         Letterbox(9, fill=-1)
     with pytest.raises(ParameterError, match="interpolation to be one of nearest, bilinear, bicub"):
-        Letterbox(9, interpolation="area")
+        Letterbox(9, interpolation="cubic")
     with pytest.raises(StateError) as error:
         Letterbox(9, mask_fill=256).declare((State.fixed("mask", "uint8", (9, 9)),))
     assert str(error.value) == (

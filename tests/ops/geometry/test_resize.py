@@ -2,6 +2,7 @@
 
 import importlib
 
+import cv2
 import numpy as np
 import PIL
 import pytest
@@ -13,7 +14,13 @@ from stoker.jit import compiled
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import ParameterError, RandomResizedCrop, Resize
 
-FILTERS = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
+FILTERS = {
+    "nearest": Image.NEAREST,
+    "bilinear": Image.BILINEAR,
+    "bicubic": Image.BICUBIC,
+    "lanczos": Image.LANCZOS,
+}
+REACH = {"bilinear": 1, "bicubic": 2, "lanczos": 3}
 side = st.integers(1, 80)
 resample = importlib.import_module("stoker.ops.kernels.resample")
 taps = importlib.import_module("stoker.ops.kernels.taps")
@@ -69,6 +76,12 @@ def exact_weights(size_in: int, size_out: int, name: str) -> np.ndarray:
     if name == "bicubic":
         far = np.where(x < 2, -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2, 0)
         weights = np.where(x < 1, 1.5 * x**3 - 2.5 * x**2 + 1, far)
+    elif name == "lanczos":
+        weights = np.where(x < 3, np.sinc(x) * np.sinc(x / 3), 0)
+    elif name == "area":
+        ends, pixels = np.arange(size_out + 1) * (size_in / size_out), np.arange(size_in)
+        weights = np.minimum(ends[1:, None], pixels + 1) - np.maximum(ends[:-1, None], pixels)
+        weights = np.where(weights > 2.0**-20, weights, 0)
     else:
         weights = np.maximum(1 - x, 0)
     return weights / weights.sum(1, keepdims=True)
@@ -92,7 +105,7 @@ def exact_floats(
 any_resize = given(
     st.tuples(side, side),
     st.tuples(side, side),
-    st.sampled_from(["bilinear", "bicubic"]),
+    st.sampled_from(["bilinear", "bicubic", "lanczos", "area"]),
     st.integers(1, 4),
     st.integers(0, 99),
 )
@@ -109,7 +122,9 @@ def test_floats_are_within_their_bound(run_op, size_in, size, name, channels, se
     got = run_op(Resize(size, name), [("image", image)]).outputs[0]
     exact, bound = exact_floats(image, size, name)
     assert (np.abs(got - exact) <= bound).all()
-    assert (np.abs(pillow_floats(image, size, name) - exact) <= bound).all(), "not Pillow's weights"
+    if name in FILTERS:
+        expected = pillow_floats(image, size, name)
+        assert (np.abs(expected - exact) <= bound).all(), "not Pillow's weights"
 
 
 @pytest.mark.slow
@@ -153,7 +168,7 @@ def test_what_is_no_number_stays_where_it_is(run_op, name):
         np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("name", ["bilinear", "bicubic", "lanczos", "area"])
 def test_one_infinite_pixel_spoils_its_windows_alone(run_op, name):
     image = np.random.default_rng(6).random((23, 29, 3), np.float32)
     image[11, 13, 1] = np.inf
@@ -165,10 +180,11 @@ def test_one_infinite_pixel_spoils_its_windows_alone(run_op, name):
         assert np.isfinite(got[..., [0, 2]]).all()
 
 
-def test_bicubic_floats_overshoot(run_op):
+@pytest.mark.parametrize("name", ["bicubic", "lanczos"])
+def test_floats_overshoot(run_op, name):
     step = np.zeros((1, 8, 1), np.float32)
     step[0, 4:] = 1
-    got = run_op(Resize((1, 16), "bicubic"), [("image", step)]).outputs[0]
+    got = run_op(Resize((1, 16), name), [("image", step)]).outputs[0]
     assert got.min() < 0
     assert got.max() > 1
 
@@ -186,7 +202,7 @@ def test_crops_of_a_photograph_are_as_pillow(run_op, as_record, photo, name):
         assert (got == pillow(crop, (224, 224), name)).all()
         one_call = np.asarray(Image.fromarray(crop).resize((224, 224), FILTERS[name]))
         exact += bool((got == one_call).all())
-        if name != "bicubic":
+        if name not in ("bicubic", "lanczos"):
             assert np.abs(got.astype(int) - one_call).max() <= 1
     if int(PIL.__version__.split(".")[0]) >= 13:
         assert exact == 60, "one call of Pillow 13 runs the passes in this order"
@@ -206,7 +222,7 @@ def test_crops_of_floats_are_as_pillow(run_op, photo, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("name", REACH)
 def test_inside_of_the_crop_as_pillow_with_a_box(run_op, as_record, photo, name):
     """resize(box=) reads beyond the box, and orders its passes by the whole image's size.
 
@@ -218,8 +234,7 @@ def test_inside_of_the_crop_as_pillow_with_a_box(run_op, as_record, photo, name)
         got = run_op(op, [("image", photo)], record=record).outputs[0]
         box = (left, top, left + width, top + height)
         expected = Image.fromarray(photo).resize((100, 100), FILTERS[name], box=box)
-        reach = 2 if name == "bicubic" else 1
-        edge = 1 + int(np.ceil(reach * max(1.0, 100 / min(height, width))))
+        edge = 1 + int(np.ceil(REACH[name] * max(1.0, 100 / min(height, width))))
         difference = np.abs(got.astype(int) - np.asarray(expected))[edge:-edge, edge:-edge]
         assert difference.max() <= 1
 
@@ -243,27 +258,27 @@ def joined(words: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 5000), st.integers(1, 300), st.integers(0, 1))
-def test_tables(size_in, size_out, bicubic):
-    count = taps.tap_count(size_in, size_out, bicubic)
+@given(st.integers(1, 5000), st.integers(1, 300), st.integers(0, 3))
+def test_tables(size_in, size_out, filter_id):
+    count = taps.tap_count(size_in, size_out, filter_id)
     first, words = np.zeros(size_out, np.int32), np.zeros(size_out * count, np.int32)
     row = np.zeros(count)
-    compiled(tables.fill_table)(size_in, size_out, bicubic, count, first, words, row)
-    plain_first, plain = taps.plain_taps(size_in, size_out, bicubic)
+    compiled(tables.fill_table)(size_in, size_out, filter_id, count, first, words, row)
+    plain_first, plain = taps.plain_taps(size_in, size_out, filter_id)
     table = joined(words).reshape(size_out, count)
     assert (first == plain_first).all()
     again, split = np.zeros_like(first), np.zeros_like(words)
-    tables.fill_table(size_in, size_out, bicubic, count, again, split, row)
+    tables.fill_table(size_in, size_out, filter_id, count, again, split, row)
     assert (again == first).all()
     assert (split == words).all()
     assert (table[:, : plain.shape[1]] == plain).all()
     assert not table[:, plain.shape[1] :].any()
-    assert count <= taps.tap_bound(size_in, size_out, bicubic)
+    assert count <= taps.tap_bound(size_in, size_out, filter_id)
     assert np.abs(plain.sum(1) - 2**taps.PRECISION).max() <= plain.shape[1]
     assert np.abs(plain).sum(1).max() * 255 + 2**21 < 2**31, "a sum may leave int32"
 
 
-@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("name", [*FILTERS, "area"])
 @pytest.mark.parametrize("gray", [0, 1, 127, 254, 255])
 def test_constants_are_preserved(run_op, name, gray):
     for shape, size in (((7, 300, 3), (90, 2)), ((300, 7, 3), (2, 90)), ((1, 1, 3), (40, 50))):
@@ -273,7 +288,7 @@ def test_constants_are_preserved(run_op, name, gray):
 
 def test_same_size_is_the_identity(run_op, noise):
     image, mask = noise((33, 47, 3)), noise((33, 47))
-    for name in FILTERS:
+    for name in (*FILTERS, "area"):
         done = run_op(Resize((33, 47), name), [("image", image), ("mask", mask)])
         assert (done.outputs[0] == image).all()
         assert (done.outputs[1] == mask).all()
@@ -284,8 +299,49 @@ def test_nothing_outside_of_the_crop_is_read(run_op, as_record, photo):
     inside = np.zeros_like(photo)
     part = (slice(60, 160), slice(90, 220))
     inside[part] = photo[part]
-    for name in FILTERS:
+    for name in (*FILTERS, "area"):
         op = RandomResizedCrop(64, interpolation=name)
         record = boxed(as_record, *box)
         whole = run_op(op, [("image", photo)], record=record).outputs[0]
         assert (whole == run_op(op, [("image", inside)], record=record).outputs[0]).all()
+
+
+@pytest.mark.parametrize("size", [(200, 224), (64, 96), (37, 53), (113, 31), (1, 1)])
+def test_area_shrinks_a_photograph_as_opencv(run_op, photo, size):
+    for image in (photo, photo[..., 1:2].copy(), np.dstack([photo, photo[..., :1]])):
+        expected = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA)
+        got = run_op(Resize(size, "area"), [("image", image)]).outputs[0]
+        assert np.abs(got.astype(int) - expected.reshape(got.shape)).max() <= 1
+
+
+def test_area_enlarges_as_opencv(run_op, photo):
+    """Where a border of pixels is hit exactly, rounding moves OpenCV by a pixel: not with these."""
+    image = photo[:90, :120].copy()
+    for size in ((203, 251), (180, 360), (90, 130)):
+        expected = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA)
+        got = run_op(Resize(size, "area"), [("image", image)]).outputs[0]
+        assert np.abs(got.astype(int) - expected).max() <= 1
+
+
+def test_area_of_whole_blocks_is_their_mean_and_of_copies_the_pixel(run_op, noise):
+    image = noise((12, 20, 3)).astype(np.float32)
+    small = run_op(Resize((4, 5), "area"), [("image", image)]).outputs[0]
+    np.testing.assert_allclose(small, image.reshape(4, 3, 5, 4, 3).mean((1, 3)), rtol=1e-6)
+    large = run_op(Resize((36, 40), "area"), [("image", image)]).outputs[0]
+    assert (large == image.repeat(3, 0).repeat(2, 1)).all()
+
+
+def test_area_reads_no_pixel_that_an_output_pixel_only_touches(run_op):
+    image = np.zeros((4, 6, 1), np.float32)
+    image[1, 2] = np.nan
+    got = run_op(Resize((2, 3), "area"), [("image", image)]).outputs[0]
+    assert np.argwhere(np.isnan(got)).tolist() == [[0, 1, 0]]
+
+
+def test_masks_stay_nearest(run_op, noise):
+    mask = noise((40, 60), 3, "uint8", classes=200)
+    outputs = [
+        run_op(Resize((23, 31), name), [("mask", mask)]).outputs[0].tobytes()
+        for name in (*FILTERS, "area")
+    ]
+    assert len(set(outputs)) == 1

@@ -159,6 +159,13 @@ def test_boxes_and_keypoints_are_where_the_mask_is():
     assert seen_boxes > 120
 
 
+def test_workers_compile_with_a_record_that_was_never_drawn():
+    """The mixer loads machine code before the first row: center and factors are 0 there."""
+    record = np.zeros(1, MosaicScaled.record)
+    MosaicScaled().resolve(record, SIZE, [0, 0, 0])
+    mixed(MosaicScaled(), IMAGE, [np.zeros(IMAGE.bound, np.uint8)] * 4, record[0])
+
+
 def test_factors_are_uniform_and_the_images_own():
     drawn = np.array([MosaicScaled().sample(0, 0, id=k)["scales"] for k in range(1500)])
     assert drawn.min() > 0.5

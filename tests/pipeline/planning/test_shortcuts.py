@@ -71,7 +71,7 @@ sides = st.integers(1, 300)
 @settings(max_examples=120, deadline=None)
 @given(
     resize=st.sampled_from(list(RESIZES)),
-    how=st.sampled_from(["nearest", "bilinear", "bicubic"]),
+    how=st.sampled_from(["nearest", "bilinear", "bicubic", "lanczos", "area"]),
     size=st.sampled_from([(50, 50), (33, 88), (200, 60), (1, 1), (180, 190)]),
     height=sides,
     width=sides,
@@ -92,7 +92,7 @@ def test_a_resize_and_a_center_crop(compiled, resize, how, size, height, width):
         assert one.tobytes() == other.tobytes()
 
 
-@pytest.mark.parametrize("how", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("how", ["nearest", "bilinear", "bicubic", "lanczos", "area"])
 @pytest.mark.parametrize("kind", ["image", "mask"])
 def test_it_reads_nothing_outside_of_its_box(how, kind):
     rng, parts = np.random.default_rng(3), []

@@ -11,8 +11,8 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.resizing import (
-    BICUBIC,
     NEAREST,
+    filter_of,
     plain_image,
     plain_mask,
     resize_floats,
@@ -46,7 +46,7 @@ def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> No
     if params["interpolation"] == NEAREST:
         nearest(src, box_of(record), dst, scratch)
     else:
-        resample(src, box_of(record), dst, params["interpolation"] == BICUBIC, scratch)
+        resample(src, box_of(record), dst, filter_of(params["interpolation"]), scratch)
 
 
 @kernel

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from stoker.jit import kernel
 from stoker.ops.bases.resizing import (
-    BICUBIC,
+    INTERPOLATIONS,
     NEAREST,
+    filter_of,
     plain_image,
     plain_mask,
     resize_mask,
@@ -22,7 +23,7 @@ from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.nearest import nearest, nearest_bytes
 from stoker.ops.kernels.resample import padded, resample, work_bytes
 from stoker.ops.kernels.resample_floats import float_work_bytes
-from stoker.ops.kernels.taps import tap_bound
+from stoker.ops.kernels.taps import radius_of, tap_bound
 
 
 @kernel
@@ -60,7 +61,7 @@ def run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
     if params["interpolation"] == NEAREST:
         nearest(src, box, dst, scratch)
     else:
-        resample(src, box, dst, params["interpolation"] == BICUBIC, scratch)
+        resample(src, box, dst, filter_of(params["interpolation"]), scratch)
 
 
 @kernel
@@ -84,7 +85,7 @@ FIT_KERNELS: Final = {
 FIT_FLOATS: Final = {"image": Kernel(run_floats, _plain_image)}
 
 
-def table_most(size_in: int, size_out: int, bicubic: int, itemsize: int) -> int:
+def table_most(size_in: int, size_out: int, filter_id: int, itemsize: int) -> int:
     """Return a number of bytes that no tap table exceeds, for sizes up to these.
 
     `itemsize` is the number of bytes of a weight, and of everything else per output pixel.
@@ -92,7 +93,7 @@ def table_most(size_in: int, size_out: int, bicubic: int, itemsize: int) -> int:
     `size_out * tap_bound` is not greatest at the greatest output, because the taps become fewer;
     it is at most 2 * radius * (size_in + size_out) + 4 * size_out.
     """
-    taps = 2 * (2 if bicubic else 1) * (size_in + size_out) + 4 * size_out
+    taps = 2 * radius_of(filter_id) * (size_in + size_out) + 4 * size_out
     return padded(itemsize * size_out) + padded(itemsize * taps)
 
 
@@ -104,15 +105,15 @@ def fit_scratch(state: State, size: tuple[int, int], interpolation: str) -> int:
     need = nearest_bytes(size[1])
     if state.kind != "image" or interpolation == "nearest":
         return need
-    bicubic = int(interpolation == "bicubic")
+    number = int(filter_of(INTERPOLATIONS.index(interpolation)))
     height, width, channels = state.bound
-    taps = max(tap_bound(height, 1, bicubic), tap_bound(width, 1, bicubic))
+    taps = max(tap_bound(height, 1, number), tap_bound(width, 1, number))
     if state.dtype == FLOAT:
         itemsize, work = 8, float_work_bytes(height, width, channels, *size, taps)
     else:
         itemsize, work = 4, work_bytes(height, width, channels, *size, taps)
-    tables = table_most(width, size[1], bicubic, itemsize)
-    return max(need, tables + table_most(height, size[0], bicubic, itemsize) + work)
+    tables = table_most(width, size[1], number, itemsize)
+    return max(need, tables + table_most(height, size[0], number, itemsize) + work)
 
 
 def short_state(state: State, sizes: tuple[int, int], max_size: int | None) -> State:

@@ -15,9 +15,14 @@ from stoker.ops.kernels.resample_floats import (
     resample_floats,
 )
 
-INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic")
+INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic", "lanczos", "area")
 NEAREST: Final = 0
-BICUBIC: Final = 2
+
+
+@kernel
+def filter_of(interpolation: int) -> Any:
+    """Return the number of the filter (`stoker.ops.kernels.taps`) of an interpolation."""
+    return np.int64(interpolation) - 1
 
 
 @kernel
@@ -35,8 +40,8 @@ def resize_floats(src: Any, dst: Any, box: Any, interpolation: int, scratch: Any
     else:
         size = (dst.shape[0], dst.shape[1])
         part = (0, 0, dst.shape[0], dst.shape[1])
-        bicubic = interpolation == BICUBIC
-        resample_floats(src, box, size, part, dst.reshape(dst.size), bicubic, scratch)
+        number = filter_of(interpolation)
+        resample_floats(src, box, size, part, dst.reshape(dst.size), number, scratch)
 
 
 @kernel
@@ -54,7 +59,7 @@ def plain_image(src: np.ndarray, dst: np.ndarray, box: Any, interpolation: int) 
         dst[...] = plain_nearest(part, dst.shape[:2])
     else:
         run = plain_float_pass if src.dtype == np.float32 else plain_pass
-        dst[...] = plain_resample(part, dst.shape[:2], int(interpolation == BICUBIC), run)
+        dst[...] = plain_resample(part, dst.shape[:2], filter_of(interpolation), run)
 
 
 def plain_mask(src: np.ndarray, dst: np.ndarray, box: Any) -> None:
@@ -67,9 +72,9 @@ def resize_scratch(states: tuple[State, ...], size: tuple[int, int], interpolati
     need = nearest_bytes(size[1])
     if interpolation == "nearest":
         return need
-    bicubic = int(interpolation == "bicubic")
+    number = int(filter_of(INTERPOLATIONS.index(interpolation)))
     for state in states:
         if state.kind == "image":
             count = float_scratch_bytes if state.dtype == FLOAT else scratch_bytes
-            need = max(need, int(count(*state.bound, *size, bicubic)))  # type: ignore[call-arg]
+            need = max(need, int(count(*state.bound, *size, number)))  # type: ignore[call-arg]
     return need

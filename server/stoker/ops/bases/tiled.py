@@ -145,7 +145,7 @@ class Tiled(BatchOp):
         for given, part in zip(sources, self._parts(size, record), strict=True):
             if not len(given) or not part.tall or not part.wide:
                 continue
-            source = _with_corners(given, form)
+            source = with_corners(given, form)
             numbers = scaled(part.scale, part.scale, part.right, part.down)
             rest, sizes = dst[count:], (*size, part.tall, part.wide)
             kept = tools.move(state.kind, source, rest, numbers, sizes, visible)
@@ -153,7 +153,7 @@ class Tiled(BatchOp):
             places[:, 0::2] += np.float32(part.left)
             places[:, 1::2] += np.float32(part.top)
             if form in FORMATS:
-                _as_form(places, form)
+                as_form(places, form)
             count += kept
         return count
 
@@ -172,7 +172,7 @@ class Tiled(BatchOp):
         return parts
 
 
-def _with_corners(items: np.ndarray, form: str) -> np.ndarray:
+def with_corners(items: np.ndarray, form: str) -> np.ndarray:
     """Return items whose boxes are converted from another format to corners."""
     if form not in FORMATS:
         return items
@@ -184,7 +184,7 @@ def _with_corners(items: np.ndarray, form: str) -> np.ndarray:
     return made
 
 
-def _as_form(boxes: np.ndarray, form: str) -> None:
+def as_form(boxes: np.ndarray, form: str) -> None:
     """Write corners, (n, 4) float32, in another format, like `convert_boxes`."""
     left, top, right, bottom = boxes.astype(np.float64).T
     wide, tall = right - left, bottom - top

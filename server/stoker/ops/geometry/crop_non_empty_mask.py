@@ -24,7 +24,7 @@ from stoker.ops.bases.cropped import (
     random_place,
     window_forward,
 )
-from stoker.ops.bases.fills import CLASSES, FILL_FIELDS
+from stoker.ops.bases.fills import FILL_FIELDS
 from stoker.ops.bases.marked import count_marked, find_marked
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
@@ -110,13 +110,7 @@ class CropNonEmptyMask(Cropped):
         Raises:
             ParameterError: they are not class numbers.
         """
-        given = tuple(self.ignore) if isinstance(self.ignore, tuple | list) else (self.ignore,)
-        low, high = int(CLASSES.min), int(CLASSES.max)
-        good = all(checks.is_integer(value) and low <= value <= high for value in given)
-        if not good or len(given) > MAX_IGNORED:
-            expected = f"a class number (an integer of int32) or at most {MAX_IGNORED} of them"
-            raise checks.refuse(self.name, "ignore", expected, self.ignore)
-        return tuple(sorted({int(value) for value in given}))
+        return checks.class_numbers(self.name, "ignore", self.ignore, MAX_IGNORED)
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""

@@ -69,7 +69,8 @@ class FitBucket(Op):
     Attributes:
         size: (height, width) in pixels; None: that of the sample's bucket.
         crop: where to cut off the excess: "center" equally on both sides, "random" anywhere.
-        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
+            always nearest.
     """
 
     size: tuple[int, int] | None = None

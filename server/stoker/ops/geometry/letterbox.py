@@ -12,7 +12,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.bases.fit import fit_scratch
-from stoker.ops.bases.resizing import BICUBIC, INTERPOLATIONS, NEAREST, plain_image, resize_floats
+from stoker.ops.bases.resizing import INTERPOLATIONS, NEAREST, filter_of, plain_image, resize_floats
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -58,7 +58,7 @@ def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> No
     if params["interpolation"] == NEAREST:
         nearest(src, box, part, rest)
     else:
-        resample(src, box, part, params["interpolation"] == BICUBIC, rest)
+        resample(src, box, part, filter_of(params["interpolation"]), rest)
     _frame(part, dst, params["fill"])
 
 
@@ -117,7 +117,8 @@ class Letterbox(Fills, Op):
         size: output side, or (height, width), in pixels.
         fill: gray level next to the image, or one for each channel.
         mask_fill: class next to the mask.
-        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
+            always nearest.
     """
 
     size: int | tuple[int, int]

@@ -75,7 +75,8 @@ class RandomResizedCrop(Op):
         size: output side, or (height, width), in pixels.
         scale: (low, high) of the crop's area, as fractions of the image's area.
         ratio: (low, high) of the crop's width / height.
-        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
+            always nearest.
     """
 
     size: int | tuple[int, int]

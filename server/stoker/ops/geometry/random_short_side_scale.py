@@ -69,7 +69,8 @@ class RandomShortSideScale(Op):
         sizes: (low, high) of the shorter side's length in pixels, both included.
         max_size: maximum length of the longer side; if it would be exceeded, the longer side
             gets it and the shorter one becomes shorter than drawn.
-        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
+            always nearest.
     """
 
     sizes: tuple[int, int]

@@ -11,9 +11,9 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.resizing import (
-    BICUBIC,
     INTERPOLATIONS,
     NEAREST,
+    filter_of,
     plain_image,
     plain_mask,
     resize_mask,
@@ -38,7 +38,7 @@ def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> No
     if params["interpolation"] == NEAREST:
         nearest(src, box, dst, scratch)
     else:
-        resample(src, box, dst, params["interpolation"] == BICUBIC, scratch)
+        resample(src, box, dst, filter_of(params["interpolation"]), scratch)
 
 
 @kernel
@@ -84,7 +84,8 @@ class Resize(Op):
     Attributes:
         size: (height, width) of the output, in pixels. A single number is refused: torchvision's
             Resize would scale the shorter side to it.
-        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
+            always nearest.
     """
 
     size: tuple[int, int]

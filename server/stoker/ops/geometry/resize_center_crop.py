@@ -14,7 +14,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.bases.fit import fit_long, fit_short
-from stoker.ops.bases.resizing import BICUBIC, INTERPOLATIONS, NEAREST, plain_image, plain_mask
+from stoker.ops.bases.resizing import INTERPOLATIONS, NEAREST, filter_of, plain_image, plain_mask
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
@@ -26,6 +26,7 @@ from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.part import nearest_part, resample_part, source_part
 from stoker.ops.kernels.resample import padded
 from stoker.ops.kernels.resample_floats import resample_floats
+from stoker.ops.kernels.taps import radius_of
 
 RESIZES: Final = ("resize", "resize_short", "resize_long")
 EXACT: Final = 0
@@ -95,8 +96,8 @@ def _part_of_floats(src: Any, size: Any, part: Any, flat: Any, params: Any, scra
         nearest_part(src, size, part, flat, scratch)
     else:
         box = (0, 0, src.shape[0], src.shape[1])
-        bicubic = params["interpolation"] == BICUBIC
-        resample_floats(src, box, size, part, flat, bicubic, scratch)
+        number = filter_of(params["interpolation"])
+        resample_floats(src, box, size, part, flat, number, scratch)
 
 
 @kernel
@@ -104,7 +105,7 @@ def _part_of_image(src: Any, size: Any, part: Any, flat: Any, params: Any, scrat
     if params["interpolation"] == NEAREST:
         nearest_part(src, size, part, flat, scratch)
     else:
-        resample_part(src, size, part, flat, params["interpolation"] == BICUBIC, scratch)
+        resample_part(src, size, part, flat, filter_of(params["interpolation"]), scratch)
 
 
 @kernel
@@ -142,9 +143,9 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 @kernel
 def _reads(params: Any, record: Any, height: int, width: int) -> Any:
     size = resized(params, height, width)
-    radius = 2.0 if params["interpolation"] == BICUBIC else 1.0
-    if params["interpolation"] == NEAREST:
-        radius = 0.0
+    radius = 0.0
+    if params["interpolation"] != NEAREST:
+        radius = float(radius_of(filter_of(params["interpolation"])))
     part, _, _ = kept(params, size)
     top, left, tall, wide = source_part((height, width, size[0], size[1]), part, radius)
     # A mask of the same call uses nearest: one more pixel on every side covers its reads.

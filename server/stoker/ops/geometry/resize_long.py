@@ -30,7 +30,8 @@ class ResizeLong(Op):
 
     Attributes:
         size: length of the longer side, in pixels.
-        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
+            always nearest.
     """
 
     size: int

@@ -46,7 +46,8 @@ class ResizeShort(Op):
             gets it and the shorter one becomes shorter than `size`. It may be left out where the
             sizes of the dataset's images are known: then the longest and the shortest side of
             these bound the longer side.
-        interpolation: filter of images: nearest, bilinear or bicubic. Masks are always nearest.
+        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
+            always nearest.
     """
 
     size: int

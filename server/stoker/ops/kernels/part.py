@@ -13,7 +13,7 @@ from stoker.jit import kernel
 from stoker.ops.kernels.nearest import fill_nearest
 from stoker.ops.kernels.resample import horizontal, make_table, rooms, vertical_first
 from stoker.ops.kernels.tap_sums import blend_rows
-from stoker.ops.kernels.taps import window
+from stoker.ops.kernels.taps import radius_of, window
 
 
 @kernel
@@ -25,7 +25,7 @@ def source_range(size_in: int, size_out: int, first: int, count: int, radius: fl
         size_out: output pixels of the axis.
         first: first output pixel of the part.
         count: output pixels of the part, at least one.
-        radius: of the filter in output pixels: 1 linear, 2 cubic; 0 nearest.
+        radius: of the filter in output pixels, from `taps.radius_of`; 0 nearest.
     """
     scale = size_in / size_out
     if radius == 0.0:
@@ -62,7 +62,7 @@ def shifted(table: Any, first: int, count: int, origin: int) -> Any:
 
 
 @kernel
-def resample_part(src: Any, size: Any, part: Any, dst: Any, bicubic: int, scratch: Any) -> None:
+def resample_part(src: Any, size: Any, part: Any, dst: Any, filter_id: int, scratch: Any) -> None:
     """Write a part of the image resized to `size`.
 
     Args:
@@ -70,19 +70,19 @@ def resample_part(src: Any, size: Any, part: Any, dst: Any, bicubic: int, scratc
         size: (height, width) of the whole result.
         part: (top, left, height, width) in it.
         dst: flat uint8, at least height * width * C of the part.
-        bicubic: 1 for the cubic filter, 0 for the triangle.
-        scratch: `(resample.scratch_bytes(H, W, C, *size, bicubic),) uint8`, aligned to 64 bytes.
+        filter_id: number of the filter, as in `stoker.ops.kernels.taps`.
+        scratch: `(resample.scratch_bytes(H, W, C, *size, filter_id),) uint8`, aligned to 64 bytes.
     """
     height, width, channels = src.shape
     size_y, size_x = size
     top, left, tall, wide = part
-    radius = 2.0 if bicubic else 1.0
-    tables, row, work, between = rooms(height, width, channels, size_y, size_x, bicubic, scratch)
+    radius = float(radius_of(filter_id))
+    tables, row, work, between = rooms(height, width, channels, size_y, size_x, filter_id, scratch)
     sums = work[2]
     image = src.reshape(src.size)
     y0, x0, rows, columns = source_part((height, width, size_y, size_x), part, radius)
-    across = shifted(make_table(width, size_x, bicubic, tables[0], row), left, wide, x0)
-    down = shifted(make_table(height, size_y, bicubic, tables[1], row), top, tall, y0)
+    across = shifted(make_table(width, size_x, filter_id, tables[0], row), left, wide, x0)
+    down = shifted(make_table(height, size_y, filter_id, tables[1], row), top, tall, y0)
     stride = width * channels
     at = y0 * stride + x0 * channels
     start = np.int64(0)

@@ -36,9 +36,9 @@ def padded(size: int) -> int:
 
 
 @kernel
-def table_bytes(size_in: int, size_out: int, bicubic: int) -> int:
+def table_bytes(size_in: int, size_out: int, filter_id: int) -> int:
     """Return the scratch bytes of one axis: int32 firsts and weights."""
-    return padded(4 * size_out) + padded(4 * size_out * tap_bound(size_in, size_out, bicubic))
+    return padded(4 * size_out) + padded(4 * size_out * tap_bound(size_in, size_out, filter_id))
 
 
 @kernel
@@ -58,17 +58,17 @@ def work_bytes(height: int, width: int, channels: int, size_y: int, size_x: int,
 
 @kernel
 def scratch_bytes(
-    height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int
+    height: int, width: int, channels: int, size_y: int, size_x: int, filter_id: int
 ) -> int:
     """Return the scratch bytes of one resize; it never decreases when the source grows."""
-    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
-    tables = table_bytes(width, size_x, bicubic) + table_bytes(height, size_y, bicubic)
+    taps = max(tap_bound(width, size_x, filter_id), tap_bound(height, size_y, filter_id))
+    tables = table_bytes(width, size_x, filter_id) + table_bytes(height, size_y, filter_id)
     return tables + work_bytes(height, width, channels, size_y, size_x, taps)
 
 
 @kernel
 def rooms(
-    height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int, scratch: Any
+    height: int, width: int, channels: int, size_y: int, size_x: int, filter_id: int, scratch: Any
 ) -> Any:
     """Split scratch into its parts.
 
@@ -76,10 +76,10 @@ def rooms(
         (space of the tables across and down), a float64 row of taps, (room for copies of rows, the
         row of taps, int64 places of rows), and the image between the passes.
     """
-    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
+    taps = max(tap_bound(width, size_x, filter_id), tap_bound(height, size_y, filter_id))
     line = line_bytes(width, channels, size_x)
-    a = table_bytes(width, size_x, bicubic)
-    b = a + table_bytes(height, size_y, bicubic)
+    a = table_bytes(width, size_x, filter_id)
+    b = a + table_bytes(height, size_y, filter_id)
     c = b + padded(8 * taps)
     d = c + padded(8 * taps)
     e = d + padded(16 * (width + taps + 4))
@@ -91,13 +91,13 @@ def rooms(
 
 
 @kernel
-def make_table(size_in: int, size_out: int, bicubic: int, space: Any, row: Any) -> Any:
+def make_table(size_in: int, size_out: int, filter_id: int, space: Any, row: Any) -> Any:
     """Write the tap table of one axis into scratch; return (first, split weights, count)."""
-    count = tap_count(size_in, size_out, bicubic)
+    count = tap_count(size_in, size_out, filter_id)
     start = padded(4 * size_out)
     first = space[: 4 * size_out].view(np.int32)
     words = space[start : start + 4 * size_out * count].view(np.int32)
-    fill_table(size_in, size_out, bicubic, count, first, words, row)
+    fill_table(size_in, size_out, filter_id, count, first, words, row)
     return first, words, count
 
 
@@ -110,19 +110,19 @@ def horizontal(
 
 
 @kernel
-def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
+def resample(src: Any, box: Any, dst: Any, filter_id: int, scratch: Any) -> None:
     """Resize the box of an image to the size of `dst`.
 
     Args:
         src: `(H, W, C) uint8`, contiguous.
         box: (top, left, height, width) in pixels, inside of `src`.
         dst: `(h, w, C) uint8`, contiguous.
-        bicubic: 1 for the cubic filter, 0 for the triangle.
-        scratch: `(scratch_bytes(height, width, C, h, w, bicubic),) uint8`, aligned to 64 bytes.
+        filter_id: number of the filter, as in `stoker.ops.kernels.taps`.
+        scratch: `(scratch_bytes(height, width, C, h, w, filter_id),) uint8`, aligned to 64 bytes.
     """
     top, left, height, width = box
     size_y, size_x, channels = dst.shape
-    tables, row, work, between = rooms(height, width, channels, size_y, size_x, bicubic, scratch)
+    tables, row, work, between = rooms(height, width, channels, size_y, size_x, filter_id, scratch)
     image, result = src.reshape(src.size), dst.reshape(dst.size)
     start = np.int64(0)  # a plain 0 would be another type, and compile the passes once more
     stride = src.shape[1] * channels
@@ -131,8 +131,8 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
     if height == size_y and width == size_x:
         copy_rows(image, (at, stride), result, (start, width * channels), height, width * channels)
         return
-    across = make_table(width, size_x, bicubic, tables[0], row)
-    down = make_table(height, size_y, bicubic, tables[1], row)
+    across = make_table(width, size_x, filter_id, tables[0], row)
+    down = make_table(height, size_y, filter_id, tables[1], row)
     places = work[2]
     if height == size_y:
         horizontal(image, (at, stride, width), height, channels, result, across, work)
@@ -148,12 +148,12 @@ def resample(src: Any, box: Any, dst: Any, bicubic: int, scratch: Any) -> None:
         blend_rows(between, source, down, result, size_x * channels, places)
 
 
-def plain_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
+def plain_pass(image: np.ndarray, size_out: int, filter_id: int) -> np.ndarray:
     """Resize the first axis with NumPy; the reference of both passes."""
     size_in = image.shape[0]
     if size_in == size_out:
         return image
-    first, weights = plain_taps(size_in, size_out, bicubic)
+    first, weights = plain_taps(size_in, size_out, filter_id)
     total = np.full((size_out, *image.shape[1:]), 1 << (PRECISION - 1), np.int64)
     for k in range(weights.shape[1]):
         rows = image[np.minimum(first + k, size_in - 1)].astype(np.int64)
@@ -163,11 +163,11 @@ def plain_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
 
 
 def plain_resample(
-    image: np.ndarray, size: tuple[int, int], bicubic: int, run: Any = plain_pass
+    image: np.ndarray, size: tuple[int, int], filter_id: int, run: Any = plain_pass
 ) -> np.ndarray:
     """Resize `(H, W, C)` with NumPy, one axis per `run`; the reference of `resample`."""
     height, width = image.shape[:2]
     axes = (0, 1) if vertical_first(height, width, size[0], size[1]) else (1, 0)
     for axis in axes:
-        image = run(image.swapaxes(0, axis), size[axis], bicubic).swapaxes(0, axis)
+        image = run(image.swapaxes(0, axis), size[axis], filter_id).swapaxes(0, axis)
     return image

@@ -3,8 +3,8 @@
 Windows, filters and the order of the passes are those of `kernels.resample`; weights are those
 of `kernels.taps`, rounded to float32. A pass adds weight * value, first tap first, beginning
 with the first product; every product and every sum is rounded once. With n taps the error is at
-most (n + 2) * 2**-24 of the sum of |weight * value|. Nothing is clipped, so a bicubic result may
-overshoot. An axis that keeps its size is skipped.
+most (n + 2) * 2**-24 of the sum of |weight * value|. Nothing is clipped, so a bicubic or Lanczos
+result may overshoot. An axis that keeps its size is skipped.
 
 Every NaN sum is written as the same NaN (`stoker.ops.kernels.float_levels`).
 
@@ -33,13 +33,13 @@ from stoker.ops.kernels.part import source_part
 from stoker.ops.kernels.reorder import copy_rows
 from stoker.ops.kernels.resample import line_bytes, padded, vertical_first
 from stoker.ops.kernels.runs import copy_run
-from stoker.ops.kernels.taps import fill_float_taps, plain_float_taps, tap_bound
+from stoker.ops.kernels.taps import fill_float_taps, plain_float_taps, radius_of, tap_bound
 
 
 @kernel
-def float_table_bytes(size_in: int, size_out: int, bicubic: int) -> int:
+def float_table_bytes(size_in: int, size_out: int, filter_id: int) -> int:
     """Return the scratch bytes of one axis: two int32 for each output pixel, and weights."""
-    return padded(8 * size_out) + padded(4 * size_out * tap_bound(size_in, size_out, bicubic))
+    return padded(8 * size_out) + padded(4 * size_out * tap_bound(size_in, size_out, filter_id))
 
 
 @kernel
@@ -53,23 +53,23 @@ def float_work_bytes(
 
 @kernel
 def float_scratch_bytes(
-    height: int, width: int, channels: int, size_y: int, size_x: int, bicubic: int
+    height: int, width: int, channels: int, size_y: int, size_x: int, filter_id: int
 ) -> int:
     """Return the scratch bytes of one resize; it never decreases when the source grows."""
-    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
-    down = float_table_bytes(height, size_y, bicubic)
-    across = float_table_bytes(width, size_x, bicubic)
+    taps = max(tap_bound(width, size_x, filter_id), tap_bound(height, size_y, filter_id))
+    down = float_table_bytes(height, size_y, filter_id)
+    across = float_table_bytes(width, size_x, filter_id)
     return down + across + float_work_bytes(height, width, channels, size_y, size_x, taps)
 
 
 @kernel
-def float_table(size_in: int, size_out: int, bicubic: int, space: Any, row: Any) -> Any:
+def float_table(size_in: int, size_out: int, filter_id: int, space: Any, row: Any) -> Any:
     """Write the tap table of one axis into scratch; return (spans, weights, weights of each)."""
-    most = tap_bound(size_in, size_out, bicubic)
+    most = tap_bound(size_in, size_out, filter_id)
     start = padded(8 * size_out)
     spans = space[: 8 * size_out].view(np.int32)
     weights = space[start : start + 4 * size_out * most].view(np.float32)
-    fill_float_taps(size_in, size_out, bicubic, most, spans, weights, row)
+    fill_float_taps(size_in, size_out, filter_id, most, spans, weights, row)
     return spans, weights, most
 
 
@@ -119,7 +119,7 @@ def blend_both(
 
 @kernel
 def resample_floats(
-    src: Any, box: Any, size: Any, part: Any, dst: Any, bicubic: int, scratch: Any
+    src: Any, box: Any, size: Any, part: Any, dst: Any, filter_id: int, scratch: Any
 ) -> None:
     """Write a part of the box of an image resized to `size`.
 
@@ -129,8 +129,8 @@ def resample_floats(
         size: (height, width) of the whole result.
         part: (top, left, height, width) in it.
         dst: flat float32, at least height * width * C of the part.
-        bicubic: 1 for the cubic filter, 0 for the triangle.
-        scratch: `(float_scratch_bytes(height, width, C, *size, bicubic),) uint8` of the box,
+        filter_id: number of the filter, as in `stoker.ops.kernels.taps`.
+        scratch: `(float_scratch_bytes(height, width, C, *size, filter_id),) uint8` of the box,
             aligned to 64 bytes.
     """
     height, width, channels = box[2], box[3], src.shape[2]
@@ -145,15 +145,15 @@ def resample_floats(
         copy_rows(image, (begun, stride), dst, (start, line), tall, line)
         return
     y0, x0, rows, columns = source_part(
-        (height, width, size_y, size_x), part, 2.0 if bicubic else 1.0
+        (height, width, size_y, size_x), part, float(radius_of(filter_id))
     )
-    taps = max(tap_bound(width, size_x, bicubic), tap_bound(height, size_y, bicubic))
-    a = float_table_bytes(width, size_x, bicubic)
-    b = a + float_table_bytes(height, size_y, bicubic)
+    taps = max(tap_bound(width, size_x, filter_id), tap_bound(height, size_y, filter_id))
+    a = float_table_bytes(width, size_x, filter_id)
+    b = a + float_table_bytes(height, size_y, filter_id)
     c = b + padded(8 * taps)
     row = scratch[b : b + 8 * taps].view(np.float64)
-    across = float_table(width, size_x, bicubic, scratch[:a], row)
-    down = float_table(height, size_y, bicubic, scratch[a:b], row)
+    across = float_table(width, size_x, filter_id, scratch[:a], row)
+    down = float_table(height, size_y, filter_id, scratch[a:b], row)
     of_x, of_y = (left, wide, x0, alike(across, left, wide)), (top, tall, y0)
     source = (at + y0 * stride + x0 * channels, stride, columns)
     if height == size_y:
@@ -172,12 +172,12 @@ def resample_floats(
         blend_both(image, source, (rows, channels), (across, of_x), (down, of_y), between, dst)
 
 
-def plain_float_pass(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
+def plain_float_pass(image: np.ndarray, size_out: int, filter_id: int) -> np.ndarray:
     """Resize the first axis with NumPy; the reference of both passes."""
     size_in = image.shape[0]
     if size_in == size_out:
         return image
-    first, count, weights = plain_float_taps(size_in, size_out, bicubic)
+    first, count, weights = plain_float_taps(size_in, size_out, filter_id)
     shape = (-1, *[1] * (image.ndim - 1))
     with np.errstate(all="ignore"):
         total = image[first] * weights[:, 0].reshape(shape)

@@ -1,7 +1,8 @@
 """Tap tables for images of levels: those of `stoker.ops.kernels.taps`, with split weights.
 
 Compiled, four outputs are computed at once (`stoker.ops.kernels.simd.tap_tables`), each by the same
-operations in the same order as in the plain form.
+operations in the same order as in the plain form. The tables of the Lanczos and area filters are
+filled output by output.
 """
 
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.kernels.taps import fill_taps
+from stoker.ops.kernels.taps import CUBIC, fill_taps, support_of
 
 QUAD: Final = 4
 """Taps of a quad; the weights of a table come in whole quads."""
@@ -19,24 +20,44 @@ CARRY: Final = 0x8000
 
 @kernel
 def fill_table(
-    size_in: int, size_out: int, bicubic: int, count: int, first: Any, words: Any, row: Any
+    size_in: int, size_out: int, filter_id: int, count: int, first: Any, words: Any, row: Any
 ) -> None:
     """Write the table of one axis.
 
     Args:
         size_in: source pixels.
         size_out: output pixels.
-        bicubic: 1 for the cubic filter, 0 for the triangle.
+        filter_id: number of the filter, as in `stoker.ops.kernels.taps`.
         count: taps per output pixel, from `stoker.ops.kernels.taps.tap_count`.
         first: `(size_out,) int32`, index of the first tap.
         words: `(size_out * count,) int32`, split weights; see `split_weights`.
         row: `(count,) float64`, contents undefined.
     """
+    if filter_id > CUBIC:
+        fill_taps(size_in, size_out, filter_id, count, first, words, row)
+        split_quads(words)
+        return
     scale = size_in / size_out
-    stretch = max(scale, 1.0)
-    support = (2.0 if bicubic else 1.0) * stretch
-    axis = (size_in, size_out, np.int64(bicubic))
-    fill_split(axis, (scale, support, 1.0 / stretch), count, first, words, row)
+    axis = (size_in, size_out, np.int64(filter_id))
+    numbers = (scale, support_of(filter_id, scale), 1.0 / max(scale, 1.0))
+    fill_split(axis, numbers, count, first, words, row)
+
+
+@kernel
+def split_quads(words: Any) -> None:
+    """Split the weights of whole quads, in place; the result is that of `split_weights`."""
+    for k in range(0, len(words), QUAD):
+        a, b = np.int64(words[k]), np.int64(words[k + 1])
+        c, d = np.int64(words[k + 2]), np.int64(words[k + 3])
+        words[k], words[k + 1] = pair(a, b), pair(c, d)
+        words[k + 2] = pair((a + CARRY) >> 16, (b + CARRY) >> 16)
+        words[k + 3] = pair((c + CARRY) >> 16, (d + CARRY) >> 16)
+
+
+@kernel
+def pair(low: Any, high: Any) -> Any:
+    """Return the lower 16 bits of two integers in one int32."""
+    return np.int32(((((high & LOWER) ^ CARRY) - CARRY) << 16) | (low & LOWER))
 
 
 @kernel(twin="stoker.ops.kernels.simd.tap_tables:fill_split")
@@ -44,15 +65,15 @@ def fill_split(axis: Any, numbers: Any, count: int, first: Any, words: Any, row:
     """Write the table of one axis.
 
     Args:
-        axis: (source pixels, output pixels, 1 for the cubic filter and 0 for the triangle).
+        axis: (source pixels, output pixels, `CUBIC` or `TRIANGLE`).
         numbers: (source pixels per output pixel, the filter's support, its argument per pixel).
         count: as for `fill_table`.
         first: as for `fill_table`.
         words: as for `fill_table`.
         row: as for `fill_table`.
     """
-    size_in, size_out, bicubic = axis
-    fill_taps(size_in, size_out, bicubic, count, first, words, row)
+    size_in, size_out, filter_id = axis
+    fill_taps(size_in, size_out, filter_id, count, first, words, row)
     split_weights(words)
 
 

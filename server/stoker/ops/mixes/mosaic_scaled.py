@@ -131,8 +131,8 @@ class MosaicScaled(Fills, Tiled):
                 )
 
     def factors(self, record: Any) -> Sequence[float]:
-        """Return the factors of the four images."""
-        return [float(scale) for scale in record["scales"]]
+        """Return the factors of the four images; 1 for 0, in a record that was never drawn."""
+        return [float(scale) or 1.0 for scale in record["scales"]]
 
     def show(
         self, state: State, source: np.ndarray, into: np.ndarray, part: Part, tools: Tools

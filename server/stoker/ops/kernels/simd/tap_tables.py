@@ -109,7 +109,7 @@ def fill_split(
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         axis, numbers, count, first, words, _ = arguments
-        size_in, size_out, bicubic = (builder.extract_value(axis, n) for n in range(3))
+        size_in, size_out, filter_id = (builder.extract_value(axis, n) for n in range(3))
         given = [splat(builder, builder.extract_value(numbers, n), FOUR) for n in range(3)]
         given.append(splat(builder, builder.trunc(size_in, I32), FOUR))
         firsts = at(builder, context, signature.args[3], first, ir.Constant(I64, 0))
@@ -137,7 +137,7 @@ def fill_split(
                         to = builder.add(builder.mul(place, count), tap)
                         store(builder, some, builder.gep(table, [to]))
 
-        is_cubic = builder.icmp_signed("!=", bicubic, ir.Constant(I64, 0))
+        is_cubic = builder.icmp_signed("!=", filter_id, ir.Constant(I64, 0))
         with builder.if_else(is_cubic) as (then, otherwise):
             with then:
                 write(True)
