@@ -63,6 +63,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "color_jitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3},
     "contrast": {"factor_range": (1.8, 1.8)},
     "corner_crop": {"size": 120, "corner": "bottom_right"},
+    "downscale": {"down": "area"},
     "elastic": {"amount_range": (12, 12)},
     "erase": {"scale": (0.1, 0.2), "fill": 127},
     "fit_bucket": {"size": (160, 120)},
