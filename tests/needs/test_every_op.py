@@ -81,7 +81,7 @@ def of_items(every_op) -> list[Op]:
     alone = [
         cls("xywh") if cls is ops.ConvertBoxes else cls()
         for cls in classes
-        if cls.items and not cls.kernels
+        if cls.items and not cls.kernels and cls is not ops.SwapKeypoints  # it needs a field
     ]
     return [op for op in every_op.one_of_each() if {"boxes", "keypoints"} & set(op.kinds())] + alone
 

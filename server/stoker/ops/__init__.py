@@ -105,6 +105,7 @@ from stoker.ops.values.from_float import FromFloat, from_float
 from stoker.ops.values.layout import Layout, layout
 from stoker.ops.values.normalize import Normalize, normalize
 from stoker.ops.values.one_hot import OneHot, one_hot
+from stoker.ops.values.swap_keypoints import SwapKeypoints, swap_keypoints
 from stoker.ops.values.to_float import ToFloat, to_float
 from stoker.ops.values.track_visible import TrackVisible, track_visible
 from stoker.rng import draws
@@ -197,6 +198,7 @@ __all__ = [
     "Stack",
     "State",
     "StateError",
+    "SwapKeypoints",
     "ToFloat",
     "ToGray",
     "ToRgb",
@@ -295,6 +297,7 @@ __all__ = [
     "sharpness",
     "solarize",
     "stack",
+    "swap_keypoints",
     "ten_crop",
     "to_float",
     "to_gray",

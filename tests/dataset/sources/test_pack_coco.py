@@ -135,6 +135,27 @@ def test_keypoints_that_were_labeled_are_kept(tmp_path, coco):
         assert total == sum("keypoints" in one for one in by_id.values())
 
 
+def test_all_keypoints_of_a_skeleton_can_be_kept(tmp_path, coco):
+    path = coco()
+    pack(path, tmp_path / "d", Options(workers=1, all_keypoints=True))
+    by_id = {one["id"]: one for one in json.loads(path.read_text())["annotations"]}
+    with open_dataset(tmp_path / "d") as dataset:
+        found = [items(dataset, "keypoints", number) for number in range(6)]
+    pointed = [one for one in by_id.values() if "keypoints" in one]
+    assert sum(len(row["xy"]) for row in found) == len(POINTS) * len(pointed)
+    for row in found:
+        unlabeled = row["visibility"] == 0
+        assert row["xy"][unlabeled].tolist() == [[0.5, 0.5]] * unlabeled.sum()
+        for annotation in set(row["annotation"].tolist()):
+            mine = row["annotation"] == annotation
+            assert row["keypoint"][mine].tolist() == list(range(len(POINTS)))
+            given = np.array(by_id[annotation]["keypoints"]).reshape(-1, 3)
+            assert row["visibility"][mine].tolist() == given[:, 2].tolist()
+    assert any((row["visibility"] == 0).any() for row in found)
+    with pytest.raises(UsageError, match="--all-keypoints does not apply to"):
+        pack(path.parent, tmp_path / "e", Options(kind="folder", all_keypoints=True, workers=1))
+
+
 def test_semantic_masks_are_those_of_pycocotools(tmp_path, coco):
     path = coco()
     pack(path, tmp_path / "d", Options(workers=1, masks="semantic"))

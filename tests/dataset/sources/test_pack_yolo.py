@@ -132,6 +132,12 @@ def test_keypoints(tmp_path, yolo, photographs, width):
         assert found["visibility"].tolist() == ([2, 1] if width == 3 else [2, 2])
         assert found["instance"].tolist() == [1, 1]
         assert items(dataset, "boxes", 1)["instance"].tolist() == [1]
+    pack(root, tmp_path / "all", Options(workers=1, all_keypoints=True))
+    with open_dataset(tmp_path / "all") as dataset:
+        found = items(dataset, "keypoints", 1)
+        assert found["xy"][2].tolist() == [0.5, 0.5]
+        assert found["keypoint"].tolist() == [0, 1, 2]
+        assert found["visibility"].tolist() == [*([2, 1] if width == 3 else [2, 2]), 0]
 
 
 def test_layouts_of_roboflow_and_without_yaml(tmp_path, yolo):

@@ -74,6 +74,8 @@ class Options:
         masks: what is painted from outlines of objects, "semantic" or "instance"; empty: no mask.
         clip: clip boxes to their image and leave out keypoints outside of it, instead of treating
             the sample as bad.
+        all_keypoints: keep keypoints that are not labeled (visibility 0), so that each skeleton has
+            all its points.
         conversion: conversions of images and masks before they are stored.
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are listed.
@@ -95,6 +97,7 @@ class Options:
     split: str = ""
     masks: str = ""
     clip: bool = False
+    all_keypoints: bool = False
     conversion: Conversion = field(default_factory=Conversion)
     cut: Cut | None = None
     max_bad: int = MAX_BAD
@@ -273,6 +276,7 @@ def _request(options: Options) -> Request:
         split=options.split,
         masks=options.masks,
         clip=options.clip,
+        all_keypoints=options.all_keypoints,
     )
 
 

@@ -41,6 +41,7 @@ _FLAGS = {
     "split": "split",
     "masks": "masks",
     "clip": "clip",
+    "all_keypoints": "all-keypoints",
 }
 """Attribute of a request -> the flag that sets it."""
 
@@ -68,7 +69,7 @@ _MAY_LACK = ("parallel", "table", "python", "webdataset", "huggingface")
 """Kinds of sources whose samples may lack an optional field."""
 
 KINDS: Mapping[str, SourceKind] = {
-    "coco": SourceKind(is_coco, scan_coco, ("images", "masks", "clip")),
+    "coco": SourceKind(is_coco, scan_coco, ("images", "masks", "clip", "all_keypoints")),
     "ffcv": SourceKind(is_beton, scan_beton, ("fields",)),
     "webdataset": SourceKind(is_webdataset, scan_webdataset, ("fields",), webdataset_files, True),
     "huggingface": SourceKind(
@@ -76,7 +77,7 @@ KINDS: Mapping[str, SourceKind] = {
     ),
     "table": SourceKind(is_table, scan_table, ("fields", "images", "classes")),
     "arrays": SourceKind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
-    "yolo": SourceKind(is_yolo, scan_yolo, ("split", "masks", "clip")),
+    "yolo": SourceKind(is_yolo, scan_yolo, ("split", "masks", "clip", "all_keypoints")),
     "parallel": SourceKind(has_images_folder, scan_parallel, ("fields", "classes")),
     "folder": SourceKind(Path.is_dir, scan_folder, ("classes",)),
     "python": SourceKind(is_object, scan_objects, ("fields",)),

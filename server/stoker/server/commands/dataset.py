@@ -87,6 +87,10 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
     clip: Annotated[
         bool, typer.Option("--clip", help="Clip boxes that reach out of their picture.")
     ] = False,
+    all_keypoints: Annotated[
+        bool,
+        typer.Option("--all-keypoints", help="Keep keypoints that are not labeled: visibility 0."),
+    ] = False,
     resize: Annotated[
         int | None,
         typer.Option(help="Make pictures smaller whose shorter side is longer than that."),
@@ -129,6 +133,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         split=split,
         masks=masks,
         clip=clip,
+        all_keypoints=all_keypoints,
         conversion=Conversion(resize, quality, raw),
         fields=dict(_assignment(text) for text in field or []),
         grid=grid,

@@ -25,6 +25,7 @@ class Request:
         masks: what is painted from outlines, "semantic" or "instance"; empty for no mask.
         clip: clip boxes to their image and leave out keypoints outside of it, instead of rejecting
             the sample.
+        all_keypoints: keep keypoints that are not labeled (visibility 0), at the image's corner.
     """
 
     asked: bool = False
@@ -34,6 +35,7 @@ class Request:
     split: str = ""
     masks: str = ""
     clip: bool = False
+    all_keypoints: bool = False
 
 
 @dataclass

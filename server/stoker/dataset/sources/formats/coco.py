@@ -6,7 +6,7 @@ manifest keeps), area, whether it is a crowd, and the id of its annotation. Mask
 polygons and run-length codes, larger objects first, so that smaller ones stay visible: semantic
 masks hold the class plus 1, instance masks the number of the box plus 1; 0 is background. Labeled
 keypoints (visibility 1 and 2) are items with the number of the point and the annotation; the file's
-numbers are indices of pixels.
+numbers are indices of pixels. On request, points that are not labeled are items too, at (0, 0).
 """
 
 from collections import defaultdict
@@ -96,6 +96,7 @@ class _Reading:
     def __init__(self, path: Path, file: CocoFile, root: Path, request: Request) -> None:
         self._path, self._file, self._root = path, file, root
         self._masks, self._clip = request.masks, request.clip
+        self._all_points = request.all_keypoints
         categories = sorted(file.categories, key=lambda category: category.id)
         self._categories = categories
         self._classes = {category.id: number for number, category in enumerate(categories)}
@@ -233,7 +234,7 @@ class _Reading:
         return columns
 
     def _points(self, one: CocoAnnotation) -> Iterator[tuple[int, float, float, int]]:
-        """Yield (number, x, y, visibility) of the labeled keypoints of an object."""
+        """Yield (number, x, y, visibility) of the keypoints of an object that are kept."""
         if not one.keypoints:  # null and an empty list: none is labeled
             return
         category = self._categories[self._classes[one.category_id]]
@@ -250,6 +251,8 @@ class _Reading:
                 )
             if visibility:
                 yield number, x, y, int(visibility)
+            elif self._all_points:
+                yield number, 0, 0, 0
 
     def _note(self, what: str, name: str) -> None:
         self._notes.setdefault(what, []).append(name)

@@ -97,6 +97,7 @@ class _Reading:
 
     def __init__(self, layout: YoloFolders, request: Request) -> None:
         self._layout, self._masks, self._clip = layout, request.masks, request.clip
+        self._all_points = request.all_keypoints
         self.notes: dict[str, list[str]] = {}
 
     def item(self, image: SourceFile, file: SourceFile | None) -> Item:
@@ -181,11 +182,13 @@ class _Reading:
             visibility = point[2] if width == 3 else 2.0 * (min(point) >= 0)
             if visibility not in (0, 1, 2):
                 raise ValueError(f"expected a visibility of 0, 1 or 2, got {visibility}")
+            if not visibility and self._all_points:
+                point = [0.0, 0.0]  # noqa: PLW2901 - the file's numbers mean nothing
             inside = min(point[:2]) >= 0 and max(point[:2]) <= 1
             if visibility and not inside and not self._clip:
                 raise ValueError(f"keypoint {number} at {point[:2]} is outside of the image; "
                                  "repair it, or pass --clip to leave it out")  # fmt: skip
-            if visibility and inside:
+            if (visibility or self._all_points) and inside:
                 values = (point[:2], number, int(visibility), len(objects.labels))
                 for column, value in zip(objects.points.values(), values, strict=True):
                     column.append(value)

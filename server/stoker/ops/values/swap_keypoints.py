@@ -1,0 +1,121 @@
+"""Swap the numbers of keypoints in pairs, as a mirror makes a left eye a right one. No randomness.
+
+Mirrors move keypoints and keep their numbers. So call this in the branch that mirrors, on the same
+keypoints.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import ParameterError, State, StateError
+
+MOST_PAIRS: Final = 128
+MOST_NUMBER: Final = 2**31 - 1
+PART: Final = "keypoint"
+COCO_PAIRS: Final = tuple((number, number + 1) for number in range(1, 17, 2))
+"""Left and right of COCO's person: nose, then eyes, ears, shoulders, ... down to the ankles."""
+Pairs = tuple[tuple[int, int], ...]
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
+    count = np.int64(params["count"])
+    for n in range(src.shape[0]):
+        for word in range(src.shape[1]):
+            dst[n, word] = src[n, word]
+        number = np.int64(src[n, 2])
+        for pair in range(count):
+            first, second = np.int64(params["first"][pair]), np.int64(params["second"][pair])
+            if number == first:
+                dst[n, 2] = second
+            elif number == second:
+                dst[n, 2] = first
+    return int(src.shape[0])
+
+
+@register
+@dataclass(frozen=True)
+class SwapKeypoints(Op):
+    """Swap the numbers of keypoints.
+
+    Attributes:
+        pairs: numbers that take each other's place; "coco" for those of COCO's person.
+    """
+
+    pairs: Pairs | str
+
+    name: ClassVar[str] = "swap_keypoints"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("count", "i4"), ("first", "i4", (MOST_PAIRS,)), ("second", "i4", (MOST_PAIRS,))]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {}
+    items: ClassVar[dict[str, ItemsKernel]] = {"keypoints": ItemsKernel(_run)}
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(pairs=COCO_PAIRS if self.pairs == "coco" else _checked(self.pairs))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        made = np.zeros((), self.parameters)
+        assert isinstance(self.pairs, tuple)
+        made["count"] = len(self.pairs)
+        made["first"][: len(self.pairs)] = [first for first, _ in self.pairs]
+        made["second"][: len(self.pairs)] = [second for _, second in self.pairs]
+        return made
+
+    def declare_items(self, state: State) -> State:
+        """Return the state unchanged.
+
+        Raises:
+            StateError: the first field after the coordinates is not the integer `keypoint`, besides
+                `Op.declare_items`'s reasons.
+        """
+        state = super().declare_items(state)
+        part = state.items[1] if len(state.items) > 1 else None
+        numbers = part is not None and np.dtype(part.dtype).kind in "iu" and part.width == 1
+        if part is None or part.name != PART or not numbers:
+            raise StateError(
+                f"{self.name}: expected keypoints whose first field is the integer {PART!r}, as "
+                f"packing COCO and YOLO makes them, got {state}; in a schema, write "
+                'schema.keypoints(fields={"keypoint": "int64", ...})',
+                op=self.name,
+            )
+        return state
+
+
+def _checked(pairs: object) -> Pairs:
+    def fail(why: str) -> ParameterError:
+        return ParameterError(
+            f'swap_keypoints: pairs: expected "coco", or pairs of different numbers such as '
+            f"[(1, 2), (3, 4)], each number once, got {pairs!r}{why}",
+            op="swap_keypoints",
+        )
+
+    if not isinstance(pairs, list | tuple) or not 0 < len(pairs) <= MOST_PAIRS:
+        raise fail("")
+    found, seen = [], set()
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise fail(f": {pair!r} is not a pair")
+        for number in pair:
+            if isinstance(number, bool) or not isinstance(number, int | np.integer):
+                raise fail(f": {number!r} is not an integer")
+            if not 0 <= number <= MOST_NUMBER:
+                raise fail(f": {number} is not a number of a keypoint")
+            if number in seen:
+                raise fail(f": {number} occurs twice")
+            seen.add(number)
+        found.append((int(pair[0]), int(pair[1])))
+    return tuple(found)
+
+
+def swap_keypoints(*values: Value, pairs: Pairs | str) -> Any:
+    """Swap the numbers of keypoints of a pipeline; see `SwapKeypoints`."""
+    return SwapKeypoints(pairs)(*values)
