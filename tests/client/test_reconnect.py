@@ -538,6 +538,23 @@ def test_a_private_daemon_is_started_again(dataset, monkeypatch) -> None:
     assert daemon_pids() == []
 
 
+def test_a_private_daemon_that_is_stopped_is_replaced(dataset) -> None:
+    """The stopped one is killed in the end; nobody could have told it to end."""
+    options = {**PLAIN, "pipeline": "client_pipelines:train", "workers": 1, "reconnect_s": 60}
+    with Loader(dataset, **options) as loader:
+        expected = [digest(batch) for batch in loader]
+    with Loader(dataset, **options, prefetch=1, timeout_s=1.0, connect_timeout_s=0.5) as loader:
+        found = []
+        for batch in loader:
+            found.append(digest(batch))
+            if batch.step == 2:
+                (pid,) = daemon_pids()
+                os.kill(pid, signal.SIGSTOP)
+        assert found == expected
+        assert len(daemon_pids()) == 2
+    assert daemon_pids() == []
+
+
 RANK = """
 import sys
 import numpy as np
