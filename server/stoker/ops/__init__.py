@@ -44,6 +44,7 @@ from stoker.ops.custom.python_call import PythonCall
 from stoker.ops.custom.python_together import PythonTogether
 from stoker.ops.filters.box_blur import BoxBlur, box_blur
 from stoker.ops.filters.coarse_dropout import CoarseDropout, coarse_dropout
+from stoker.ops.filters.downscale import Downscale, downscale
 from stoker.ops.filters.erase import Erase, erase
 from stoker.ops.filters.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.filters.gaussian_noise import GaussianNoise, gaussian_noise
@@ -66,6 +67,7 @@ from stoker.ops.geometry.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.geometry.iou_crop import IouCrop, iou_crop
 from stoker.ops.geometry.letterbox import Letterbox, letterbox
 from stoker.ops.geometry.mirror import Mirror, mirror
+from stoker.ops.geometry.optical_distortion import OpticalDistortion, optical_distortion
 from stoker.ops.geometry.pad import Pad, pad
 from stoker.ops.geometry.pad_to_size import PadToSize, pad_to_size
 from stoker.ops.geometry.perspective import Perspective, perspective
@@ -130,6 +132,7 @@ __all__ = [
     "CornerCrop",
     "CropNonEmptyMask",
     "Cutmix",
+    "Downscale",
     "Elastic",
     "Equalize",
     "Erase",
@@ -165,6 +168,7 @@ __all__ = [
     "OneHot",
     "OneOf",
     "Op",
+    "OpticalDistortion",
     "Pad",
     "PadToSize",
     "ParameterError",
@@ -228,6 +232,7 @@ __all__ = [
     "crop_numbers",
     "cutmix",
     "define",
+    "downscale",
     "draws",
     "elastic",
     "equalize",
@@ -263,6 +268,7 @@ __all__ = [
     "motion_blur",
     "normalize",
     "one_hot",
+    "optical_distortion",
     "pad",
     "pad_to_size",
     "perspective",
