@@ -1,11 +1,15 @@
 """Samples that are replaced since they crashed workers: cursors name them, SEEK says them."""
 
+import contextlib
+import time
+
 import msgspec
 import pytest
+from fake_daemons import FakeDaemon
 
 from stoker.client import Loader
-from stoker.protocol.errors import ProtocolError
-from stoker.protocol.messages import Seek
+from stoker.protocol.errors import ProtocolError, SampleError
+from stoker.protocol.messages import Error, Seek
 
 SINCE = {7: (0, 2), 3: (1, 1)}
 
@@ -81,6 +85,28 @@ def test_the_step_of_the_first_replacement_does_not_know_of_it(crashing, loader,
     assert loader.state_dict().get("crashed", []) == named
     next(iter(loader))
     assert crashing.of(Seek)[-1] == Seek(2, 0, step, named)
+
+
+def test_what_only_a_lost_daemon_announced_is_forgotten(crashing, folder):
+    """The cursor names samples that are replaced in delivered batches, not in announced ones."""
+    with Loader(
+        crashing.address, pipeline="train", batch_size=16, as_numpy=True, reconnect_s=20
+    ) as loader:
+        batches = iter(loader)
+        next(batches)
+        session = loader._connection.link.session
+        while 7 not in loader._connection.crashed:
+            session.receive(time.monotonic() + 10)
+            loader._connection.delivery._read_inbox()
+        crashing.close()
+        with contextlib.closing(FakeDaemon(folder)) as other:
+            failed = SampleError("as good as an answer").to_record()
+            other.answer_replay = lambda record: (Error(record.request, *failed), None)
+            with pytest.raises(SampleError, match="as good as an answer"):
+                loader.replay(0, 0)
+            assert [batch.step for batch in batches] == [1, 2, 3, 4]
+            assert other.of(Seek)[0] == Seek(1, 0, 1, [])
+            assert "crashed" not in loader.state_dict()
 
 
 def test_ids_that_cannot_be_are_refused(daemon):

@@ -2,8 +2,10 @@
 
 import contextlib
 import importlib
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +16,7 @@ import pytest
 from daemons import Daemon
 
 from stoker.client import Batch, Loader, link, outage
+from stoker.client.device import AheadSource, Target
 from stoker.client.private import daemon_pids
 from stoker.dataset import open_dataset, write
 from stoker.protocol.digest import batch_digest
@@ -70,6 +73,12 @@ class Serving:
         """Kill it, and wait for its end."""
         assert self._daemon is not None
         self._daemon.stop(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self.join()
+        assert self._daemon is not None
+        self._daemon.stop()
 
     def restart(self) -> None:
         self.kill()
@@ -267,6 +276,57 @@ def test_killed_before_open(serving, monkeypatch, first: bool) -> None:
                 serving.restart()
         assert found == expected
         assert not kills
+
+
+def test_a_daemon_that_is_shut_down_and_comes_back(serving) -> None:
+    """As an operator updates it: SIGTERM, which says goodbye, and a new start."""
+    expected = uninterrupted(serving)
+    with load(serving, prefetch=1) as loader:
+        found = []
+        for batch in loader:
+            found.append(digest(batch))
+            if batch.step in (1, 4):
+                serving.stop()
+                serving.in_thread(serving.start)
+        assert found == expected
+        assert loader.statistics().reconnects == 2
+
+
+class Copies:
+    """An accelerator whose copies are done at once."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def copy(self, arrays):
+        return {name: np.array(array) for name, array in arrays.items()}, None
+
+    def hand_over(self, tensors, event) -> None:
+        pass
+
+    def passed(self, event) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_batches_that_were_copied_ahead(serving, monkeypatch) -> None:
+    """Those on the device are from the dead daemon; none is lost, none comes twice."""
+    copies = Copies()
+    monkeypatch.setattr(
+        Target, "source", lambda self, delivery, slab: AheadSource(delivery, copies)
+    )
+    expected = uninterrupted(serving)
+    with load(serving) as loader:
+        found = []
+        for batch in loader:
+            found.append(digest(batch))
+            if batch.step in (0, 3):
+                serving.restart()
+        assert found == expected
+        assert loader.statistics().reconnects > 0
+    assert copies.closed == 2 + loader.statistics().reconnects
 
 
 def test_the_old_memory_goes_with_its_last_tensor(serving) -> None:
@@ -476,3 +536,70 @@ def test_a_private_daemon_is_started_again(dataset, monkeypatch) -> None:
         assert [rank.statistics().reconnects for rank in ranks] == [2, 2]
         assert len(daemon_pids()) == 1
     assert daemon_pids() == []
+
+
+def test_a_private_daemon_that_is_stopped_is_replaced(dataset) -> None:
+    """The stopped one is killed in the end; nobody could have told it to end."""
+    options = {**PLAIN, "pipeline": "client_pipelines:train", "workers": 1, "reconnect_s": 60}
+    with Loader(dataset, **options) as loader:
+        expected = [digest(batch) for batch in loader]
+    with Loader(dataset, **options, prefetch=1, timeout_s=1.0, connect_timeout_s=0.5) as loader:
+        found = []
+        for batch in loader:
+            found.append(digest(batch))
+            if batch.step == 2:
+                (pid,) = daemon_pids()
+                os.kill(pid, signal.SIGSTOP)
+        assert found == expected
+        assert len(daemon_pids()) == 2
+    assert daemon_pids() == []
+
+
+RANK = """
+import sys
+import numpy as np
+from stoker.client import Loader
+options = {"batch_size": None, "device": "numpy", "on_error": "mask", "views": 3}
+with Loader(sys.argv[1], pipeline="client_pipelines:train", global_batch_size=2, workers=1,
+            rank=int(sys.argv[2]), world_size=2, reconnect_s=60, prefetch=1, **options) as loader:
+    for batch in loader:
+        print(loader._connection.link.session.address, flush=True)
+        print(np.asarray(batch.image).tobytes().hex()[:4000], flush=True)
+        sys.stdin.readline()
+    print(loader.statistics().reconnects, flush=True)
+"""
+
+
+def test_ranks_in_processes_share_the_new_private_daemon(dataset) -> None:
+    """Both find the daemon dead at the same time; one of them starts another."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "MASTER_ADDR": "h", "MASTER_PORT": "2"}
+    with Loader(dataset, pipeline="client_pipelines:train", workers=1, **PLAIN) as loader:
+        expected = [[np.asarray(batch.image)[row : row + 3] for row in (0, 3)] for batch in loader]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK, str(dataset), str(rank)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for step in range(STEPS):
+            addresses = {rank.stdout.readline().strip() for rank in ranks}
+            if step not in (2, 5):  # the batch after a kill may have been announced before it
+                assert len(addresses) == 1, addresses
+            found = [rank.stdout.readline().strip() for rank in ranks]
+            assert found == [part.tobytes().hex()[:4000] for part in expected[step]]
+            if step in (1, 4):
+                current = Path(addresses.pop().removeprefix("ipc://")).parent / "current"
+                os.kill(json.loads(current.read_text())[1], signal.SIGKILL)
+            for rank in ranks:
+                rank.stdin.write("go\n")
+                rank.stdin.flush()
+        assert [rank.communicate(timeout=60)[0].strip() for rank in ranks] == ["2", "2"]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.communicate()

@@ -120,7 +120,7 @@ def test_left_out_samples_steps_and_views(load) -> None:
 
 @pytest.mark.parametrize("last", ["short", "pad"])
 def test_the_end_of_an_epoch(load, last: str) -> None:
-    """10^12 is no multiple of 384."""
+    """10^12 is not a multiple of 384."""
     size = 384
     with load(global_batch_size=size, last=last) as loader:
         steps = len(loader)

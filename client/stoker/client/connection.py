@@ -242,9 +242,9 @@ class Connection:
 
     def _lose(self, link: Link, error: StokerError) -> None:
         """Close the link to a lost daemon; keep what it counted."""
-        self._before = dataclasses.replace(self.statistics(), leased=0, slots=0)
-        self._link = None
         self._note_loss(error)
+        totals = dataclasses.replace(self.statistics(), leased=0, slots=0)
+        self._before, self._link = totals, None
         for number in [n for n, since in self.crashed.items() if since >= link.delivery.place]:
             del self.crashed[number]  # known only from batches that the caller never got
         link.close()

@@ -97,6 +97,8 @@ class PrivateDaemon:
         with self._folder.left(deadline) as last:
             current = self._folder.current() if last else None
             children = _children.pop(self._folder.path, []) if last else []
+            for child in children[:-1]:  # replaced, because it did not answer
+                child.kill()
             for child in children:
                 _end(child, deadline)
             if current is not None and current[1] not in [child.pid for child in children]:
