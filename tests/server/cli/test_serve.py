@@ -9,9 +9,12 @@ import socket
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from daemons import Daemon, descendants
+
+from stoker.server.daemon.launch import PINNED
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +90,19 @@ def test_no_module_of_the_daemon_imports_a_heavy_library(loaded_by):
     modules = "daemon.daemon", "daemon.supervisor", "daemon.broker", "commands.serve"
     code = "import " + ", ".join(f"stoker.server.{name}" for name in modules)
     heavy = "numba", "llvmlite", "torch", "pyarrow", "simplejpeg", "PIL", "cv2"
-    assert loaded_by(code, *heavy, "http.server", "prometheus_client") == set()
+    assert loaded_by(code, *heavy, "http.server", "prometheus_client", "asyncio", "ssl") == set()
+
+
+def test_math_libraries_start_no_threads_in_the_daemon(serve, monkeypatch):
+    """OpenBLAS would start one for every other CPU, unless the environment says otherwise."""
+    for name in PINNED:
+        monkeypatch.setenv(name, "4")
+    served = serve()
+    tasks = Path(f"/proc/{served.pid}/task").iterdir()
+    names = [(task / "comm").read_text().strip() for task in tasks]
+    served.stop()
+    own = [name for name in names if not name.startswith("ZMQbg")]
+    assert len(own) == len(["main", "stoker-log", "stoker-reserver"]), names
 
 
 def test_metrics_over_http(serve):

@@ -17,7 +17,7 @@ import typer
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.server.daemon.address import group_number, make_folder, socket_path
 from stoker.server.daemon.descriptors import raise_limit, session_limit
-from stoker.server.daemon.launch import Launched, launch
+from stoker.server.daemon.launch import Launched, launch, pin_threads
 from stoker.server.settings import config as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.settings.logs import Logs
@@ -101,6 +101,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         _check_default_folder(loaded)
         # Before the template starts, which inherits the limit and needs descriptors itself.
         session_limit(raise_limit(), loaded.config.workers.count)
+        pin_threads()
         settings, log = loaded.config.daemon, loaded.config.log
         with (
             Logs(log.level, log.format, sys.stderr),

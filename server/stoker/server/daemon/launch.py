@@ -2,7 +2,8 @@
 
 Runs in the daemon. `stoker serve` calls `launch` as soon as it knows its configuration, so that the
 template imports numba while the daemon does its own imports; therefore this module imports almost
-nothing. A supervisor takes over the launched template, and launches another if that one dies.
+nothing. `pin_threads` gives the daemon itself the limit that its children get. A supervisor takes
+over the launched template, and launches another if that one dies.
 """
 
 import os
@@ -46,6 +47,15 @@ class Launched:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def pin_threads() -> None:
+    """Limit the math libraries of this process and its children to one thread.
+
+    Call it before NumPy is imported: OpenBLAS starts a thread for every other CPU at import. The
+    daemon multiplies no matrices.
+    """
+    os.environ.update(PINNED)
 
 
 def launch(cache_root: str, python_path: Sequence[str]) -> Launched:
