@@ -50,6 +50,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (24, 18), "fill": (7, 8, 9, 10), "mask_fill": 200},
         {"size": (9, 70), "ignore": (0, 1, 255)},
     ],
+    "downscale": [
+        {"p": 0.9},
+        {"scale_range": (0.1, 0.9), "down": "area", "up": "lanczos", "p": 0.8},
+    ],
     "elastic": [
         {"fill": 114, "mask_fill": 200, "p": 0.9},
         {"amount_range": (0, 3), "spacing": 8, "interpolation": "nearest", "p": 0.5},
@@ -145,7 +149,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "resize_long": [
         {"size": 40},
         {"size": 21, "interpolation": "bicubic"},
-        {"size": 9, "interpolation": "area"},
+        {"size": 33, "interpolation": "area"},
     ],
     "resize_short": [
         {"size": 24, "max_size": 60},

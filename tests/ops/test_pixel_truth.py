@@ -16,6 +16,7 @@ ONE_KIND = {
     "clahe",
     "color_jitter",
     "contrast",
+    "downscale",
     "equalize",
     "fit_length",
     "from_float",

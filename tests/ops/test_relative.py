@@ -18,9 +18,9 @@ SIZES = [(64, 80), (32, 40), (63, 79), (31, 40), (200, 33), (7, 300), (1, 9), (2
 BOXES = ("bbox_safe_random_crop", "erase", "fit_bucket", "iou_crop", "random_resized_crop")
 OF_ANY_SIZE = {
     *(name for name, cls in registered().items() if cls.__module__.startswith("stoker.ops.color.")),
-    "cast", "from_float", "grid_distortion", "horizontal_flip", "jpeg_compression", "layout",
-    "mirror", "normalize", "one_hot", "optical_distortion", "resize",
-    "resize_long", "resize_short", "rot90",
+    "cast", "downscale", "from_float", "grid_distortion", "horizontal_flip", "jpeg_compression",
+    "layout", "mirror", "normalize", "one_hot", "optical_distortion", "resize", "resize_long",
+    "resize_short", "rot90",
     "sharpness", "to_float", "transpose", "vertical_flip",
 }  # fmt: skip
 OF_ONE_RATIO = {"letterbox", "rotate", "rotate_expand"}

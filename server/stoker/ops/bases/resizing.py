@@ -8,7 +8,7 @@ from stoker.jit import kernel
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.nearest import nearest, nearest_bytes, plain_nearest
-from stoker.ops.kernels.resample import plain_pass, plain_resample, scratch_bytes
+from stoker.ops.kernels.resample import plain_pass, plain_resample, resample, scratch_bytes
 from stoker.ops.kernels.resample_floats import (
     float_scratch_bytes,
     plain_float_pass,
@@ -30,6 +30,15 @@ def resize_mask(src: Any, dst: Any, box: Any, scratch: Any) -> None:
     """Resize a box of a mask."""
     whole = src.reshape((src.shape[0], src.shape[1], 1))
     nearest(whole, box, dst.reshape((dst.shape[0], dst.shape[1], 1)), scratch)
+
+
+@kernel
+def resize_levels(src: Any, dst: Any, box: Any, interpolation: int, scratch: Any) -> None:
+    """Resize a box of an image of levels."""
+    if interpolation == NEAREST:
+        nearest(src, box, dst, scratch)
+    else:
+        resample(src, box, dst, filter_of(interpolation), scratch)
 
 
 @kernel

@@ -1,0 +1,140 @@
+"""Shrink an image and enlarge it again, with probability p, as Albumentations' Downscale.
+
+Draws: 0 applied if uniform < p; 1 the scale, uniform in its range. Each side of the small image is
+floor(side * scale + 0.5), at least 1. Both resizes are those of `stoker.ops.resize`; the image
+between them has the dtype of the source.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fit import fit_scratch
+from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.bases.resizing import INTERPOLATIONS, plain_image, resize_floats, resize_levels
+from stoker.ops.contract import checks
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
+from stoker.ops.kernels.resample import padded
+from stoker.rng.draws import bernoulli, uniform_range
+from stoker.rng.maths import floor
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["scale"] = uniform_range(key, 1, params["low"], params["high"])
+
+
+@kernel
+def shrunk(side: int, scale: float) -> int:
+    """Return a side of the small image."""
+    return max(floor(side * scale + 0.5), 1)
+
+
+@kernel
+def small_image(src: Any, scale: float, scratch: Any) -> Any:
+    """Return room for the small image, and the rest of the scratch."""
+    height, width, channels = src.shape
+    tall, wide = shrunk(height, scale), shrunk(width, scale)
+    used = tall * wide * channels * src.itemsize
+    small = scratch[:used].view(src.dtype).reshape((tall, wide, channels))
+    return small, scratch[padded(used) :]
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if not record["apply"]:
+        begin(src, dst)
+        return
+    small, rest = small_image(src, record["scale"], scratch)
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_levels(src, small, box, int(params["down"]), rest)
+    resize_levels(small, dst, (0, 0, small.shape[0], small.shape[1]), int(params["up"]), rest)
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if not record["apply"]:
+        begin(src, dst)
+        return
+    small, rest = small_image(src, record["scale"], scratch)
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_floats(src, small, box, int(params["down"]), rest)
+    resize_floats(small, dst, (0, 0, small.shape[0], small.shape[1]), int(params["up"]), rest)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        height, width, channels = src.shape
+        tall, wide = (shrunk(side, float(record["scale"])) for side in (height, width))
+        small = np.empty((tall, wide, channels), src.dtype)
+        plain_image(src, small, (0, 0, height, width), int(params["down"]))
+        plain_image(small, dst, (0, 0, tall, wide), int(params["up"]))
+
+
+@register
+@dataclass(frozen=True)
+class Downscale(PixelOp):
+    """Shrink an image and enlarge it again.
+
+    Attributes:
+        scale_range: (low, high) of the small image's sides over the image's, above 0 and at most 1.
+        down: interpolation of the shrinking: nearest, bilinear, bicubic, lanczos or area.
+        up: interpolation of the enlarging.
+        p: probability.
+    """
+
+    scale_range: tuple[float, float] = (0.25, 0.25)
+    down: str = "nearest"
+    up: str = "nearest"
+    p: float = 0.5
+
+    name: ClassVar[str] = "downscale"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("low", "f8"), ("high", "f8"), ("down", "u1"), ("up", "u1"), ("p", "f8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("scale", "f8"), APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        scales = checks.interval(self.name, "scale_range", self.scale_range, 0.0, 1.0)
+        self.settle(
+            scale_range=scales,
+            down=checks.choice(self.name, "down", self.down, INTERPOLATIONS),
+            up=checks.choice(self.name, "up", self.up, INTERPOLATIONS),
+        )
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        codes = INTERPOLATIONS.index(self.down), INTERPOLATIONS.index(self.up)
+        return np.array((*self.scale_range, *codes, self.p), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of the small image and of the larger need of the two resizes."""
+        size = (state.bound[0], state.bound[1])
+        needs = (fit_scratch(state, size, how) for how in (self.down, self.up))
+        return int(padded(state.bound_bytes)) + max(needs)
+
+
+def downscale(
+    *values: Value,
+    scale_range: tuple[float, float] = (0.25, 0.25),
+    down: str = "nearest",
+    up: str = "nearest",
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Shrink images of a pipeline and enlarge them again; see `Downscale`."""
+    return Downscale(scale_range, down, up, p)(*values, stream=stream, relative=relative)
