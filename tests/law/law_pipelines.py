@@ -162,8 +162,10 @@ def mosaics(sample):
 
 @pipeline
 def pasted(sample):
-    """A mosaic of scaled images, on which objects of another row are pasted with soft edges."""
-    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48, scale=(0.3, 1.0))
+    """A crop decided from the mask's pixels, and objects of another row pasted on a mosaic."""
+    image, mask = ops.rotate(sample.image, sample.mask, degrees=20, expand=True)
+    image, mask = ops.optical_distortion(image, mask, distort_range=(-0.2, 0.2))
+    image, mask = ops.crop_non_empty_mask(image, mask, size=48)
     image, mask = ops.mosaic(image, mask, scale_range=(0.5, 1.5), p=0.5)
     image, mask = ops.copy_paste(image, mask, masks="semantic", sigma=1.0, p=0.8)
     return {"image": image, "mask": mask, "label": sample.label}

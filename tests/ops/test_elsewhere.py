@@ -18,6 +18,8 @@ from stoker.ops.contract.elsewhere import ELSEWHERE, missing_message
         ("horizontalflip", "did you mean ops.horizontal_flip?"),
         ("random_hflip", "use ops.horizontal_flip"),
         ("GaussNoise", "use ops.gaussian_noise"),
+        ("RandomSizedBBoxSafeCrop", "use ops.bbox_safe_random_crop, and ops.resize after it"),
+        ("CopyAndPaste", "use ops.copy_paste"),
         ("random_apply", "use stoker.pipeline.random_apply"),
         ("xyzzy", "docs/ops.md lists the ops"),
     ],

@@ -8,7 +8,7 @@ from stoker import ops
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import CopyPaste, ParameterError, State, StateError
 from stoker.ops.bases.batch import Mixed
-from stoker.ops.bases.objects import blended, chosen_of, soft_edge
+from stoker.ops.bases.objects import blended, chosen_of, soft_edge, surrounding
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline
 from stoker.pipeline.planning.planner import bind
@@ -224,6 +224,24 @@ def test_a_soft_edge_is_scipys_gaussian(sigma):
     assert weights.max() <= 65536
     assert (soft_edge(np.ones(SIZE, bool), sigma) == 65536).all()
     assert (soft_edge(np.zeros(SIZE, bool), sigma) == 0).all()
+
+
+def test_the_surrounding_part_has_the_same_weights():
+    """Only that part of the image is computed."""
+    noise = np.random.default_rng(0)
+    for _ in range(60):
+        where, sigma = np.zeros(SIZE, bool), float(noise.uniform(0.2, 6))
+        top, left, tall, wide = (
+            noise.integers(0, 36),
+            noise.integers(0, 48),
+            *noise.integers(1, 12, 2),
+        )
+        where[top : top + tall, left : left + wide] = True
+        part = surrounding(where, sigma)
+        found = np.zeros(SIZE, np.int32)
+        found[part] = soft_edge(where[part], sigma)
+        assert np.array_equal(found, soft_edge(where, sigma))
+        assert where[surrounding(where, 0)].all()
 
 
 def test_soft_edges_mix_pixels_of_every_dtype():

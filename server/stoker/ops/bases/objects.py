@@ -17,7 +17,7 @@ from stoker.rng.maths import exp
 from stoker.rng.streams import Key
 
 FEW: Final = 16
-"""Bits up to which numbers are counted in a table."""
+"""Bits up to which numbers are looked up in a table."""
 WEIGHT_BITS: Final = 12
 """Fraction bits of a weight of a soft edge along one axis."""
 REACH: Final = 3
@@ -45,7 +45,7 @@ def numbers_of(mask: np.ndarray, ignore: Collection[int], lowest: int | None) ->
         ignore: numbers that are not objects.
         lowest: the smallest number of an object; None: any.
     """
-    if mask.dtype.kind == "u" and 8 * mask.dtype.itemsize <= FEW:
+    if _is_short(mask):
         found = np.flatnonzero(np.bincount(mask.reshape(-1))).tolist()
     else:
         found = np.unique(mask).tolist()
@@ -87,10 +87,21 @@ def found_in(
     """
     if not before:
         return np.zeros(mask.shape, bool), np.zeros(0, mask.dtype)
-    keys = np.array(before, np.int64)
+    keys, values = np.array(before, np.int64), np.array(after, np.int64)
+    if _is_short(mask):
+        chosen = np.zeros(np.iinfo(mask.dtype).max + 1, bool)
+        table = np.zeros(len(chosen), mask.dtype)
+        chosen[keys], table[keys] = True, values
+        where = chosen[mask]
+        return where, table[mask[where]]
     at = np.searchsorted(keys, mask).clip(0, len(keys) - 1)
     where = keys[at] == mask
-    return where, np.array(after, np.int64)[at[where]].astype(mask.dtype)
+    return where, values[at[where]].astype(mask.dtype)
+
+
+def _is_short(mask: np.ndarray) -> bool:
+    """Whether a table has room for every number of a mask."""
+    return mask.dtype.kind == "u" and 8 * mask.dtype.itemsize <= FEW
 
 
 def hidden_by(where: np.ndarray, mask: np.ndarray, numbers: Collection[int]) -> dict[int, Hidden]:
@@ -114,30 +125,48 @@ def hidden_by(where: np.ndarray, mask: np.ndarray, numbers: Collection[int]) -> 
     return found
 
 
+def surrounding(where: np.ndarray, sigma: float) -> tuple[slice, slice]:
+    """Return the smallest part of an image that a paste changes, as slices of rows and columns.
+
+    Args:
+        where: (H, W) bool, with at least one pixel.
+        sigma: of a soft edge, in pixels; 0 for a sharp one.
+    """
+    more = _reach(sigma) if sigma > 0 else 0
+    found = []
+    for axis in (1, 0):
+        at = np.flatnonzero(where.any(axis))
+        found.append(slice(max(int(at[0]) - more, 0), int(at[-1]) + 1 + more))
+    return found[0], found[1]
+
+
+def _reach(sigma: float) -> int:
+    return max(int(REACH * sigma + 0.5), 1)
+
+
 def soft_edge(where: np.ndarray, sigma: float) -> np.ndarray:
-    """Return weights of the pasted image, (H, W) int64 from 0 to 2**16: a blurred `where`.
+    """Return weights of the pasted image, (H, W) int32 from 0 to 2**16: a blurred `where`.
 
     A Gaussian over `REACH` standard deviations, with weights of `WEIGHT_BITS` bits; beyond the edge
-    of the image the outermost pixels repeat.
+    of the image the outermost pixels repeat. A part from `surrounding` gives the same weights.
 
     Args:
         where: (H, W) bool.
         sigma: standard deviation in pixels, above 0.
     """
-    reach = max(int(REACH * sigma + 0.5), 1)
+    reach = _reach(sigma)
     half = [exp(-0.5 * (i / sigma) * (i / sigma)) for i in range(reach + 1)]
     total = half[0] + 2.0 * sum(half[1:])
     taps = [int(h / total * (1 << WEIGHT_BITS) + 0.5) for h in half]
     taps[0] = (1 << WEIGHT_BITS) - 2 * sum(taps[1:])
-    made = where.astype(np.int64)
+    made = where.astype(np.int32)
     for axis in (0, 1):
         wide = np.pad(made, [(reach, reach) if a == axis else (0, 0) for a in (0, 1)], mode="edge")
-        count = made.shape[axis]
-        parts = [wide.take(range(k, k + count), axis) for k in range(2 * reach + 1)]
-        made = sum(
-            (taps[abs(k - reach)] * part for k, part in enumerate(parts)), np.zeros_like(made)
-        )
-    return made + (1 << (2 * WEIGHT_BITS - 17)) >> (2 * WEIGHT_BITS - 16)
+        count, made = made.shape[axis], np.zeros_like(made)
+        for k in range(2 * reach + 1):
+            part = wide[k : k + count] if axis == 0 else wide[:, k : k + count]
+            made += np.int32(taps[abs(k - reach)]) * part
+    return made + np.int32(1 << (2 * WEIGHT_BITS - 17)) >> np.int32(2 * WEIGHT_BITS - 16)
 
 
 def blended(own: np.ndarray, other: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -150,12 +179,12 @@ def blended(own: np.ndarray, other: np.ndarray, weights: np.ndarray) -> np.ndarr
     Args:
         own: (..., H, W, C) uint8, float16 or float32.
         other: of the same shape and dtype.
-        weights: (H, W) int64 from 0 to 2**16.
+        weights: (H, W) int32 from 0 to 2**16.
     """
     w = weights[..., None]
     if own.dtype == np.uint8:
-        total = own * ((1 << 16) - w) + other * w
-        levels: np.ndarray = (total + (1 << 15) >> 16).astype(np.uint8)
+        total = own * (np.int32(1 << 16) - w) + other * w
+        levels: np.ndarray = (total + np.int32(1 << 15) >> np.int32(16)).astype(np.uint8)
         return levels
     p = w.astype(np.float32) * np.float32(2.0**-16)
     one, two = own.astype(np.float32), other.astype(np.float32)

@@ -41,6 +41,7 @@ from stoker.ops.bases.objects import (
     hidden_by,
     numbers_of,
     soft_edge,
+    surrounding,
 )
 from stoker.ops.bases.tiled import FORMATS, as_form, with_corners
 from stoker.ops.contract import checks
@@ -210,16 +211,16 @@ class CopyPaste(BatchOp):
         (mask,) = (value for value in values if value.state.kind == "mask")
         boxes = next((value for value in values if value.state.items), None)
         own, other = mask.sources
-        taken = self._taken(own, other, boxes, seed)
+        mine = numbers_of(own, self.ignored, 1) if self.masks == INSTANCE else []
+        taken = self._taken(mine, other, boxes, seed)
         where, numbers = found_in(other, list(taken), list(taken.values()))
         np.copyto(mask.dst, own)
         left: dict[int, Hidden] = {}
-        if self.masks == INSTANCE:
-            left = hidden_by(where, own, numbers_of(own, self.ignored, self.lowest))
-            gone = [n for n, hidden in left.items() if not self._stays(hidden)]
-            mask.dst[np.isin(own, gone)] = 0
+        if self.masks == INSTANCE and taken:
+            left = hidden_by(where, own, set(mine))
+            gone = sorted(n for n, hidden in left.items() if not self._stays(hidden))
+            mask.dst[found_in(own, gone, gone)[0]] = 0
         mask.dst[where] = numbers
-        weights = soft_edge(where, self.sigma) if self.sigma > 0 and where.any() else None
         counts = []
         for value in values:
             if value is boxes:
@@ -227,18 +228,25 @@ class CopyPaste(BatchOp):
                 continue
             counts.append(0)
             if value is not mask:
-                _paste_pixels(value, where, weights)
+                _paste_pixels(value, where, self.sigma)
         return counts
 
     def _stays(self, hidden: Hidden) -> bool:
         return hidden.part > 0 and hidden.part >= self.min_visible
 
     def _taken(
-        self, own: np.ndarray, other: np.ndarray, boxes: Mixed | None, seed: tuple[int, int]
+        self, used: list[int], other: np.ndarray, boxes: Mixed | None, seed: tuple[int, int]
     ) -> dict[int, int]:
-        """Return the objects of the other row that are pasted: number -> number in the result."""
+        """Return the objects of the other row that are pasted: number -> number in the result.
+
+        Args:
+            used: numbers of the row's own instances.
+            other: the mask of the other row.
+            boxes: the boxes of the call, if any.
+            seed: see the module.
+        """
         found = numbers_of(other, self.ignored, self.lowest)
-        most, used = int(np.iinfo(other.dtype).max), numbers_of(own, self.ignored, self.lowest)
+        most = int(np.iinfo(other.dtype).max)
         if boxes is not None:
             field = _number_field(boxes.state)
             assert field is not None, "mixed() refuses boxes without it"
@@ -297,14 +305,19 @@ def _shrunk(row: np.ndarray, fields: Sequence[ItemField], hidden: Hidden) -> np.
     return made
 
 
-def _paste_pixels(value: Mixed, where: np.ndarray, weights: np.ndarray | None) -> None:
+def _paste_pixels(value: Mixed, where: np.ndarray, sigma: float) -> None:
     """Write an image or an array of pixels."""
     own, other, into = (planes(value.state, array) for array in (*value.sources, value.dst))
-    if weights is None:
-        np.copyto(into, own)
-        np.copyto(into, other, where=where[..., None])
+    np.copyto(into, own)
+    if not where.any():
+        return
+    rows, columns = surrounding(where, sigma)
+    part = where[rows, columns]
+    own, other, into = (array[:, rows, columns] for array in (own, other, into))
+    if sigma > 0:
+        into[...] = blended(own, other, soft_edge(part, sigma))
     else:
-        into[...] = blended(own, other, weights)
+        np.copyto(into, other, where=part[..., None])
 
 
 def copy_paste(
