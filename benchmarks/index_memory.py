@@ -81,6 +81,7 @@ def write_file(folder: Path, declared: Schema, number: int, first: int, rows: in
         "image.orientation": (np.ones(rows, np.uint8), None),
         "label": ((ids % 1000).astype(np.int64), None),
         "stoker.digest": (np.zeros((rows, 16), np.uint8), None),
+        "stoker.check": (np.zeros((rows, 8), np.uint8), None),
         "stoker.source": (names, np.arange(rows + 1, dtype=np.int64) * names.itemsize),
     }
     kinds = [(name, parse_type(kind)) for name, kind in declared.columns()]
@@ -191,6 +192,7 @@ def main() -> None:
             with open_dataset(folder) as dataset:
                 dataset.size("image", len(dataset) - 1)
                 opening.append(time.perf_counter() - start)
+        measure(folder, 1)  # of a file just written, a process maps more pages than it reads
         one, many = measure(folder, 1), measure(folder, arguments.workers)
     further = (many - one) / (arguments.workers - 1)
     found = {

@@ -25,11 +25,22 @@ SIDES: Final = (160, 200)
 GAP: Final = 8
 QUALITY: Final = 85
 DRAWN: Final[dict[str, tuple[BatchOp, list[int], int]]] = {
+    "copy_paste": (ops.CopyPaste("semantic", object_p=1.0, sigma=1.0), [0, 1], 0),
     "cutmix": (ops.Cutmix(), [0, 1], 13),
     "mixup": (ops.Mixup(alpha=8.0), [0, 1], 0),
     "mosaic": (ops.Mosaic(center_range=(0.4, 0.6)), [0], 27),
+    "mosaic_scaled": (ops.MosaicScaled((0.4, 0.6), (0.4, 1.4), 114), [0], 27),
 }
 """The op, the ids of the rows of the batch, and the seed."""
+
+
+def _cat() -> np.ndarray:
+    """Return a mask of about the cat's head in the second photograph, (H, W) uint8."""
+    y, x = np.mgrid[: SIDES[0], : SIDES[1]]
+    return (((y - 72) / 60) ** 2 + ((x - 100) / 62) ** 2 < 1).astype(np.uint8)
+
+
+CAT: Final = _cat()
 
 
 def photographs() -> list[np.ndarray]:
@@ -47,10 +58,14 @@ def draw(name: str) -> Image.Image:
 
     @pipeline
     def shown(sample: Any) -> dict[str, Any]:
-        return {"image": op(sample.image)}
+        if not isinstance(op, ops.CopyPaste):
+            return {"image": op(sample.image)}
+        image, mask = op(sample.image, sample.mask)
+        return {"image": image, "mask": mask}
 
     photos = photographs()
-    row = shown.batch([{"image": photo} for photo in photos], ids, seed=seed)[0]["image"]
+    samples = [{"image": photo, "mask": CAT} for photo in photos]
+    row = shown.batch(samples, ids, seed=seed, kinds={"mask": "mask"})[0]["image"]
     pictures = [*photos[: 4 if op.of_dataset else 2], row]
     page = Image.new("RGB", (len(pictures) * (SIDES[1] + GAP) - GAP, SIDES[0]), (255, 255, 255))
     for place, picture in enumerate(pictures):

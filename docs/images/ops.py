@@ -37,7 +37,8 @@ GAP: Final = 8
 QUALITY: Final = 85
 BOXES: Final = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 1, "image")
 CUP: Final = np.array([[64, 16, 176, 128]], np.float32)
-"""Where the cup is, for ops that decide from boxes."""
+"""Where the cup is, for ops that decide from boxes or a mask."""
+MASK: Final = State.fixed("mask", "uint8", SIDES)
 UNSEEN: Final = frozenset(
     (
         "cast",
@@ -63,6 +64,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "color_jitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3},
     "contrast": {"factor_range": (1.8, 1.8)},
     "corner_crop": {"size": 120, "corner": "bottom_right"},
+    "crop_non_empty_mask": {"size": 80},
     "downscale": {"down": "area"},
     "elastic": {"amount_range": (12, 12)},
     "erase": {"scale": (0.1, 0.2), "fill": 127},
@@ -91,6 +93,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "resize_short": {"size": 100, "max_size": 240},
     "rot90": {"turns": (1,)},
     "rotate": {"degrees": (30, 30)},
+    "rotate_expand": {"degrees": (30, 30)},
     "saturation": {"factor_range": (0.3, 0.3)},
     "sharpness": {"factor_range": (6, 6)},
     "zoom_out": {"side_range": (1.6, 1.6), "fill": 114},
@@ -129,9 +132,12 @@ def draw(name: str) -> Image.Image:
 
 def result(op: Op, image: np.ndarray) -> np.ndarray:
     """Return what an op makes of an image, (H, W, 3) uint8."""
-    fields = {"image": State.fixed("image", "uint8", image.shape), "boxes": BOXES}
+    fields = {"image": State.fixed("image", "uint8", image.shape), "boxes": BOXES, "mask": MASK}
     plan = bind(_showing(op).graph(), fields)
-    given = {"image": image, "boxes": pack_items(BOXES.items, {"xyxy": CUP})}
+    left, top, right, bottom = CUP[0].astype(int)
+    mask = np.zeros(SIDES, np.uint8)
+    mask[top:bottom, left:right] = 1
+    given = {"image": image, "boxes": pack_items(BOXES.items, {"xyxy": CUP}), "mask": mask}
     row = Row(seed=0, id=4, epoch=0)
     steps = replay(plan, row, [given[name] for name in plan.fields]).steps
     return next(step for step in steps if step.op == op.name).values[0].array
@@ -143,7 +149,9 @@ def _showing(op: Op) -> Pipeline:
         if op.folds:
             image = op(sample.image, ops.mirror(sample.image))
         else:
-            image = op(sample.image, sample.boxes)[0] if op.draws_from else op(sample.image)
+            looked_at = [sample[op.draws_from]] if op.draws_from else []
+            images = op(sample.image, *looked_at)
+            image = images[0] if looked_at else images
         return {"image": ops.resize(image, size=(8, 8))}
 
     return shown

@@ -9,3 +9,10 @@ def train(sample):
     image = ops.center_crop(sample.image, size=96)
     image = ops.horizontal_flip(image, p=0.5)
     return {"image": image, "label": sample.label}
+
+
+@pipeline
+def train_again(sample):
+    image = ops.center_crop(sample.image, size=96)
+    image = ops.horizontal_flip(image, p=0.25)
+    return {"image": image, "label": sample.label}

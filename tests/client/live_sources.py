@@ -1,6 +1,8 @@
 """Live sources for the tests with a real daemon; imported by it by name."""
 
 import io
+import os
+import signal
 
 import numpy as np
 from PIL import Image
@@ -46,3 +48,26 @@ class Offline(Photos):
 
     def __getitem__(self, index):
         raise ConnectionError("no route to the archive")
+
+
+class Gated(Photos):
+    """Its processes stop for good at a gate, if there is one; see `gate`."""
+
+    fingerprint = "gated, version 1"
+
+    def __init__(self):
+        gate("open")
+
+    def __getitem__(self, index):
+        gate("row")
+        return super().__getitem__(index)
+
+
+def gate(point: str) -> None:
+    """Stop here while the test has a FIFO of that name: tell its reader, and wait to be killed."""
+    path = os.path.join(os.environ["STOKER_TEST_GATES"], point)
+    if os.path.exists(path):
+        with open(path, "w") as fifo:
+            fifo.write("here")
+        while True:
+            signal.pause()

@@ -161,6 +161,15 @@ def mosaics(sample):
 
 
 @pipeline
+def pasted(sample):
+    """A mosaic of scaled images, on which objects of another row are pasted with soft edges."""
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48, scale=(0.3, 1.0))
+    image, mask = ops.mosaic(image, mask, scale_range=(0.5, 1.5), p=0.5)
+    image, mask = ops.copy_paste(image, mask, masks="semantic", sigma=1.0, p=0.8)
+    return {"image": image, "mask": mask, "label": sample.label}
+
+
+@pipeline
 def varying(sample, ctx):
     """Rows of differing shape, in every form; sizes follow from draws, labels and the schedule."""
     image, mask, boxes = ops.random_short_side_scale(

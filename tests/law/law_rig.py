@@ -175,7 +175,7 @@ def serving(
     """Run a daemon of which everything lies in a folder; `more` is further configuration."""
     names = (
         "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
-        "mosaics", "fitted", "fitted_mixed", "fitted_forms", "halved", "halved_windows",
+        "mosaics", "pasted", "fitted", "fitted_mixed", "fitted_forms", "halved", "halved_windows",
         "sentences", "folded", "varying",
     )  # fmt: skip
     config = [
@@ -230,7 +230,7 @@ def law() -> SimpleNamespace:
         buckets: object = None,
         exclude: Sequence[int] = (),
         crashed: Sequence[int] = (),
-        integrity: str = "off",
+        integrity: str = "auto",
         **fields: object,
     ) -> list[str]:
         spec = make_spec(path, graph, buckets, exclude, **fields)

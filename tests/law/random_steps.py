@@ -47,6 +47,7 @@ PARAMS = {
     "letterbox": lambda r: {"size": [pick(r, (20, 30)), 24]},
     "affine": lambda r: {"degrees": 30, "translate": 0.1, "scale": [0.8, 1.2], "shear": 5},
     "rotate": lambda r: {"degrees": pick(r, (20, 180))},
+    "rotate_expand": lambda r: {"degrees": pick(r, (20, (90, 90)))},
     "perspective": lambda r: {"p": float(r.uniform())},
     "elastic": lambda r: {"amount_range": [1, 3.5], "spacing": 8, "p": float(r.uniform())},
     "grid_distortion": lambda r: {"cells": pick(r, (2, 5)), "p": float(r.uniform())},

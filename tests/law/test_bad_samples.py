@@ -5,6 +5,7 @@ import json
 import law_pipelines
 import numpy as np
 import pytest
+from damage import accept_damage
 from law_rig import encoded
 
 from stoker.client import Loader
@@ -40,6 +41,7 @@ def damaged(tmp_path_factory, photographs):
             with (dest / file.name).open("r+b") as data:
                 data.seek(offset + size // 2)
                 data.write(bytes(size - size // 2))
+    accept_damage(dest)
     return dest
 
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import law_pipelines
 import numpy as np
 import pytest
+from damage import accept_damage
 from law_rig import encoded, serving
 
 from stoker.client import Loader
@@ -47,6 +48,7 @@ def damaged(tmp_path_factory, photographs):
             with (dest / file.name).open("r+b") as data:
                 data.seek(offset + int(part * size))
                 data.write(bytes(max(size // 200, 4)))
+    accept_damage(dest)
     return dest
 
 

@@ -104,6 +104,7 @@ STREAMS = {
     "folded": {"pipeline": "folded", "batch_size": 9, "seed": 4, "tail": "pad"},
     "mixed": {"pipeline": "mixed", "batch_size": 7, "seed": 2, "views": 2, "tail": "pad"},
     "mosaics": {"pipeline": "mosaics", "dataset": "boxed", "batch_size": 9, "seed": 1},
+    "pasted": {"pipeline": "pasted", "batch_size": 9, "seed": 4},
     "tars": {"pipeline": "crops", "dataset": "tars", "batch_size": 7, "seed": 6, "tail": "pad"},
     "arrows": {"pipeline": "crops", "dataset": "arrows", "batch_size": 6, "seed": 7, "views": 2},
     "live": {"pipeline": "mixed", "dataset": "live", "batch_size": 9, "seed": 8, "tail": "pad"},

@@ -54,7 +54,7 @@ def every(sample: Any) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for op in one_of_each():
         taken = {k: v for k, v in given.items() if result(op, k)}
-        looked_at = [boxes] if op.draws_from else []
+        looked_at = [boxes] if op.draws_from == "boxes" else []
         values = op(*taken.values(), *looked_at)
         made_of = values if len(taken) + len(looked_at) > 1 else [values]
         for kind, value in zip(taken, made_of, strict=False):

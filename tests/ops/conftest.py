@@ -29,6 +29,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"all_ops": False, "interpolation": "nearest"},
     ],
     "autocontrast": [{"p": 0.5}, {"p": 1}],
+    "bbox_safe_random_crop": [{}, {"erosion_rate": 0.3}],
     "box_blur": [{"p": 0.9}, {"size_range": (1, 31), "p": 0.5}],
     "brightness": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "cast": [{"dtype": "float16"}, {"dtype": "float32"}, {"dtype": "int64"}],
@@ -44,6 +45,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "corner_crop": [
         {"size": 24, "corner": "bottom_right", "fill": (7, 8, 9, 10), "mask_fill": 200},
         {"size": (9, 40), "corner": "top_right"},
+    ],
+    "crop_non_empty_mask": [
+        {"size": (24, 18), "fill": (7, 8, 9, 10), "mask_fill": 200},
+        {"size": (9, 70), "ignore": (0, 1, 255)},
     ],
     "downscale": [
         {"p": 0.9},
@@ -151,6 +156,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "rgb_to_ycbcr": [{}],
     "rot90": [{}, {"turns": 3, "p": 1}],
     "rotate": [{"degrees": 45}, {"degrees": (80, 100), "interpolation": "nearest", "fill": 9}],
+    "rotate_expand": [
+        {"degrees": 180},
+        {"degrees": (80, 100), "interpolation": "nearest", "fill": 9, "mask_fill": 7},
+    ],
     "salt_and_pepper": [{"p": 0.9}, {"amount_range": (0, 1), "p": 0.5}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],

@@ -17,18 +17,30 @@ import pytest
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import State, StateError
-from stoker.ops.bases.batch import picture_size
+from stoker.ops.bases.batch import Mixed, picture_size
 from stoker.ops.contract.registry import batch_ops
 from stoker.ops.kernels.means import Tools
 from stoker.protocol.items import ItemField
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch_ops.json"
 OPS = {
+    "copy_paste": [
+        {"masks": "instance", "object_p": 0.3},
+        {"masks": "semantic", "object_p": 0.7, "ignore": (0, 3), "sigma": 1.5, "p": 0.5},
+    ],
     "cutmix": [{}, {"alpha": 0.3, "p": 0.5}],
     "mixup": [{}, {"alpha": 5.0, "p": 0.5}],
     "mosaic": [{}, {"center_range": (0.0, 1.0), "p": 0.5}],
+    "mosaic_scaled": [
+        {"fill": 114, "mask_fill": 200},
+        {"center_range": (0.0, 1.0), "scale_range": (1 / 16, 4), "p": 0.5},
+    ],
 }
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int32", 1))
+NUMBERED = (ItemField("xyxy", "float32", 4), ItemField("instance", "int32", 1))
+MASK = State.fixed("mask", "uint8", (30, 44))
+JOINT = {"copy_paste": MASK}
+"""Ops whose values depend on a mask of the call: each state is mixed together with this one."""
 STATES = [
     State.fixed("image", "uint8", (30, 44, 3)),
     State.fixed("image", "uint8", (30, 44, 1)),
@@ -62,16 +74,28 @@ def value(state, number):
 
 
 def results(op, state, record, tools):
-    sources = [value(state, number) for number in range(1 + op.others)]
-    dst = np.full(op.mixed(state).bound, 77, state.dtype)
-    count = op.mix(state, sources, dst, record, tools)
-    return (dst[:count] if state.items else dst).tobytes()
+    """The bytes of a value after the op, and of the mask that it was mixed with, if any."""
+    states = [state, JOINT[op.name]] if op.name in JOINT and state.kind != "mask" else [state]
+    values = [
+        Mixed(
+            one,
+            [value(one, number) for number in range(1 + op.others)],
+            np.full(op.mixed(one).bound, 77, one.dtype),
+        )
+        for one in states
+    ]
+    counts = op.mix_all(values, record, tools)
+    return b"".join(
+        (v.dst[:count] if v.state.items else v.dst).tobytes()
+        for v, count in zip(values, counts, strict=True)
+    )
 
 
 def hashes(op, tools):
     drawn = [op.sample(0, 0, seed=3, id=number) for number in range(64)]
     found = {"version": op.version, "draws": digest(json.dumps(drawn).encode())}
-    for state in STATES:
+    numbered = [State.ragged("boxes", NUMBERED, 6)] if op.name in JOINT else []
+    for state in [*STATES, *numbered]:
         try:
             op.mixed(state)
         except StateError:

@@ -137,7 +137,10 @@ print(json.dumps([found, faults, multiply]))
 """
 
 AHEAD = {
-    *(f"ops.mixes.{op}._draw" for op in ("cutmix", "mixup", "mosaic")),
+    *(
+        f"ops.mixes.{op}._draw"
+        for op in ("copy_paste", "cutmix", "mixup", "mosaic", "mosaic_scaled")
+    ),
     *(
         f"ops.values.choices._draw_{what}"
         for what in ("chance", "uniform", "integer", "one", "some")

@@ -30,7 +30,9 @@ STEPS = {
     "affine": lambda r: {
         "degrees": 25, "translate": 0.1, "scale": (0.8, 1.2), "shear": 8, "mask_fill": -1
     },
+    "bbox_safe_random_crop": lambda r: {"erosion_rate": float(r.choice([0, 0.2]))},
     "center_crop": lambda r: {"size": (int(r.integers(30, 60)), 44), "mask_fill": -1},
+    "crop_non_empty_mask": lambda r: {"size": (40, 50), "ignore": (), "mask_fill": -1},
     "grid_distortion": lambda r: {"cells": int(r.integers(2, 7)), "stretch_range": (-0.6, 0.6)},
     "horizontal_flip": lambda r: {"p": 0.5},
     "iou_crop": lambda r: {"min_scale": 0.5, "options": (0.0, 0.2, 0.5, 1.0), "trials": 9},
@@ -45,6 +47,7 @@ STEPS = {
     "resize_short": lambda r: {"size": 48, "max_size": 90},
     "rot90": lambda r: {"p": 0.7},
     "rotate": lambda r: {"degrees": 30, "mask_fill": -1},
+    "rotate_expand": lambda r: {"degrees": 30, "mask_fill": -1},
     "transpose": lambda r: {"p": 0.5},
     "vertical_flip": lambda r: {"p": 0.5},
 }  # fmt: skip

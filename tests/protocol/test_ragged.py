@@ -77,6 +77,16 @@ def test_any_fields_there_and_back(kinds, rows, seed):
             assert np.array_equal(found[f.name], array[row])
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_unpacked_fields_are_copies(count):
+    """Of a single item too, whose words are contiguous: its fields may be written to."""
+    fields = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))
+    words = np.zeros((count, item_words(fields)), np.uint32)
+    for array in unpack_items(fields, words).values():
+        array[...] = 1
+    assert not words.any()
+
+
 def test_rows_of_a_ragged():
     values, offsets = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([0, 2, 2, 3])
     ragged = Ragged("xyxy", values, offsets, {"label": np.array([5, 6, 7])})

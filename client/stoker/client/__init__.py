@@ -5,10 +5,12 @@ The modules:
 
 - `loader`: `Loader`, the public entry point, and its place in the stream;
 - `options`, `address`, `ranks`: checks of the caller's arguments;
-- `session`: the connection to a daemon (ZeroMQ and the side socket), with a deadline on every wait;
+- `session`: one session with a daemon (ZeroMQ and the side socket), with a deadline on every wait;
+- `link`, `connection`, `outage`: what lives and dies with a session, and a new one after a loss;
 - `delivery`: runs, credits, batches in order;
 - `slab`, `lease`: the mapped memory, and which slots are still in use;
 - `batch`: the batches that the caller gets; `device`: copies to an accelerator ahead of use;
+- `testing`: a check for loaders of users, that they continue where they were stopped;
 - `private`, `runtime`: a private daemon for this job, if the loader is given a dataset's path.
 """
 

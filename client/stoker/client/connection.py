@@ -1,42 +1,60 @@
-"""Everything that a loader holds, acquired in order and released in the reverse order.
+"""The daemon that serves a loader, and the link to it: made, made again after a loss, and closed.
 
-That is the private daemon, the session, the memory and the device. It does not refer to the loader,
-so a forgotten loader is closed by its finalizer, at the latest when the interpreter exits. A forked
-child releases nothing: everything belongs to the parent.
+With `reconnect_s`, the loss of the daemon costs the caller only time: the dead link is closed, the
+same OPEN is sent to the daemon that comes back (a private one is started), and the call that failed
+is done again. A stream is its spec, so its batches are the same bytes; a daemon that opens another
+one is refused. Only faults that time can heal are retried: silence, nobody at the address, a daemon
+that dies again, memory that its predecessor's clients still hold.
+
+A forgotten loader is closed by its finalizer, which refers to this object and not to the loader. A
+forked child releases nothing: everything belongs to the parent.
 """
 
-import contextlib
+import dataclasses
+import logging
 import os
 import time
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from stoker.client.address import check_dataset, is_address
 from stoker.client.delivery import Delivery
 from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
-from stoker.client.opening import OpenedStream, open_stream
-from stoker.client.options import Options
+from stoker.client.link import Link, Taken
+from stoker.client.opening import OpenedStream, check_same
+from stoker.client.options import Options, seconds
+from stoker.client.outage import Outage
 from stoker.client.private import PrivateDaemon
 from stoker.client.session import ClientSession
 from stoker.client.statistics import Statistics
-from stoker.protocol.errors import UsageError
+from stoker.protocol.errors import (
+    ConnectError,
+    DaemonLostError,
+    PeerError,
+    ResourceError,
+    StokerError,
+    UsageError,
+)
+from stoker.protocol.messages import Opened
 from stoker.protocol.replay import Replay, replay_from_bytes
+from stoker.protocol.spec import StreamSpec
+
+_log = logging.getLogger("stoker.client")
+_LOST: Final = (DaemonLostError,)
+_LOST_OR_SILENT: Final = (DaemonLostError, PeerError)
+_PASSING: Final = (PeerError, ConnectError, DaemonLostError, ResourceError)
+"""Faults that may pass while a daemon comes back. All three are compared by exact type."""
+Done = TypeVar("Done")
 
 
 class Connection:
     """An open stream with everything that belongs to it.
 
     Attributes:
-        stream: the daemon's answer, the spec, the memory.
-        book: the slots that the caller holds.
-        delivery: the announced batches.
-        source: gives batches on the caller's device.
+        crashed: samples that are replaced because they crashed workers; see `Delivery`.
         delivered: batches given to the caller, counted by the loader.
     """
-
-    stream: OpenedStream
-    book: LeaseBook
-    delivery: Delivery
-    source: BatchSource
 
     def __init__(
         self,
@@ -47,6 +65,7 @@ class Connection:
         workers: int | None,
         connect_timeout_s: float,
         timeout_s: float,
+        reconnect_s: float | None,
     ) -> None:
         """Connect, open the stream and map it.
 
@@ -55,27 +74,97 @@ class Connection:
         """
         self._pid = os.getpid()
         self._last: Statistics | None = None
+        self._before = Statistics(0, 0, 0, 0.0, 0, 0)
+        self._target = target
+        self._connect_timeout_s, self._timeout_s = connect_timeout_s, timeout_s
+        self._reconnect_s = seconds("reconnect_s", reconnect_s)
+        self._link: Link | None = None
+        self._first: tuple[Opened, StreamSpec] | None = None
+        self._outage: Outage | None = None
+        self._daemon: PrivateDaemon | None = None
+        self.crashed: dict[int, tuple[int, int]] = {}
         self.delivered = 0
-        with contextlib.ExitStack() as undo:
-            if is_address(address_or_path):
-                record = options.record(target.leases)
-                _refuse_workers(address_or_path, workers)
-                session = ClientSession(str(address_or_path), connect_timeout_s)
-            else:
-                daemon = PrivateDaemon(check_dataset(address_or_path), options, workers)
-                record = daemon.options.record(target.leases)
-                undo.callback(daemon.close)
-                session = daemon.connect(time.monotonic() + connect_timeout_s)
-            undo.callback(session.close)
-            self._session, self._timeout_s = session, timeout_s
-            self.stream = open_stream(session, record, timeout_s)
-            self.book = LeaseBook(self.stream.slab)
-            self.delivery = Delivery(
-                session, self.book, self.stream.opened, options.prefetch, timeout_s
-            )
-            self.source = target.source(self.delivery, self.stream.slab)
-            undo.callback(self.source.close)
-            self._undo = undo.pop_all()
+        if is_address(address_or_path):
+            self._address = str(address_or_path)
+            self._record = options.record(target.leases)
+            _refuse_workers(address_or_path, workers)
+        else:
+            self._daemon = PrivateDaemon(check_dataset(address_or_path), options, workers)
+            self._record = self._daemon.options.record(target.leases)
+        try:
+            self._link = self._begin()
+            self._first = self._link.stream.opened, self._link.stream.spec
+        except BaseException:
+            self._leave_daemon()
+            raise
+
+    @property
+    def link(self) -> Link:
+        """The link to the daemon.
+
+        Raises:
+            DaemonLostError: there is none, because the daemon was lost.
+        """
+        if self._link is None:
+            raise DaemonLostError(f"{self._where} was lost, and the stream is not open")
+        return self._link
+
+    @property
+    def stream(self) -> OpenedStream:
+        """The daemon's answer, the spec, the memory."""
+        return self.link.stream
+
+    @property
+    def book(self) -> LeaseBook:
+        """The slots of the current memory that the caller holds."""
+        return self.link.book
+
+    @property
+    def delivery(self) -> Delivery:
+        """The announced batches."""
+        return self.link.delivery
+
+    @property
+    def source(self) -> BatchSource:
+        """Gives batches on the caller's device."""
+        return self.link.source
+
+    def take(self, epoch: int, step: int) -> Taken:
+        """Return a batch; waits for it, and with `reconnect_s` also for a daemon.
+
+        Raises:
+            StokerError: as in `Delivery.take`.
+            ResumeError: the daemon came back with another stream.
+        """
+        return self._use(lambda link: link.take(epoch, step), _LOST_OR_SILENT)
+
+    def release(self) -> None:
+        """Return the slots whose arrays died, if the stream is open."""
+        if self._link is not None:
+            self._link.delivery.release()
+
+    def replay(self, place: tuple[int, int, int, int]) -> Replay:
+        """Return the replay of (id, epoch, visit, view); see `Loader.replay`."""
+        return replay_from_bytes(
+            self._use(lambda link: link.session.ask_replay(place, self._timeout_s), _LOST)
+        )
+
+    def statistics(self) -> Statistics:
+        """Return the counters; after `close`, their values at that moment."""
+        if self._last is not None:
+            return self._last
+        if self._link is None:
+            return dataclasses.replace(self._before, delivered=self.delivered)
+        delivery, book, before = self._link.delivery, self._link.book, self._before
+        return Statistics(
+            delivered=self.delivered,
+            copied=before.copied + book.copied,
+            waits=before.waits + delivery.waits,
+            wait_s=before.wait_s + delivery.wait_s,
+            leased=book.leased,
+            slots=book.slab.slots,
+            reconnects=before.reconnects,
+        )
 
     def close(self) -> None:
         """Release everything; does nothing a second time, or in a forked child.
@@ -85,27 +174,127 @@ class Connection:
         if os.getpid() != self._pid or self._last is not None:
             return
         self._last = self.statistics()
+        link, self._link = self._link, None
         try:
-            self._undo.close()
+            if link is not None:
+                link.close()
         finally:
-            del self.source, self.delivery, self.book, self.stream, self._session
+            self._leave_daemon()
 
-    def replay(self, place: tuple[int, int, int, int]) -> Replay:
-        """Return the replay of (id, epoch, visit, view); see `Loader.replay`."""
-        return replay_from_bytes(self._session.ask_replay(place, self._timeout_s))
+    @property
+    def _where(self) -> str:
+        """The daemon, in words."""
+        return "the private daemon" if self._daemon else f"the daemon at {self._address}"
 
-    def statistics(self) -> Statistics:
-        """Return the counters; after `close`, their values at that moment."""
-        if self._last is not None:
-            return self._last
-        return Statistics(
-            delivered=self.delivered,
-            copied=self.book.copied,
-            waits=self.delivery.waits,
-            wait_s=self.delivery.wait_s,
-            leased=self.book.leased,
-            slots=self.stream.slab.slots,
-        )
+    def _leave_daemon(self) -> None:
+        if self._daemon is not None:
+            self._daemon.close()
+
+    def _open(self, connect_s: float, open_s: float, start_s: float | None = None) -> Link:
+        return Link(
+            lambda: self._connect(connect_s, start_s),
+            self._record, self._target, self._timeout_s, open_s=open_s, crashed=self.crashed,
+        )  # fmt: skip
+
+    def _connect(self, connect_s: float, start_s: float | None) -> ClientSession:
+        if self._daemon is None:
+            return ClientSession(self._address, connect_s)
+        return self._daemon.connect(time.monotonic() + connect_s, start_s)
+
+    def _begin(self) -> Link:
+        """Open the stream for the first time; a daemon that dies meanwhile may come back."""
+        try:
+            return self._open(self._connect_timeout_s, self._timeout_s)
+        except PeerError as error:
+            if self._reconnect_s is None or type(error) not in _LOST_OR_SILENT:
+                raise
+            self._note_loss(error)
+        link = self._reconnect()
+        self._end_outage()
+        return link
+
+    def _use(self, action: Callable[[Link], Done], losses: tuple[type[PeerError], ...]) -> Done:
+        """Do something with the link; after a loss, once more with a new one.
+
+        Args:
+            action: what to do.
+            losses: errors that mean that the daemon is lost.
+        """
+        while True:
+            link = self._link or self._reconnect()
+            try:
+                done = action(link)
+            except StokerError as error:
+                if self._reconnect_s is None or type(error) not in losses:
+                    self._outage = None  # the daemon answered
+                    raise
+                self._lose(link, error)
+            else:
+                if self._outage is not None:
+                    self._end_outage()
+                return done
+
+    def _lose(self, link: Link, error: StokerError) -> None:
+        """Close the link to a lost daemon; keep what it counted."""
+        self._before = dataclasses.replace(self.statistics(), leased=0, slots=0)
+        self._link = None
+        self._note_loss(error)
+        for number in [n for n, since in self.crashed.items() if since >= link.delivery.place]:
+            del self.crashed[number]  # known only from batches that the caller never got
+        link.close()
+
+    def _note_loss(self, error: StokerError) -> None:
+        if self._outage is not None:
+            self._outage.failed(error)
+            return
+        assert self._reconnect_s is not None
+        self._outage = Outage(error, self._reconnect_s)
+        _log.warning(
+            "%s was lost: trying for up to %g s to open the stream again", self._where,
+            self._reconnect_s,
+        )  # fmt: skip
+
+    def _end_outage(self) -> None:
+        assert self._outage is not None
+        _log.warning("the stream goes on, after %.1f s without a daemon", self._outage.elapsed_s)
+        self._outage = None
+
+    def _reconnect(self) -> Link:
+        """Open the stream again, as often as it takes.
+
+        Raises:
+            DaemonLostError: the time is up.
+            ResumeError: the daemon opened another stream.
+            StokerError: the daemon refuses, for a reason that will not pass.
+        """
+        outage = self._outage
+        assert outage is not None  # there is no link, so it was lost
+        if outage.over:
+            outage.begin()
+        while outage.begin_attempt():
+            left_s = outage.left_s
+            try:
+                link = self._open(min(self._connect_timeout_s, left_s), left_s, left_s)
+            except StokerError as error:
+                if type(error) not in _PASSING:
+                    raise
+                outage.failed(error)
+                continue
+            self._check_same(link)
+            counted = self._before
+            self._before = dataclasses.replace(counted, reconnects=counted.reconnects + 1)
+            self._link = link
+            return link
+        raise outage.error(self._where)
+
+    def _check_same(self, link: Link) -> None:
+        if self._first is None:
+            return
+        try:
+            check_same(*self._first, link.stream, self._where)
+        except BaseException:
+            link.close()
+            raise
 
 
 def _refuse_workers(address: object, workers: int | None) -> None:

@@ -75,6 +75,7 @@ class Delivery:
         opened: Opened,
         prefetch: int,
         timeout_s: float,
+        crashed: dict[int, tuple[int, int]],
     ) -> None:
         self.waits = 0
         self.wait_s = 0.0
@@ -97,10 +98,15 @@ class Delivery:
         self._steps = steps_of(opened)
         self._samples: int = opened.spec["dataset_rows"]
         self._ragged = ragged_outputs(opened.outputs)
-        self.crashed: dict[int, tuple[int, int]] = {}
+        self.crashed = crashed
         self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         meta = [Output(name, dtype, ()) for name, dtype in META]
         self._outputs = {output.name: output for output in (*opened.outputs, *meta)}
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """(epoch, step) of the next batch to take."""
+        return self._place
 
     def following(self, epoch: int, step: int) -> tuple[int, int]:
         """Return the place after a place."""

@@ -9,6 +9,7 @@ from stoker.client.connection import Connection
 from stoker.client.epoch import EpochIterator
 from stoker.client.opening import account_of
 from stoker.client.options import within
+from stoker.client.resume import Position
 from stoker.client.samples import Samples, by_name
 from stoker.client.steps import EpochSampler, Steps, only
 from stoker.protocol.accounts import EpochAccount
@@ -23,7 +24,7 @@ class Inspecting(ABC):
 
     _connection: Connection
     _opened: Opened
-    _evaluates: bool
+    _position: Position
     prefetch_factor: None = None
     """Read by tools that make a DataLoader; without workers in this process it must be None."""
 
@@ -74,7 +75,7 @@ class Inspecting(ABC):
 
         None for a loader made by `for_evaluation`, whose loops are all the same.
         """
-        return None if self._evaluates else EpochSampler(self.set_epoch)
+        return None if self._position.repeats else EpochSampler(self.set_epoch)
 
     @property
     def drop_last(self) -> bool:
@@ -186,7 +187,7 @@ class Inspecting(ABC):
         if self.spec.buckets is not None:
             epoch, visit, view = (int(number) for number in batch["drawn_as"][row])
             return self.replay(delivered, epoch, visit, view)
-        first_row = self._connection.stream.opened.first_row
+        first_row = self._opened.first_row
         position, view = divmod(first_row + row, self.spec.views)
         position += batch.step * self.spec.batch_size
         visit = position + 1 if delivered != requested else 0

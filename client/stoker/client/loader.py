@@ -1,15 +1,9 @@
 """`Loader`: iterate over the batches of a stream, epoch by epoch; save and resume.
 
 It runs in the training process, in one thread at a time. The constructor opens the stream, so every
-wrong argument raises there. The loader's position in the stream is one `NextStep`: the next step to
-deliver; prefetched batches do not count. `_planned` overrides where the next `iter()` starts (a
-fresh loader, `set_epoch`, a loaded cursor, `skip`); None means at the next epoch.
-
-Invariant: after batch (epoch, step) was delivered, the place is (epoch, step + 1), even if the
-caller leaves the loop or keeps the batch, or the daemon dies; so `state_dict()` is always exact.
+wrong argument raises there. `resume.Position` knows where the loader is in the stream.
 """
 
-import dataclasses
 import inspect
 import logging
 import os
@@ -18,8 +12,6 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
-
-import numpy as np
 
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
@@ -31,8 +23,8 @@ from stoker.client.inspecting import Inspecting
 from stoker.client.last import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
 from stoker.client.options import Options
-from stoker.client.ranks import resolve_ranks
-from stoker.client.resume import NextStep, place_of
+from stoker.client.ranks import check_agreed, resolve_ranks
+from stoker.client.resume import Position
 from stoker.client.short import first_rows, real_rows
 from stoker.client.side import forked_error
 from stoker.client.statistics import Statistics
@@ -95,6 +87,9 @@ class Loader(Inspecting):
             `for images, labels in loader`.
         connect_timeout_s: time limit for the daemon to answer (for a private one: to start).
         timeout_s: time limit for the daemon to open the stream, and for each batch.
+        reconnect_s: how long to wait for a daemon that is lost to come back (a private one is
+            started again); the stream then goes on where it was, with the same bytes. None raises
+            `DaemonLostError` at once.
 
     Raises:
         UsageError: an argument is wrong; the message says which one and what is expected.
@@ -133,6 +128,7 @@ class Loader(Inspecting):
         as_tuple: Sequence[str] | None = None,
         connect_timeout_s: float = 10.0,
         timeout_s: float = 600.0,
+        reconnect_s: float | None = None,
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown, inspect.signature(Loader).parameters)
@@ -159,10 +155,9 @@ class Loader(Inspecting):
             params=params,
             buckets=buckets,
         )
-        self._world_size = world_size
+        self._rank, self._world_size = rank, world_size
         self._params = params
         self._short = last == "short"
-        self._evaluates = False
         self._padding = Padding()
         self._pid = os.getpid()
         self._connection = Connection(
@@ -172,16 +167,15 @@ class Loader(Inspecting):
             workers=workers,
             connect_timeout_s=connect_timeout_s,
             timeout_s=timeout_s,
+            reconnect_s=reconnect_s,
         )
         self._close = weakref.finalize(self, self._connection.close)
-        self._place = NextStep()
-        self._planned: NextStep | None = NextStep()
-        self._exact = False
         self._turn = 0
-        self._crashed = self._connection.delivery.crashed
+        self._crashed = self._connection.crashed
         self._spec = self._connection.stream.spec
         self._opened = self._connection.stream.opened
         self._steps = steps_of(self._opened)
+        self._position = Position(self._steps)
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
         self._names = None if as_tuple is None else tuple_names(as_tuple, batch_names(self._opened))
 
@@ -206,7 +200,7 @@ class Loader(Inspecting):
                 "in order; use Loader for other orders"
             )
         made = cls(address_or_path, shuffle=False, drop_last=False, **options)
-        made._evaluates = True
+        made._position.repeats = True
         return made
 
     @property
@@ -220,11 +214,10 @@ class Loader(Inspecting):
         With buckets, epochs may differ by a few: it is the number for the running epoch, or, before
         a loop, for the next one.
         """
-        return self._steps((self._planned or self._place).epoch)
+        return self._position.length
 
     def _steps_left(self) -> int:
-        place = self._next_place()
-        return max(self._steps(place.epoch) - place.step, 0)
+        return self._position.left
 
     def __iter__(self) -> EpochIterator:
         """Return an iterator over the next epoch, or from the place that was loaded or set.
@@ -238,21 +231,11 @@ class Loader(Inspecting):
         self._check_usable()
         return EpochIterator(self._begin, self._next, self._tell_account)
 
-    def _next_place(self) -> NextStep:
-        """Return where the next loop starts."""
-        if self._evaluates and not self._exact:
-            return NextStep()
-        place, exact = self._planned, self._exact
-        if place is None or (place.step >= self._steps(place.epoch) and not exact):
-            place = NextStep((place or self._place).epoch + 1)
-        return place
-
     def _begin(self) -> int:
         """Begin an epoch; return the number of the turn."""
         self._check_usable()
         self._padding.check()
-        place = self._next_place()
-        self._place, self._planned, self._exact = place, None, False
+        place = self._position.begin()
         self._turn += 1
         total = self.spec.total_epochs
         if total is not None and place.epoch >= total:
@@ -269,32 +252,40 @@ class Loader(Inspecting):
         Raises:
             UsageError: the epoch is not an integer from 0.
         """
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch <= 2**48:
-            raise UsageError(f"set_epoch({epoch!r}): expected an integer from 0 to 2**48")
-        if self._planned is None or self._planned.epoch != epoch:
-            self._planned = NextStep(epoch)
-        self._exact = True
+        self._position.set_epoch(epoch)
 
     def skip(self, steps: int) -> None:
-        """Leave out the next steps of the epoch; the cursor counts them.
+        """Leave out the next batches of the epoch; the cursor counts them.
 
         Inside a loop, that loop continues after them; before one, the next `iter()` starts there.
 
         Raises:
-            UsageError: the epoch has fewer steps left.
+            UsageError: the epoch has fewer batches left.
         """
-        place = self._planned if self._planned is not None else self._place
-        left = max(self._steps(place.epoch) - place.step, 0)
-        if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= left:
-            raise UsageError(
-                f"skip({steps!r}): expected an integer from 0 to {left}, the steps left in epoch "
-                f"{place.epoch}"
-            )
-        place = NextStep(place.epoch, place.step + steps, place.skipped + steps)
-        if self._planned is not None:
-            self._planned = place
-        else:
-            self._place = place
+        self._position.skip(steps)
+
+    def skip_steps(self, epoch: int, steps: Iterable[int | range]) -> None:
+        """Leave out listed steps of an epoch, now and after every resume: the cursor lists them.
+
+        For batches that a training should not see again, such as those before a loss spike: load a
+        state from before them, then skip them. Other steps keep their numbers and their bytes, and
+        `len()` counts only batches that are delivered. All ranks must skip the same steps: with
+        `torch.distributed` each rank calls this, and all get an error if one differs or is missing.
+
+        Args:
+            epoch: the epoch, from 0.
+            steps: numbers of steps, `batch.step`, or ranges of them.
+
+        Raises:
+            UsageError: a step is not one of the epoch or was delivered before, ranks disagree, or
+                there are too many ranges for a cursor.
+        """
+        self._check_usable()
+        found = self._position.steps_to_skip(epoch, steps)
+        skips = self._position.skips | found
+        Cursor.check_room(self.spec, skips.since(self._position.current.epoch))
+        check_agreed(f"skip_steps/{self.spec.stream_id}", str(found), self._rank, self._world_size)
+        self._position.skips = skips
 
     def state_dict(self) -> dict[str, Any]:
         """Return the cursor: plain data, at most 1 KiB as JSON, the same on every rank.
@@ -303,23 +294,24 @@ class Loader(Inspecting):
         the next loop starts). Prefetched batches do not count. It still works after the daemon was
         lost and after `close()`.
         """
-        place = self._planned if self._planned is not None else self._place
+        place = self._position.current
         crashed = crashed_before(self._crashed, (place.epoch, place.step))
-        return Cursor.at(self.spec, place.epoch, place.step, place.skipped, crashed).to_data()
+        return Cursor.at(
+            self.spec, place.epoch, place.step, place.skipped, crashed, self._position.skips
+        ).to_data()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Make the next `iter()` continue at a cursor.
 
-        A cursor at the end of an epoch continues with the next epoch's first step.
+        A cursor at the end of an epoch continues with the next epoch's first step. Steps that the
+        cursor leaves out (`skip_steps`) are added to those that this loader leaves out.
 
         Raises:
             ResumeError: it is not a cursor, or belongs to another stream; the message says what
                 changed.
         """
         cursor = Cursor.from_data(dict(state) if isinstance(state, Mapping) else state)
-        steps = self._steps(cursor.epoch)
-        self._planned = place_of(cursor, self.spec, steps, self._world_size)
-        self._exact = False
+        self._position.load(cursor, self.spec, self._world_size)
         self._crashed.clear()
         self._crashed.update(dict.fromkeys(cursor.crashed, (cursor.epoch, cursor.step - 1)))
 
@@ -357,17 +349,16 @@ class Loader(Inspecting):
                 "this iterator ended when the loader was iterated again; a loader has only one "
                 "iterator at a time, so make a second Loader for a second loop"
             )
-        place = self._place
-        if place.step >= self._steps(place.epoch):
-            self._connection.delivery.release()
+        place = self._position.wanted()
+        if place is None:
+            self._connection.release()
             return None
-        arrays = self._connection.source.get(place.epoch, place.step)
-        arrays = self._connection.delivery.whole(arrays)
+        arrays, drawn = self._connection.take(place.epoch, place.step)
         padded = self.spec.tail == "pad" and (
             place.step == self._steps(place.epoch) - 1 or self.spec.buckets is not None
         )
-        nothing: dict[str, np.ndarray] | None = {} if self._params else None
-        drawn = self._connection.delivery.params.pop((place.epoch, place.step), nothing)
+        if drawn is None and self._params:
+            drawn = {}
         if padded and self._short:
             rows = real_rows(arrays)
             arrays = first_rows(arrays, rows)
@@ -376,13 +367,13 @@ class Loader(Inspecting):
         if padded and not self._short:
             self._padding.watch(batch)
         self._connection.delivered += 1
-        self._place = dataclasses.replace(place, step=place.step + 1)
+        self._position.delivered()
         return batch if self._names is None else tuple(batch[name] for name in self._names)
 
     def _tell_account(self) -> None:
         """Log the account of the epoch that has just ended."""
         if self._accounts_told:
-            _log.info("%s", self.account(self._place.epoch))
+            _log.info("%s", self.account(self._position.running.epoch))
 
     def _check_usable(self) -> None:
         if os.getpid() != self._pid:

@@ -14,15 +14,17 @@ from stoker.client.session import ClientSession
 from stoker.client.slab import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import BucketSteps, tail_of
-from stoker.protocol.errors import ProtocolError, UsageError
+from stoker.protocol.errors import ProtocolError, ResumeError, UsageError
 from stoker.protocol.items import COUNT
 from stoker.protocol.layout import SIZE, check_outputs, slot_layout
 from stoker.protocol.messages import Open, Opened, Slab
-from stoker.protocol.spec import StreamSpec
+from stoker.protocol.spec import StreamSpec, differences
 
 _log = logging.getLogger("stoker.client")
 
 MIN_SLOTS = 2
+_OF_STREAM = ("steps", "rows", "first_row", "outputs", "drawn", "buckets", "leftovers")
+"""Fields of OPENED that are the same whenever a rank opens the same stream."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +62,32 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         )
     finally:
         os.close(descriptor)
+
+
+def check_same(opened: Opened, spec: StreamSpec, now: OpenedStream, where: str) -> None:
+    """Check that a daemon which came back opened the same stream.
+
+    Args:
+        opened: the answer when the stream was opened first.
+        spec: the spec in that answer.
+        now: what the daemon has opened.
+        where: the daemon, in words.
+
+    Raises:
+        ResumeError: it is another stream; the message says what changed.
+    """
+    changed = differences(spec.to_data(), now.spec.to_data())
+    changed += [
+        f"{name}: was {getattr(opened, name)}, is {getattr(now.opened, name)}"
+        for name in _OF_STREAM
+        if getattr(opened, name) != getattr(now.opened, name)
+    ]
+    if changed:
+        raise ResumeError(
+            f"{where} came back with another stream, and to continue would change the data:\n  "
+            + "\n  ".join(changed)
+            + "\nstart it with the dataset and the pipeline that it had, or make a new Loader"
+        )
 
 
 def steps_of(opened: Opened) -> Callable[[int], int]:

@@ -5,6 +5,7 @@ parameters of `Loader`; the daemon judges the rest (names, fields, memory).
 """
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -188,6 +189,20 @@ def within(name: str, value: object, low: int, high: int, otherwise: str = "") -
     if not low <= number <= high:
         raise UsageError(f"{name}={number}: expected an integer from {low} to {high}{otherwise}")
     return number
+
+
+def seconds(name: str, value: object) -> float | None:
+    """Return an argument that is a positive time, or None.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if value is None:
+        return None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:  # type: ignore[operator]
+        raise UsageError(f"{name}={value!r}: expected a positive number of seconds, or None")
+    return float(value)  # type: ignore[arg-type]
 
 
 def _name(name: str, value: object) -> str:

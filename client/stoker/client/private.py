@@ -40,7 +40,8 @@ DATASET = "data"
 PIPELINE = "main"
 TAIL_BYTES = 2000
 _JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")
-_children: dict[str, subprocess.Popen[bytes]] = {}
+_children: dict[str, list[subprocess.Popen[bytes]]] = {}
+"""Daemons that this process started, by folder; all but the last one of a folder were replaced."""
 _folders: "weakref.WeakSet[RuntimeFolder]" = weakref.WeakSet()
 
 
@@ -67,17 +68,19 @@ class PrivateDaemon:
         self._folder = RuntimeFolder(hashlib.blake2b(parts.encode(), digest_size=8).hexdigest())
         _folders.add(self._folder)
 
-    def connect(self, deadline: float) -> ClientSession:
+    def connect(self, deadline: float, start_s: float | None = None) -> ClientSession:
         """Connect to the daemon; start it first if it does not run.
 
         Args:
-            deadline: of `time.monotonic`; a daemon that must be started has `START_TIMEOUT_S`.
+            deadline: of `time.monotonic`, for a daemon that runs.
+            start_s: time limit for a daemon that must be started; None is `START_TIMEOUT_S`.
 
         Raises:
             StokerError: the daemon cannot start; it sent the error.
             ConnectError: it ended without an error message, or does not answer.
         """
-        patience = max(deadline, time.monotonic() + START_TIMEOUT_S)
+        limit_s = START_TIMEOUT_S if start_s is None else start_s
+        patience = max(deadline, time.monotonic() + limit_s)
         with self._folder.locked(patience):
             session = self._reuse(deadline) or self._begin(patience)
             try:
@@ -93,10 +96,10 @@ class PrivateDaemon:
         deadline = time.monotonic() + GRACE_S
         with self._folder.left(deadline) as last:
             current = self._folder.current() if last else None
-            child = _children.pop(self._folder.path, None) if last else None
-            if child is not None:
+            children = _children.pop(self._folder.path, []) if last else []
+            for child in children:
                 _end(child, deadline)
-            elif current is not None:
+            if current is not None and current[1] not in [child.pid for child in children]:
                 while is_running(current[1]) and time.monotonic() < deadline:
                     time.sleep(0.005)
         _reap()
@@ -113,8 +116,9 @@ class PrivateDaemon:
     def _begin(self, deadline: float) -> ClientSession:
         name = f"{os.urandom(4).hex()}.sock"
         address = "ipc://" + os.path.join(self._folder.path, name)
+        _reap()
         child = self._start(address, deadline)
-        _children[self._folder.path] = child
+        _children.setdefault(self._folder.path, []).append(child)
         self._folder.set_current(address, child.pid)
         return ClientSession(address, max(deadline - time.monotonic(), 1.0))
 
@@ -157,10 +161,12 @@ class PrivateDaemon:
         return [*command, "--exit-with-last-client", "--ready-fd", str(ready)]
 
     def _wait_ready(self, reader: int, child: "subprocess.Popen[bytes]", deadline: float) -> None:
+        begun = time.monotonic()
         line = _read_line(reader, deadline)
         if line is None:
+            waited_s = time.monotonic() - begun
             raise ConnectError(
-                f"the private daemon was not ready in {START_TIMEOUT_S:g} s" + self._log_tail()
+                f"the private daemon was not ready in {round(waited_s, 1):g} s" + self._log_tail()
             )
         try:
             answer = json.loads(line)
@@ -243,7 +249,7 @@ def _read_line(reader: int, deadline: float) -> bytes | None:
 
 def daemon_pids() -> list[int]:
     """Return the process ids of the private daemons that this process has started and not ended."""
-    return [child.pid for child in _children.values()]
+    return [child.pid for children in _children.values() for child in children]
 
 
 def _end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
@@ -278,9 +284,12 @@ def _folders_of_modules() -> list[str]:
 
 def _reap() -> None:
     """Collect the exit codes of daemons that ended after the loader that started them."""
-    for path, child in list(_children.items()):
-        if child.poll() is not None:
-            _children.pop(path, None)
+    for path, children in list(_children.items()):
+        running = [child for child in children if child.poll() is None]
+        if running:
+            _children[path] = running
+        else:
+            del _children[path]
 
 
 def _forget_in_child() -> None:

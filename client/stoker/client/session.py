@@ -252,12 +252,19 @@ class ClientSession:
         """Handle a record that concerns the whole session: note BYE, raise an error.
 
         After BYE the daemon no longer knows the session: errors about messages that were still on
-        their way are expected then, and ignored.
+        their way are expected then, and ignored. So are those of a daemon that took the place of
+        one that died: ZeroMQ connects to it by itself, and it does not know the session either.
         """
         if isinstance(record, Bye):
             self._lost = f"it shut down: {record.reason}"
-        elif isinstance(record, Error) and record.run is None and self._lost is None:
+        elif isinstance(record, Error) and record.run is None and not self._is_lost():
             raise from_record(record.code, record.message, record.details)
+
+    def _is_lost(self) -> bool:
+        """Whether the daemon of this session is gone, as far as the side socket knows by now."""
+        if self._lost is None:
+            self._read_side()
+        return self._lost is not None
 
     def _answer(self, kind: type[Answer], deadline: float) -> Answer:
         while True:

@@ -12,8 +12,9 @@ class Statistics:
         copied: batches copied out completely because the caller held too many slots.
         waits: batches that had not arrived when asked for.
         wait_s: seconds spent waiting for them.
-        leased: slots that tensors of the caller hold now.
-        slots: slots of the slab.
+        leased: slots that tensors of the caller hold now, without those of a daemon that was lost.
+        slots: slots of the slab; 0 while there is no daemon.
+        reconnects: times that the stream was opened again after the daemon was lost.
     """
 
     delivered: int
@@ -22,3 +23,4 @@ class Statistics:
     wait_s: float
     leased: int
     slots: int
+    reconnects: int = 0

@@ -7,7 +7,8 @@ StreamSpec, so that an error on resume can say what changed. Its JSON form is at
 long.
 
 Where samples crashed workers and the operator replaces such samples, the cursor lists their ids:
-the rest of the stream depends on these ids too (docs/contracts/bad-samples.md).
+the rest of the stream depends on these ids too (docs/contracts/bad-samples.md). Steps that the
+user leaves out on purpose are listed too, so that a resume leaves them out again.
 """
 
 import json
@@ -18,7 +19,8 @@ import msgspec
 
 from stoker.protocol import version
 from stoker.protocol.canonical import canonical_digest
-from stoker.protocol.errors import ResumeError
+from stoker.protocol.errors import ResumeError, UsageError
+from stoker.protocol.skips import MAX_STEP, Skips
 from stoker.protocol.spec import MAX_ROWS, StreamSpec, differences
 
 MAX_BYTES = 1024
@@ -44,6 +46,8 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         skipped: how many steps of that epoch were skipped and never delivered.
         spec: the StreamSpec in plain data form; a long `freeze` is replaced by its digest.
         crashed: ids of samples that are replaced from this place on, ascending.
+        skips: steps to leave out, of this epoch and later ones: epoch as text -> [first, last,
+            first, last, ...], ascending.
     """
 
     version: Literal[1] = version.CURSOR
@@ -53,27 +57,55 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     skipped: int = 0
     spec: dict[str, object] = msgspec.field(default_factory=dict)
     crashed: Annotated[tuple[Id, ...], msgspec.Meta(max_length=MAX_CRASHED)] = ()
+    skips: dict[str, list[int]] = msgspec.field(default_factory=dict)
 
     def to_data(self) -> dict[str, object]:
-        """Return the cursor as plain, JSON-serializable data; an empty `crashed` is left out."""
+        """Return plain, JSON-serializable data; an empty `crashed` or `skips` is left out."""
         data = msgspec.to_builtins(self)
         assert isinstance(data, dict)
-        if not self.crashed:
-            del data["crashed"]
-        else:
-            data["crashed"] = list(self.crashed)
+        data["crashed"] = list(self.crashed)
+        for name in ("crashed", "skips"):
+            if not data[name]:
+                del data[name]
         return data
 
     @staticmethod
     def at(
-        spec: StreamSpec, epoch: int, step: int, skipped: int = 0, crashed: Iterable[int] = ()
+        spec: StreamSpec,
+        epoch: int,
+        step: int,
+        skipped: int = 0,
+        crashed: Iterable[int] = (),
+        skips: Skips | None = None,
     ) -> "Cursor":
         """Make the cursor of a place in the stream of `spec`."""
         ids = tuple(sorted(set(crashed)))
+        ranges = {} if skips is None else skips.since(epoch).to_data()
         return Cursor(
             stream=spec.stream_id, epoch=epoch, step=step, skipped=skipped,
-            spec=_told(spec, beside_ids=bool(ids)), crashed=ids,
+            spec=_told(spec, brief=bool(ids or ranges)), crashed=ids, skips=ranges,
         )  # fmt: skip
+
+    @staticmethod
+    def check_room(spec: StreamSpec, skips: Skips) -> None:
+        """Check that every later cursor has room for these ranges.
+
+        Raises:
+            UsageError: a cursor would be too large.
+        """
+        if not skips:
+            return
+        ids = range(MAX_ROWS - MAX_CRASHED, MAX_ROWS)
+        cursor = Cursor.at(spec, 0, 0, 0, ids, skips)
+        largest = msgspec.structs.replace(cursor, epoch=MAX_STEP, step=MAX_STEP, skipped=MAX_STEP)
+        size = len(json.dumps(largest.to_data()))
+        if size > MAX_BYTES:
+            count = len(list(skips.ranges()))
+            raise UsageError(
+                f"a cursor has at most {MAX_BYTES} bytes, and with {count} ranges of steps to "
+                f"leave out it could have {size}: join ranges that are close to each other, or "
+                "leave out the steps of later epochs once those epochs begin"
+            )
 
     @staticmethod
     def from_data(data: object) -> "Cursor":
@@ -92,6 +124,10 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         size = len(json.dumps(data))
         if size > MAX_BYTES:
             raise ResumeError(f"expected a cursor of at most {MAX_BYTES} bytes as JSON, got {size}")
+        try:
+            Skips.from_data(cursor.skips)
+        except UsageError as error:
+            raise ResumeError(f"the cursor's skips: {error.message}") from None
         if cursor.epoch < 0 or cursor.step < 0 or cursor.skipped < 0:
             raise ResumeError(
                 "expected a cursor whose epoch, step and skipped are at least 0, "
@@ -101,7 +137,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def differences(self, spec: StreamSpec) -> list[str]:
         """List the differences between the cursor's stream and another, one line per field."""
-        return differences(self.spec, _told(spec, beside_ids=bool(self.crashed)))
+        return differences(self.spec, _told(spec, brief=bool(self.crashed or self.skips)))
 
     def check(self, spec: StreamSpec) -> None:
         """Check that the cursor belongs to the stream of `spec`.
@@ -128,9 +164,9 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return "exclude" in apart and apart <= {"exclude", "buckets", "freeze"}
 
 
-def _told(spec: StreamSpec, *, beside_ids: bool) -> dict[str, object]:
-    """Return the spec as a cursor stores it; with crashed ids there is less room for `freeze`."""
+def _told(spec: StreamSpec, *, brief: bool) -> dict[str, object]:
+    """Return the spec as a cursor stores it; a brief one has less room for `freeze`."""
     data = spec.to_data()
-    if len(json.dumps(data["freeze"])) > (MIN_FREEZE_BYTES if beside_ids else MAX_FREEZE_BYTES):
+    if len(json.dumps(data["freeze"])) > (MIN_FREEZE_BYTES if brief else MAX_FREEZE_BYTES):
         data["freeze"] = canonical_digest(data["freeze"])  # type: ignore[arg-type]
     return data

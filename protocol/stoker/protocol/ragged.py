@@ -44,7 +44,7 @@ def unpack_items(fields: Sequence[ItemField], words: np.ndarray) -> dict[str, np
     columns, end = {}, 0
     for field in fields:
         dtype = np.dtype(field.dtype)
-        part = np.ascontiguousarray(raw[:, end : end + field.width * dtype.itemsize])
+        part = raw[:, end : end + field.width * dtype.itemsize].copy()
         array = part.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
         columns[field.name] = array if field.width > 1 else array.reshape(len(words))
         end += field.words * WORD_BYTES

@@ -11,12 +11,12 @@ from typing import Final
 
 from stoker.dataset.format.manifest import NAME
 from stoker.dataset.reading.dataset import Dataset
-from stoker.dataset.reading.integrity import RowCheck
+from stoker.dataset.reading.integrity import RowCheck, is_cheap
 from stoker.dataset.reading.packed import MAX_MAPS, open_folder
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import DatasetError, UsageError
 
-INTEGRITY: Final = ("off", "rows")
+INTEGRITY: Final = ("off", "auto", "rows")
 
 
 def open_dataset(
@@ -24,7 +24,7 @@ def open_dataset(
     *,
     max_maps: int = MAX_MAPS,
     expected: str | None = None,
-    integrity: str = "off",
+    integrity: str = "auto",
 ) -> Dataset:
     """Open a dataset.
 
@@ -34,13 +34,15 @@ def open_dataset(
             or the `module:Class` of a live source.
         max_maps: maximum number of files that are mapped at once.
         expected: the fingerprint that it must have; then no index is made.
-        integrity: "rows": pipelines compare each row that they read with its stored digest. A live
-            source stores none.
+        integrity: "rows": pipelines compare each row that they read with its stored check. "auto":
+            only where rows have an image to be decoded, which costs far more. A live source
+            stores nothing.
 
     Raises:
         DatasetError: it is missing, damaged, or not the expected one; or samples are bad.
         VersionError: it was packed by a newer Stoker.
-        UsageError: the source cannot be read in place, or `integrity` is neither "off" nor "rows".
+        UsageError: the source cannot be read in place, or `integrity` is unknown, or "rows"
+            although the dataset has no checks.
     """
     if integrity not in INTEGRITY:
         raise UsageError(f"integrity: expected one of {', '.join(INTEGRITY)}, got {integrity!r}")
@@ -58,7 +60,7 @@ def open_dataset(
             f"{dataset.fingerprint}; open the stream again",
             dataset=str(path),
         )
-    if integrity == "rows" and not is_live(name):
+    if not is_live(name) and (integrity == "rows" or (integrity == "auto" and is_cheap(dataset))):
         dataset.check_row = RowCheck(dataset)
     return dataset
 

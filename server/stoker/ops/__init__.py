@@ -55,8 +55,10 @@ from stoker.ops.filters.motion_blur import MotionBlur, motion_blur
 from stoker.ops.filters.salt_and_pepper import SaltAndPepper, salt_and_pepper
 from stoker.ops.filters.sharpness import Sharpness, sharpness
 from stoker.ops.geometry.affine import Affine, affine
+from stoker.ops.geometry.bbox_safe_random_crop import BboxSafeRandomCrop, bbox_safe_random_crop
 from stoker.ops.geometry.center_crop import CenterCrop, center_crop
 from stoker.ops.geometry.corner_crop import CornerCrop, corner_crop
+from stoker.ops.geometry.crop_non_empty_mask import CropNonEmptyMask, crop_non_empty_mask
 from stoker.ops.geometry.elastic import Elastic, elastic
 from stoker.ops.geometry.fit_bucket import FitBucket, fit_bucket
 from stoker.ops.geometry.five_crop import five_crop, ten_crop
@@ -79,14 +81,17 @@ from stoker.ops.geometry.resize_long import ResizeLong, resize_long
 from stoker.ops.geometry.resize_short import ResizeShort, resize_short
 from stoker.ops.geometry.rot90 import Rot90, rot90
 from stoker.ops.geometry.rotate import Rotate, rotate
+from stoker.ops.geometry.rotate_expand import RotateExpand, rotate_expand
 from stoker.ops.geometry.transpose import Transpose, transpose
 from stoker.ops.geometry.vertical_flip import VerticalFlip, vertical_flip
 from stoker.ops.geometry.zoom_out import ZoomOut, zoom_out
 from stoker.ops.mixes.augmix_transform import AugmixTransform, augmix_transform
 from stoker.ops.mixes.blend import Blend, blend
+from stoker.ops.mixes.copy_paste import CopyPaste, copy_paste
 from stoker.ops.mixes.cutmix import Cutmix, cutmix
 from stoker.ops.mixes.mixup import Mixup, mixup
 from stoker.ops.mixes.mosaic import Mosaic, mosaic
+from stoker.ops.mixes.mosaic_scaled import MosaicScaled, mosaic_scaled
 from stoker.ops.mixes.random_blend import RandomBlend, random_blend
 from stoker.ops.mixes.stack import Stack, stack
 from stoker.ops.values.cast import Cast, cast
@@ -107,6 +112,7 @@ __all__ = [
     "Affine",
     "AugmixTransform",
     "Autocontrast",
+    "BboxSafeRandomCrop",
     "Blend",
     "BoxBlur",
     "Brightness",
@@ -121,7 +127,9 @@ __all__ = [
     "Contrast",
     "ConvertBoxes",
     "ConvertKeypoints",
+    "CopyPaste",
     "CornerCrop",
+    "CropNonEmptyMask",
     "Cutmix",
     "Downscale",
     "Elastic",
@@ -153,6 +161,7 @@ __all__ = [
     "Mirror",
     "Mixup",
     "Mosaic",
+    "MosaicScaled",
     "MotionBlur",
     "Normalize",
     "OneHot",
@@ -177,6 +186,7 @@ __all__ = [
     "RgbToYcbcr",
     "Rot90",
     "Rotate",
+    "RotateExpand",
     "SaltAndPepper",
     "Saturation",
     "Sharpness",
@@ -200,6 +210,7 @@ __all__ = [
     "at",
     "augmix_transform",
     "autocontrast",
+    "bbox_safe_random_crop",
     "blend",
     "box_blur",
     "brightness",
@@ -213,7 +224,9 @@ __all__ = [
     "contrast",
     "convert_boxes",
     "convert_keypoints",
+    "copy_paste",
     "corner_crop",
+    "crop_non_empty_mask",
     "crop_numbers",
     "cutmix",
     "define",
@@ -249,6 +262,7 @@ __all__ = [
     "mirror",
     "mixup",
     "mosaic",
+    "mosaic_scaled",
     "motion_blur",
     "normalize",
     "one_hot",
@@ -272,6 +286,7 @@ __all__ = [
     "rgb_to_ycbcr",
     "rot90",
     "rotate",
+    "rotate_expand",
     "salt_and_pepper",
     "saturation",
     "sharpness",

@@ -234,7 +234,7 @@ def test_an_index_takes_the_bytes_that_the_page_says(tars, rows):
     taken = sum(place.data.length for place in columns)
     taken += sum(place.offsets.length - 8 for place in columns if place.offsets is not None)
     pictures, arrays_and_text, labels = 2, 2, 1
-    each = 24 + 25 * pictures + 16 * arrays_and_text + 8 * labels
+    each = 32 + 25 * pictures + 16 * arrays_and_text + 8 * labels
     assert taken == len(rows) * each + sum(map(len, names))
     assert names[0] == b"0.tar/0000"
 

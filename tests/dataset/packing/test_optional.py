@@ -1,7 +1,9 @@
 """Optional fields: what a dataset holds for samples that lack one, and what forgetting it costs."""
 
 import csv
+import io
 import sys
+import tarfile
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ from PIL import Image
 
 from stoker import ops
 from stoker.dataset import open_dataset, schema, write
+from stoker.dataset.packing.in_place import make_index
 from stoker.dataset.packing.pack import Options, pack
 from stoker.dataset.reading.describe import describe
 from stoker.dataset.sources.formats.object_reader import load_object
@@ -294,11 +297,98 @@ def test_adding_samples_keeps_the_declaration(tmp_path, folders):
         assert [bool(dataset.read("mask_present", number)) for number in range(4)] == [1, 0, 1, 0]
 
 
+def test_nulls_in_rows_of_a_hugging_face_dataset(tmp_path):
+    """The row of an image may be null, or have null bytes and a null path."""
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    png = encoded(PHOTO)
+    columns = {
+        "image": pa.array([{"bytes": png, "path": None}] * 3, kind),
+        "mask": pa.array([{"bytes": encoded(MASK), "path": None}, None,
+                          {"bytes": None, "path": None}], kind),
+        "age": pa.array([1, None, 3]),
+        "note": pa.array(["old", "new", None]),
+        "box": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    kinds = {"mask": "mask,fill=255", "age": "int64,fill=-1", "box": "float32[2],fill=0"}
+
+    def rows_packed(**fields):
+        return pack(
+            tmp_path / "a.parquet",
+            tmp_path / "d",
+            Options(kind="huggingface", workers=1, fields=fields),
+        )
+
+    with pytest.raises(DatasetError, match=r"field 'note': .* got null; if samples may lack it"):
+        rows_packed(**kinds)
+    rows_packed(**kinds, note="text,optional")
+    with open_dataset(tmp_path / "d") as dataset:
+        for name, there in (
+            ("mask", [1, 0, 0]), ("age", [1, 0, 1]), ("note", [1, 1, 0]), ("box", [1, 0, 1])
+        ):  # fmt: skip
+            found = [bool(dataset.read(f"{name}_present", number)) for number in range(3)]
+            assert found == there, name
+        assert [int(dataset.read("age", number)) for number in range(3)] == [1, -1, 3]
+        assert dataset.read("box", 1).tolist() == [0, 0]
+        assert np.array_equal(pixels(dataset, "mask", 0), MASK)
+        assert np.array_equal(pixels(dataset, "mask", 2), np.full((40, 60), 255))
+
+
+def test_members_that_samples_in_tars_lack(tmp_path):
+    jpg, png = encoded(PHOTO, "JPEG"), encoded(MASK)
+    members = [
+        ("a.jpg", jpg), ("a.seg.png", png), ("a.cls", b"1"), ("a.txt", b"old"),
+        ("b.jpg", jpg), ("b.cls", b"0"),
+        ("c.jpg", jpg), ("c.seg.png", png),
+    ]  # fmt: skip
+    path = tmp_path / "s.tar"
+    with tarfile.open(path, "w") as file:
+        for name, data in members:
+            part = tarfile.TarInfo(name)
+            part.size = len(data)
+            file.addfile(part, io.BytesIO(data))
+    kinds = {"seg.png": "mask,fill=255", "txt": "text,optional", "cls": "label,fill=-1"}
+
+    def tar_packed(fields, **more):
+        return pack(path, tmp_path / "d", Options(workers=1, fields=fields, **more))
+
+    for left, said in (
+        ("seg.png", "s.tar/b: it has no member .seg.png, .*--field seg.png=mask,fill=255"),
+        ("cls", "s.tar/c: it has no member .cls, .*--field cls=label,fill=-1"),
+        ("txt", "s.tar/b: it has no member .txt, .*--field txt=bytes,optional"),
+    ):
+        with pytest.raises(DatasetError, match=said):
+            tar_packed({name: kind for name, kind in kinds.items() if name != left})
+    report = tar_packed(kinds)
+    notes = {note.what: note.count for note in report.manifest.statistics.notes}
+    assert notes == {
+        "seg: absent, so filled": 1, "label: absent, so filled": 1, "txt: absent, so filled": 2,
+    }  # fmt: skip
+    with open_dataset(tmp_path / "d") as dataset:
+        names = [field.name for field in dataset.schema.fields]
+        assert names == ["image", "seg", "label", "txt", "seg_present", "label_present",
+                         "txt_present"]  # fmt: skip
+        assert [int(dataset.read("label", number)) for number in range(3)] == [1, 0, -1]
+        assert [bytes(dataset.read("txt", number)) for number in range(3)] == [b"old", b"", b""]
+        assert np.array_equal(pixels(dataset, "seg", 1), np.full((40, 60), 255))
+        assert np.array_equal(pixels(dataset, "seg", 2), MASK)
+    assert verify(tmp_path / "d").holds
+    with pytest.raises(UsageError, match="samples may lack seg, label, txt, but an index has"):
+        make_index(path, Options(workers=1, fields=kinds))
+
+
+def encoded(array, kind="PNG"):
+    """Return an image as a file."""
+    file = io.BytesIO()
+    Image.fromarray(array).save(file, kind)
+    return file.getvalue()
+
+
 def test_sources_whose_samples_must_have_every_field(tmp_path):
+    np.savez(tmp_path / "a.npz", image=np.zeros((2, 4, 4, 3), np.uint8), age=np.arange(2))
+    with pytest.raises(UsageError, match=r"expected one of .*, got 'int64,fill=0'"):
+        packed(tmp_path / "a.npz", tmp_path / "d", age="int64,fill=0")
     pq.write_table(pa.table({"age": [1, None]}), tmp_path / "a.parquet")
-    options = Options(kind="huggingface", workers=1, fields={"age": "int64,fill=0"})
-    with pytest.raises(UsageError, match=r"age cannot be optional in a source of the kind hugging"):
-        pack(tmp_path / "a.parquet", tmp_path / "d", options)
     with pytest.raises(DatasetError, match=r"a.parquet:2: column 'age' is empty; .*age=int64,fill"):
         packed(tmp_path / "a.parquet", tmp_path / "d")
     packed(tmp_path / "a.parquet", tmp_path / "d", age="int64,fill=0")

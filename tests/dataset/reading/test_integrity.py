@@ -1,10 +1,16 @@
 """`integrity="rows"`: no changed byte of a packed row is delivered; what is good stays good."""
 
+import struct
+
+import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
+import xxhash
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.format.fields import SOURCE
+from stoker.dataset.format.fields import DIGEST, DIGEST_TYPE, SOURCE, Side
+from stoker.dataset.packing import build
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import SampleError, UsageError
@@ -59,6 +65,18 @@ def rows_of(dataset) -> list[tuple[bytes, ...]]:
         except SampleError:
             found.append(())
     return found
+
+
+def stored_bytes(column: pa.Array) -> bytes:
+    """Return the bytes of a column's only value."""
+    if pa.types.is_large_binary(column.type):
+        return column[0].as_py()
+    flat = column
+    while not pa.types.is_primitive(flat.type):
+        flat = flat.flatten() if not pa.types.is_fixed_size_binary(flat.type) else flat
+        if pa.types.is_fixed_size_binary(flat.type):
+            return flat[0].as_py()
+    return flat.to_numpy(zero_copy_only=False).tobytes()
 
 
 def failures(dataset) -> list[int]:
@@ -119,9 +137,9 @@ def test_the_error_names_the_row_and_what_to_do(folder, tmp_path):
             stream.write(b"a")
         dataset.check_row(4)  # an error is not remembered
     assert error.value.message == (
-        f"dataset {folder}, id 4 ({file.name}): its content no longer has the digest that it was "
-        "packed with, so bytes of it have changed on the disk or in memory; check the dataset "
-        f"with `stoker verify {folder}`"
+        f"dataset {folder}, id 4 ({file.name}): its stored bytes no longer have the check that "
+        "they were packed with, so bytes of it have changed on the disk or in memory; check the "
+        f"dataset with `stoker verify {folder}`"
     )
     assert (error.value.details["id"], error.value.details["field"]) == (4, "")
 
@@ -135,7 +153,62 @@ def test_kept_orientations_and_converted_files_are_good(tmp_path, parallel_folde
 
 
 def test_only_known_words_are_taken(folder):
-    with pytest.raises(UsageError, match="integrity: expected one of off, rows, got 'all'"):
+    with pytest.raises(UsageError, match="integrity: expected one of off, auto, rows, got 'all'"):
         open_dataset(folder, integrity="all")
+
+
+def test_auto_checks_rows_that_have_an_image_to_decode(folder, tmp_path):
+    """Next to decoding the check costs nothing that can be noticed; raw rows would take longer."""
+    pixels = {"image": np.zeros((4, 4, 3), np.uint8)}
+    write_dataset(tmp_path / "raw", schema.Schema((schema.image(encoding="raw"),)), [pixels])
+    for path, integrity, checked in (
+        (folder, "auto", True),
+        (folder, "rows", True),
+        (folder, "off", False),
+        (tmp_path / "raw", "auto", False),
+        (tmp_path / "raw", "rows", True),
+    ):
+        with open_dataset(path, integrity=integrity) as dataset:
+            assert (dataset.check_row is not None) == checked
     with open_dataset(folder) as dataset:
+        assert dataset.check_row is not None
+
+
+def test_a_dataset_without_checks(folder, tmp_path, monkeypatch):
+    """As an earlier version packed it: it can be read, and what cannot be checked is named."""
+    side = (Side(DIGEST, DIGEST_TYPE),)
+    monkeypatch.setattr(
+        build, "with_row_columns", lambda s, source: msgspec.structs.replace(s, side=side)
+    )
+    fields = schema.Schema((schema.image(),))
+    with open_dataset(folder) as dataset:
+        row = {"image": bytes(dataset.read("image", 0))}
+    write_dataset(tmp_path / "old", fields, [row])
+    with open_dataset(tmp_path / "old") as dataset:
         assert dataset.check_row is None
+    with pytest.raises(UsageError, match=r"packed without a check of each row.*pack it again"):
+        open_dataset(tmp_path / "old", integrity="rows")
+
+
+def test_the_check_of_a_row_by_the_page(folder):
+    """docs/contracts/dataset.md, with pyarrow and xxhash alone."""
+    with open_dataset(folder) as dataset:
+        manifest = dataset.manifest
+    types = dict(manifest.schema.columns())
+    number = 0
+    for file in manifest.files:
+        with pa.memory_map(str(folder / file.name)) as source:
+            batch = pa.ipc.open_file(source).get_batch(0)
+        for row in range(file.rows):
+            lengths, data = b"", b""
+            for name, kind in types.items():
+                if name.startswith("stoker."):
+                    continue
+                value = stored_bytes(batch.column(name).slice(row, 1))
+                data += value
+                if kind.startswith("large_") or "?" in kind:
+                    lengths += struct.pack("<Q", len(value))
+            stored = batch.column("stoker.check")[row].as_py()
+            assert xxhash.xxh64(lengths + data).digest() == stored, f"row {number}"
+            number += 1
+    assert number == 6

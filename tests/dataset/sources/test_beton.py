@@ -222,6 +222,7 @@ def test_fields_that_cannot_be(tmp_path, beton, samples):
         refused(beton, tmp_path, reason, fields=kinds)
 
     bad("--field nose=label: .* has no such field, only image, label", nose="label")
+    bad("label cannot be optional in a source of the kind ffcv", label="label,fill=-1")
     bad("--field image=mask: a field of type image can only be left out", image="mask")
     bad("every field is left out; keep at least one", **{name: "ignore" for name, *_ in FIELDS})
     twice = [("a b", "int"), ("a-b", "int")]

@@ -38,7 +38,7 @@ def mixed(op, state, sources, record):
 
 
 def test_they_are_registered_apart():
-    assert list(batch_ops()) == ["cutmix", "mixup", "mosaic"]
+    assert list(batch_ops()) == ["copy_paste", "cutmix", "mixup", "mosaic", "mosaic_scaled"]
     assert not set(batch_ops()) & (set(registered()) | set(choices()))
     assert ops.make("mixup", {"alpha": 0.2, "p": 1.0}) == ops.Mixup()
 

@@ -403,4 +403,4 @@ def test_a_padded_size_that_follows_from_what_is_left_of_boxes():
 
     states = {**STATES, "boxes": boxes}
     assert "depends on the number of remaining boxes" in refusal(counted, states)
-    assert "depends on iou_crop, which reads boxes" in refusal(looked_at, states)
+    assert "depends on iou_crop, which reads its boxes" in refusal(looked_at, states)

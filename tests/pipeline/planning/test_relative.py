@@ -76,16 +76,20 @@ OPS = {
     "resize_short": ops.ResizeShort(20, 60),
     "rot90": ops.Rot90(),
     "rotate": ops.Rotate(40, fill=3),
+    "rotate_expand": ops.RotateExpand(40, fill=3),
     "transpose": ops.Transpose(),
     "zoom_out": ops.ZoomOut((1.0, 1.8), fill=5),
 }
+
+
+RATIO = ("affine", "letterbox", "rotate", "rotate_expand")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("states", [fixed, free])
 @pytest.mark.parametrize("name", OPS)
 def test_both_engines_agree(both, rows, name, states):
-    for sizes in TURNED if name in ("affine", "letterbox", "rotate") else SIZES:
+    for sizes in TURNED if name in RATIO else SIZES:
         plan = bind(called(OPS[name]).graph(), states(*sizes))
         results = both(plan, rows, values(*sizes))
         assert len({tuple(out.tobytes() for out in row) for row in results}) > 1 or not plan.streams

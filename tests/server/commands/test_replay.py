@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from damage import accept_damage
 from PIL import Image
 
 from stoker.dataset import open_dataset, schema, write
@@ -68,6 +69,7 @@ def test_damage_outside_of_what_the_row_reads_is_told_and_shown_black(run, tmp_p
     with (tmp_path / "d" / file.name).open("r+b") as data:
         data.seek(end - 4)
         data.write(b"xxxx")
+    accept_damage(tmp_path / "d")
     found = json.loads(run(*command, "--json", "--out", tmp_path / "o"))
     reason = "cannot decode it: the checksum of a band differs: it is damaged"
     assert found["fields"][0]["damage"] == reason

@@ -16,7 +16,7 @@ from users import ATTACKER, VICTIM, as_user, shared_folder, why_none
 from stoker.client.peer import TRUSTED, check_listener
 from stoker.client.session import ClientSession
 from stoker.protocol.errors import ConfigError, ConnectError, UsageError
-from stoker.server.daemon.address import SocketFolder, make_folder
+from stoker.server.daemon.address import SocketFolder, make_folder, open_to_others
 
 two_users = pytest.mark.skipif(bool(why_none()), reason=why_none() or "two users")
 LISTENER = """
@@ -127,6 +127,16 @@ def test_a_default_folder_that_others_can_write_is_refused(folder, mode):
         make_folder(f"{folder}/run/stoker", None, default=True)
     (folder / "run").chmod(0o1777)
     make_folder(f"{folder}/run/stoker", None, default=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_open"), [(0o700, False), (0o755, False), (0o1777, False), (0o777, True)]
+)
+def test_a_configured_folder_where_others_can_swap_the_socket_is_noticed(folder, mode, is_open):
+    (folder / "run").mkdir()
+    (folder / "run").chmod(mode)
+    why = open_to_others(f"{folder}/run")
+    assert why == (f"owner {os.geteuid()}, mode drwxrwxrwx" if is_open else None)
 
 
 def test_a_default_folder_is_no_link(folder):

@@ -1,10 +1,15 @@
 """What workers need for a pipeline counts against `memory.limit` when a stream opens."""
 
+import io
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from stoker.dataset import schema, write
 from stoker.protocol.errors import ResourceError
+from stoker.server.work.records import BuildRequest, BuildResult
+from stoker.server.workers.builder import build
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +25,32 @@ def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, lo
     with pytest.raises(ResourceError) as caught:
         loader(daemon, "huge")
     message = caught.value.message
-    assert "for values between its steps" in message
+    assert "for decoded images and values between its steps" in message
     assert f"resize ({source}:{line + 1}) needs the most" in message
     assert caught.value.details["needed_bytes"] >= 2 * 3 * 20000**2
     with loader(daemon) as fine:
         assert [batch.step for batch in fine] == [0, 1]
+
+
+def test_the_room_for_decoded_images_counts_and_the_field_is_named(tmp_path, monkeypatch):
+    """A small file can hold a large image; the pipeline itself needs little."""
+    file = io.BytesIO()
+    Image.new("RGB", (6000, 5000)).save(file, "JPEG")
+    write(
+        tmp_path / "d", [schema.image(), schema.label()], [{"image": file.getvalue(), "label": 1}]
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "decoding_pipelines.py").write_text(
+        "from stoker import ops\nfrom stoker.pipeline import pipeline\n\n"
+        "@pipeline\ndef crops(sample):\n"
+        "    return {'image': ops.center_crop(sample.image, size=32)}\n\n"
+        "@pipeline\ndef labels(sample):\n    return {'label': sample.label}\n"
+    )
+
+    def built(name: str) -> BuildResult:
+        return build(BuildRequest(1, str(tmp_path / "d"), f"decoding_pipelines:{name}", b""))
+
+    assert built("labels").working_bytes == 0
+    crops = built("crops")
+    assert crops.working_bytes >= crops.most_bytes == 6000 * 5000 * 3
+    assert crops.most == "decoding the field 'image'"

@@ -133,7 +133,7 @@ def test_what_workers_need_for_a_pipeline_counts_once_for_its_streams(rig, make_
     rig.do(ev.Built, make_result(2, pipeline_id="ef" * 16, **built))
     (error,) = rig.errors(other)
     assert error.code == "resource"
-    assert "needs 400000 bytes in each of 2 workers for values between its steps" in error.message
+    assert "needs 400000 bytes in each of 2 workers for decoded images and values" in error.message
     assert "resize (jobs.py:3) needs the most, 300000 bytes" in error.message
     assert error.details["op"] == "resize (jobs.py:3)"
     rig.end(first)

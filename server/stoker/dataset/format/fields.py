@@ -49,10 +49,20 @@ DIGEST = "stoker.digest"
 DIGEST_TYPE = "fixed_size_binary[16]"
 
 
+CHECK = "stoker.check"
+
+
+CHECK_TYPE = "fixed_size_binary[8]"
+
+
 SOURCE = "stoker.source"
 
 
 SOURCE_TYPE = "large_utf8"
+
+
+ROW_COLUMNS = (DIGEST, CHECK, SOURCE)
+"""Columns that describe a whole row."""
 
 
 REFERENCE_TYPE = "uint32[4]"

@@ -22,7 +22,16 @@ from msgspec import UNSET, UnsetType
 
 from stoker.dataset.format.cells import Value, make_cells
 from stoker.dataset.format.field_checks import check_schema
-from stoker.dataset.format.fields import DIGEST, DIGEST_TYPE, SOURCE, SOURCE_TYPE, Schema, Side
+from stoker.dataset.format.fields import (
+    CHECK,
+    CHECK_TYPE,
+    DIGEST,
+    DIGEST_TYPE,
+    SOURCE,
+    SOURCE_TYPE,
+    Schema,
+    Side,
+)
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import NAME, WORK, DataFile, Manifest, Source, write_manifest
 from stoker.dataset.format.optional import fill_absent, with_presence
@@ -114,8 +123,8 @@ def _check_names(got: Set[str], names: Set[str], needed: Set[str], row: int) -> 
 
 
 def with_row_columns(schema: Schema, source: bool) -> Schema:
-    """Return the schema with the row columns: digest and, if requested, source."""
-    side = [Side(DIGEST, DIGEST_TYPE)]
+    """Return the schema with the row columns: digest, check and, if requested, source."""
+    side = [Side(DIGEST, DIGEST_TYPE), Side(CHECK, CHECK_TYPE)]
     if source:
         side.append(Side(SOURCE, SOURCE_TYPE))
     return msgspec.structs.replace(schema, side=tuple(side))

@@ -10,7 +10,6 @@ Runs in builders and commands; workers open the finished indexes.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from msgspec import UNSET
 
 from stoker.dataset.format.manifest import NAME, WORK, Manifest, Source, read_manifest
 from stoker.dataset.packing.build import is_data_file
+from stoker.dataset.packing.index_lock import take_lock
 from stoker.dataset.packing.pack import Options, PackReport, Progress, pack
 from stoker.dataset.sources.kinds import AUTO, KINDS, kind_of
 from stoker.jit import cache_root
@@ -49,7 +49,7 @@ def current_index(source: str | os.PathLike[str]) -> Path:
     Raises:
         UsageError: the source cannot be read in place.
         DatasetError: samples are bad (all are listed).
-        ResourceError: the disk is full.
+        ResourceError: the disk is full, or another process that makes it makes no progress.
     """
     folder = index_folder(source)
     if not (_is_there(folder) and _is_current(folder)):
@@ -132,8 +132,8 @@ def _lock(folder: Path) -> Iterator[None]:
     """Hold the right to make an index; waits while another process makes it.
 
     Raises:
-        ResourceError: the cache folder is not writable, others can write to it, or something that
-            is not an index is in the way.
+        ResourceError: the cache folder is not writable, others can write to it, something that is
+            not an index is in the way, or the other process makes no progress.
     """
     root, parent = cache_root(), folder.parent.name
     try:
@@ -146,7 +146,7 @@ def _lock(folder: Path) -> Iterator[None]:
             path=str(folder.parent),
         ) from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        take_lock(descriptor, Path(f"{folder}.lock"), folder / WORK, progressed)
         with open_root(root, parent, folder.name) as opened:
             _check_content(opened)
         yield

@@ -233,6 +233,12 @@ def _referenced(scan: Scan, options: Options) -> tuple[Field, ...]:
             f"{scan.root}: this source ({scan.kind}) cannot be read in place, only tar and "
             "Arrow files can; pack it"
         )
+    lacking = [one.name for one in scan.fields if one.optional]
+    if lacking:
+        raise UsageError(
+            f"{scan.root}: samples may lack {', '.join(lacking)}, but an index has a place for "
+            "every value; pack the source"
+        )
     deep = [one.name for one in scan.fields if one.is_picture and not one.fits_files]
     if deep:
         raise UsageError(

@@ -21,9 +21,10 @@ from msgspec import UNSET
 
 from stoker.dataset.format.arrow import ALIGN, ITEM_BYTES, ColumnType, parse_type, plan_file
 from stoker.dataset.format.cells import Cell
-from stoker.dataset.format.fields import DIGEST, SOURCE, Field, Schema
+from stoker.dataset.format.fields import CHECK, DIGEST, ROW_COLUMNS, SOURCE, Field, Schema
 from stoker.dataset.format.fingerprint import row_digest
 from stoker.dataset.format.manifest import ColumnPlace, DataFile, Extent, sync_folder
+from stoker.dataset.format.row_check import row_check
 from stoker.dataset.format.summary import FieldSummary, Summary
 from stoker.protocol.ragged import unpack_items
 
@@ -75,6 +76,7 @@ class ShardWriter:
         self._spools = {name: _Spool(parse_type(text), work) for name, text in schema.columns()}
         self.summary = Summary(fields={field.name: FieldSummary() for field in schema.fields})
         self.data_bytes = 0
+        self._row: dict[str, bytes | memoryview] = {}
 
     def __enter__(self) -> "ShardWriter":
         return self
@@ -90,6 +92,7 @@ class ShardWriter:
 
     def add(self, cells: Mapping[str, Cell], source: str) -> None:
         """Add a row."""
+        self._row.clear()
         for field in self._schema.fields:
             cell = cells[field.name]
             self._put(field.name, cell.data)
@@ -101,6 +104,8 @@ class ShardWriter:
         for side in self._schema.side:
             if side.name == DIGEST:
                 self._put(DIGEST, row_digest([cells[f.name] for f in self._schema.fields]))
+            elif side.name == CHECK:
+                self._put(CHECK, self._check())
             elif side.name == SOURCE:
                 self._put(SOURCE, source.encode(errors="surrogateescape"))
         self.summary.rows += 1
@@ -145,6 +150,13 @@ class ShardWriter:
     def _put(self, column: str, data: bytes | memoryview) -> None:
         self._spools[column].add(data)
         self.data_bytes += len(data)
+        if column not in ROW_COLUMNS:
+            self._row[column] = data
+
+    def _check(self) -> bytes:
+        """Return the check of the row that was put; see `format.row_check`."""
+        variable = [n for n in self._row if self._spools[n].kind.layout == "variable"]
+        return row_check([len(self._row[n]) for n in variable], list(self._row.values()))
 
 
 def _write_column(spool: _Spool, put: Callable[[bytes | memoryview], None]) -> None:

@@ -1,10 +1,16 @@
 """Verify a range of rows: decode every image and compare every row's digest.
 
 Runs in a worker process. A row is bad if a field cannot be read or decoded, if the size or
-orientation stored for an image is not the image's, or if its content no longer has the digest that
-it was packed with.
+orientation stored for an image is not the image's, or if its content no longer has the digest or
+the check that it was packed with.
+
+The digest of a row covers the values of its fields. The size and orientation of an encoded image
+are in side columns, so they are compared with the image's own header, and a grid with its file. The
+size of raw pixels and bands is part of the digest. Of a source read in place, the digest covers the
+reference to a value, not the value.
 """
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +21,14 @@ import numpy as np
 from stoker.dataset.format.cells import Cell
 from stoker.dataset.format.fields import UPRIGHT, Field
 from stoker.dataset.format.fingerprint import row_digest
+from stoker.dataset.images.peek import peek_picture
+from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.dataset import Dataset
-from stoker.dataset.reading.integrity import CHANGED, check_sides, stored_cell
 from stoker.dataset.reading.packed import open_folder
 from stoker.protocol.errors import SampleError
+
+CHANGED = "its content no longer has the digest that it was packed with"
+CHECK_CHANGED = "its stored check is damaged, but its content is not; pack the dataset again"
 
 
 class RowsJob(msgspec.Struct, frozen=True):
@@ -84,7 +94,58 @@ def _faults(dataset: Dataset, number: int, out: np.ndarray) -> tuple[list[BadRow
             faults.append(_bad(dataset, number, field.name, str(error.details["reason"])))
     if not faults and row_digest(cells) != dataset.digest(number):
         faults.append(_bad(dataset, number, "", CHANGED))
+    if not faults and dataset.has_checks and not dataset.is_intact(number):
+        faults.append(_bad(dataset, number, "", CHECK_CHANGED))
     return faults, sum(len(cell.data) for cell in cells)
+
+
+def stored_cell(dataset: Dataset, field: Field, sample_id: int, out: np.ndarray) -> Cell:
+    """Return a stored value as it was hashed when it was packed.
+
+    Args:
+        dataset: an open dataset.
+        field: one of its fields.
+        sample_id: the sample's id.
+        out: flat uint8 memory for the pixels of bands.
+
+    Raises:
+        SampleError: it cannot be read.
+    """
+    if field.referenced:
+        return Cell(dataset.reference(field.name, sample_id))
+    value = dataset.read(field.name, sample_id)
+    if isinstance(value, memoryview):
+        if field.encoding != "bands":
+            return Cell(value)
+        pixels = dataset.decode(field.name, sample_id, out)
+        prefix = struct.pack("<II", *pixels.shape[:2])
+        return Cell(value, prefix=prefix, content=pixels.tobytes())
+    prefix = struct.pack("<II", *value.shape[:2]) if field.is_picture else b""
+    return Cell(value.tobytes(), prefix=prefix)
+
+
+def check_sides(dataset: Dataset, field: Field, sample_id: int) -> None:
+    """Compare the size and orientation of an encoded image with its header.
+
+    Raises:
+        SampleError: they differ, or the header is damaged.
+    """
+    if field.encoding in UPRIGHT:
+        return
+    data = dataset.read(field.name, sample_id)
+    assert isinstance(data, memoryview)
+    keep = bool(field.keeps_orientation)
+    try:
+        seen = peek_picture(len(data), field.kind, lambda size: bytes(data[:size]), keep)
+    except CodecError as error:
+        raise dataset.sample_error(field.name, sample_id, f"cannot decode it: {error}") from None
+    size, turn = dataset.size(field.name, sample_id), dataset.orientation(field.name, sample_id)
+    if (*size, turn) != seen[1:]:
+        what = (
+            f"its size {size[0]}x{size[1]} or orientation {turn} is damaged: the image has "
+            f"{seen.height}x{seen.width} pixels and orientation {seen.orientation}"
+        )
+        raise dataset.sample_error(field.name, sample_id, what)
 
 
 def _bad(dataset: Dataset, number: int, field: str, reason: str) -> BadRow:

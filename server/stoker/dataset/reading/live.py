@@ -165,6 +165,10 @@ class LiveDataset(Dataset):
         cells = self._cells(sample_id)
         return row_digest([cells[field.name] for field in self.schema.fields])
 
+    def is_intact(self, sample_id: int) -> bool:
+        """Return True: nothing is stored."""
+        return True
+
     def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
         """Raise: samples are not in a file.
 

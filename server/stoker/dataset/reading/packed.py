@@ -14,8 +14,9 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format.check import check_files, check_manifest
-from stoker.dataset.format.fields import DIGEST, SOURCE, UPRIGHT
+from stoker.dataset.format.fields import CHECK, DIGEST, SOURCE, UPRIGHT
 from stoker.dataset.format.manifest import DataFile, Manifest, read_manifest
+from stoker.dataset.format.row_check import checked_columns, row_check
 from stoker.dataset.reading.alike import AlikeFields, is_alike
 from stoker.dataset.reading.columns import (
     ColumnFiles,
@@ -27,7 +28,7 @@ from stoker.dataset.reading.columns import (
 from stoker.dataset.reading.dataset import Dataset
 from stoker.dataset.reading.mapping import will_need
 from stoker.dataset.reading.source_files import SourceFiles
-from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.errors import DatasetError, SampleError, UsageError
 
 MAX_MAPS = 256
 
@@ -57,6 +58,8 @@ class PackedDataset(Dataset):
         self._sources = _sources(manifest)
         self._files = ColumnFiles(path, manifest, max_maps, self._sources)
         self._last: tuple[int, FileRow] | None = None
+        self._checked = checked_columns(manifest.schema)
+        self.has_checks = any(side.name == CHECK for side in manifest.schema.side)
 
     def close(self) -> None:
         """Drop the maps; see `Dataset.close`."""
@@ -208,6 +211,36 @@ class PackedDataset(Dataset):
         column = row.columns[DIGEST]
         assert isinstance(column, FixedColumn)
         return bytes(column.items[row.number])
+
+    def is_intact(self, sample_id: int) -> bool:
+        """See `Dataset.is_intact`."""
+        stored = self._row(sample_id).columns[CHECK]
+        assert isinstance(stored, FixedColumn)
+        packed: bytes = stored.items[self._row(sample_id).number].tobytes()
+        try:
+            return self.check_of(sample_id) == packed
+        except SampleError:
+            return False
+
+    def check_of(self, sample_id: int) -> bytes:
+        """Return the check of the sample's bytes as they are now.
+
+        Raises:
+            UsageError: there is no such id.
+            SampleError: the file's own offsets are damaged.
+        """
+        row = self._row(sample_id)
+        lengths: list[int] = []
+        values: list[bytes | memoryview] = []
+        for name in self._checked:
+            column = row.columns[name]
+            if isinstance(column, VariableColumn):
+                item = self._item(name.partition(".")[0], sample_id, column, row)
+                lengths.append(len(item))
+                values.append(item)
+            else:
+                values.append(column.items[row.number].data)
+        return row_check(lengths, values)
 
     def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
         """See `Dataset.locate`."""

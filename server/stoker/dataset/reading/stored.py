@@ -25,11 +25,13 @@ class StoredSamples(ABC):
         schema: its fields.
         fingerprint: `content:<32 hex digits>`.
         check_row: checks a row before it is used, by its id; None: rows are not checked.
+        has_checks: whether each row is stored with a check (`format.row_check`).
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.check_row: Callable[[int], None] | None = None
+        self.has_checks = False
         self.manifest = manifest
         self.schema = manifest.schema
         self.fingerprint = manifest.fingerprint
@@ -190,6 +192,17 @@ class StoredSamples(ABC):
     @abstractmethod
     def digest(self, sample_id: int) -> bytes:
         """Return the digest of the sample's content from packing, 16 bytes.
+
+        Raises:
+            UsageError: there is no such id.
+        """
+
+    @abstractmethod
+    def is_intact(self, sample_id: int) -> bool:
+        """Whether the stored bytes of a sample have the check that they were packed with.
+
+        Only for datasets with `has_checks`. Of a source read in place the check covers the
+        reference to a value, not the value.
 
         Raises:
             UsageError: there is no such id.

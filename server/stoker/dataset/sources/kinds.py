@@ -64,7 +64,7 @@ class SourceKind:
     alone: bool = False
 
 
-_MAY_LACK = ("parallel", "table", "python")
+_MAY_LACK = ("parallel", "table", "python", "webdataset", "huggingface")
 """Kinds of sources whose samples may lack an optional field."""
 
 KINDS: Mapping[str, SourceKind] = {

@@ -68,7 +68,14 @@ def decide(op: Op, size: tuple[int, int], key: int) -> Decision:
 
 
 def looked_at_by(op: Op, size: tuple[int, int], number: int) -> tuple[np.ndarray, ...]:
-    """Return the extra arguments of `draw`: random items, none for every fourth number."""
+    """Return the extra arguments of `draw`: random items, none for every fourth number.
+
+    A mask is mostly 0, and all 0 for every fourth number.
+    """
+    if op.draws_from == "mask":
+        noise = np.random.default_rng(number)  # noqa: TID251 - of its own
+        rare = noise.random(size) < (0.02 if number % 4 != 3 else 0.0)
+        return (np.where(rare, noise.integers(1, 4, size), 0).astype(np.uint8),)
     return (_items(_state(op.draws_from), size, number),) if op.draws_from else ()
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,21 @@ GROUP: Final = 8
 OFFSETS: Final = 420
 """Least common multiple of 1 to 7: an integer below it is uniform modulo each of them."""
 FLOATS: Final = ("float16", "float32", "float64")
+
+
+class Mixed(NamedTuple):
+    """One value of a call, as a batch op mixes it.
+
+    Attributes:
+        state: the state of the value before.
+        sources: the row's own value, then those of the other rows, contiguous; of boxes and
+            keypoints only the existing items.
+        dst: the destination, in the state of the result; it does not overlap a source.
+    """
+
+    state: State
+    sources: Sequence[np.ndarray]
+    dst: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -94,6 +109,26 @@ class BatchOp(Op):
             The number of items written, for boxes and keypoints; else 0.
         """
         raise NotImplementedError
+
+    def check_call(self, states: Sequence[State]) -> None:
+        """Refuse values that cannot be mixed together; `states` are those of a call's outputs.
+
+        Raises:
+            StateError: names what is missing or too much, and what to change.
+        """
+
+    def mix_all(self, values: Sequence[Mixed], record: Any, tools: Tools) -> list[int]:
+        """Write all values of a row's call; ops whose values depend on each other override this.
+
+        Args:
+            values: those that are outputs, in their order.
+            record: a resolved record; `applied` is 1.
+            tools: the arithmetic to use.
+
+        Returns:
+            For each value the number of items written; 0 for other kinds.
+        """
+        return [self.mix(v.state, v.sources, v.dst, record, tools) for v in values]
 
 
 def partner(member: int, offset: int, size: int) -> int:

@@ -181,3 +181,17 @@ def spread(op: str, parameter: str, value: object, most: float) -> tuple[float, 
         f"a number from 0 to {most:g}, or (low, high) with -{most:g} <= low <= high <= {most:g}"
     )
     raise refuse(op, parameter, expected, value)
+
+
+def class_numbers(op: str, parameter: str, value: object, most: int) -> tuple[int, ...]:
+    """Return a class number or several, each once, in ascending order.
+
+    Raises:
+        ParameterError: one is not an integer of int32, or there are more than `most`.
+    """
+    given = tuple(value) if isinstance(value, tuple | list) else (value,)
+    good = all(is_integer(one) and -(2**31) <= one < 2**31 for one in given)
+    if not good or len(given) > most:
+        expected = f"a class number (an integer of int32) or at most {most} of them"
+        raise refuse(op, parameter, expected, value)
+    return tuple(sorted(set(given)))

@@ -28,7 +28,7 @@ from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel, no_draw, 
 from stoker.ops.contract.frozen import seal
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.row_numbers import row_number
-from stoker.ops.contract.rules import remedy_of
+from stoker.ops.contract.rules import MASK_DTYPES, remedy_of
 from stoker.ops.contract.states import ITEM_KINDS, ParameterError, State, StateError
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError, UsageError
@@ -106,7 +106,9 @@ class Op:
             `draws_from`, `draw(key, params, height, width, record, items)`.
         draws_from: "boxes" or "keypoints": the decision reads those of its call, which must have
             an image or mask first and exactly one such value. `items` are (n, words) uint32, the
-            coordinates first; n may be 0. Empty: the decision reads only sizes.
+            coordinates first; n may be 0. "mask": it reads the first mask of its call, which must
+            have an image or mask first; `items` is that mask, (height, width) of any dtype of
+            masks. Empty: the decision reads only sizes.
         out_size: `out_size(params, record, height, width) -> (height, width)`.
         reads: `reads(params, record, height, width) -> (top, left, height, width)`: the box, in an
             image of that size, that the kernels of image and mask stay inside of when reading;
@@ -224,8 +226,8 @@ class Op:
             visit: how often the id came before in this epoch.
             view: view of the position.
             stream: stream name; by default the op's name.
-            items: coordinates of the boxes (n, 4) or keypoints (n, 2) that an op with `draws_from`
-                reads, in pixels.
+            items: what an op with `draws_from` reads: coordinates of boxes (n, 4) or keypoints
+                (n, 2) in pixels, or a mask (height, width).
 
         Returns:
             Field of the record -> number, or list of numbers; empty for an op that decides nothing.
@@ -247,18 +249,28 @@ class Op:
             row_number("visit", visit),
             row_number("view", view),
         )
-        type(self).draw(key, params[0], height, width, record[0], *self._looked_at(items))
+        type(self).draw(
+            key, params[0], height, width, record[0], *self._looked_at(items, (height, width))
+        )
         drawn = record[0]
         return {field: drawn[field].tolist() for field in drawn.dtype.names if field != "none"}
 
-    def _looked_at(self, items: Any) -> tuple[np.ndarray, ...]:
-        """Return the extra arguments of `draw`: coordinates as words, if it reads any."""
+    def _looked_at(self, items: Any, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
+        """Return the extra arguments of `draw`: none, coordinates as words, or a mask."""
         if self.draws_from and items is None:
             raise UsageError(f"{self.name}: expected items, the {self.draws_from} it decides from")
         if items is not None and not self.draws_from:
             raise UsageError(f"{self.name} decides from sizes alone: leave items out")
         if items is None:
             return ()
+        if self.draws_from == "mask":
+            mask = np.ascontiguousarray(items)
+            if mask.shape != size or mask.dtype.name not in MASK_DTYPES:
+                raise UsageError(
+                    f"{self.name}: expected items to be a mask of height and width {size} and "
+                    f"dtype {', '.join(MASK_DTYPES)}, got shape {mask.shape} and {mask.dtype}"
+                )
+            return (mask,)
         width = COORDINATES[self.draws_from][1]
         return (np.array(items, np.float32).reshape(-1, width).view(np.uint32),)
 
@@ -318,6 +330,15 @@ class Op:
                 op=self.name,
             )
         return state
+
+    def require_looked_at(self, state: State) -> None:
+        """Refuse a value that the decision cannot be made from; see `draws_from`.
+
+        Raises:
+            StateError: names the state and what was expected.
+        """
+        if state.kind in ITEM_KINDS:
+            self.declare_items(state)
 
     @classmethod
     def no_rule(cls, state: State) -> StateError:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.bases.box_cut import CUT_KERNELS, cut_forward, cut_out_size
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Op, Value
@@ -28,8 +29,7 @@ from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import require_pixels
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.points import lower, move_boxes, scaled, upper
-from stoker.ops.kernels.reorder import move_rows
+from stoker.ops.kernels.points import lower, move_boxes, upper
 from stoker.rng.draws import integers, uniform_range
 from stoker.rng.maths import floor
 
@@ -100,29 +100,8 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any, items: An
 
 
 @kernel
-def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    line = src.shape[1]
-    move_rows(src, dst, int(record["top"]) * line + int(record["left"]), line)
-
-
-def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = int(record["top"]), int(record["left"])
-    dst[...] = src[top : top + dst.shape[0], left : left + dst.shape[1]]
-
-
-@kernel
-def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
-    return np.int64(record["height"]), np.int64(record["width"])
-
-
-@kernel
-def _forward(params: Any, record: Any, sizes: Any) -> Any:
-    return scaled(1.0, 1.0, -int(record["left"]), -int(record["top"]))
-
-
-@kernel
 def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
-    at, numbers = src.view(np.float32), _forward(params, record, sizes)
+    at, numbers = src.view(np.float32), cut_forward(params, record, sizes)
     left, top = float(record["left"]), float(record["top"])
     right, bottom = left + float(record["width"]), top + float(record["height"])
     kept = 0
@@ -177,15 +156,12 @@ class IouCrop(Op):
             ("applied", "u1"),
         ]
     )
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, _plain),
-        "mask": Kernel(_run, _plain),
-    }
+    kernels: ClassVar[dict[str, Kernel]] = CUT_KERNELS
     items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(_run_boxes, visible=True)}
     draws_from: ClassVar[str] = "boxes"
     draw = staticmethod(_draw)
-    out_size = staticmethod(_out_size)
-    forward = staticmethod(_forward)
+    out_size = staticmethod(cut_out_size)
+    forward = staticmethod(cut_forward)
     rescale = staticmethod(rescale_box)
 
     def check(self) -> None:

@@ -11,53 +11,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.cropped import Cropped
+from stoker.ops.bases.cropped import (
+    WINDOW_KERNELS,
+    Cropped,
+    random_place,
+    window_forward,
+)
 from stoker.ops.bases.fills import FILL_FIELDS
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import register
-from stoker.ops.kernels.cut import cut, plain_cut
-from stoker.ops.kernels.points import scaled
-from stoker.rng.draws import integers
-
-
-@kernel
-def _place(key: Any, k: int, size_in: int, size_out: int, padding: int) -> int:
-    spare = size_in + 2 * padding - size_out
-    return min(spare, 0) - padding + int(integers(key, k, abs(spare) + 1))
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    record["top"] = _place(key, 0, height, int(params["height"]), int(params["padding_y"]))
-    record["left"] = _place(key, 1, width, int(params["width"]), int(params["padding_x"]))
-
-
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    cut(src, dst, int(record["top"]), int(record["left"]), params["fill"])
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    cut(whole, out, int(record["top"]), int(record["left"]), params["mask_fill"])
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_cut(src, dst, int(record["top"]), int(record["left"]), np.asarray(params["fill"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_cut(src, dst, int(record["top"]), int(record["left"]), np.asarray(params["mask_fill"]))
-
-
-@kernel
-def _forward(params: Any, record: Any, sizes: Any) -> Any:
-    return scaled(1.0, 1.0, -int(record["left"]), -int(record["top"]))
+    record["top"] = random_place(key, 0, height, int(params["height"]), int(params["padding_y"]))
+    record["left"] = random_place(key, 1, width, int(params["width"]), int(params["padding_x"]))
 
 
 @kernel
@@ -94,13 +65,10 @@ class RandomCrop(Cropped):
         ]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("top", "i4"), ("left", "i4")])
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels: ClassVar[dict[str, Kernel]] = WINDOW_KERNELS
     draw = staticmethod(_draw)
     reads = staticmethod(_reads)
-    forward = staticmethod(_forward)
+    forward = staticmethod(window_forward)
 
     def check(self) -> None:
         """Check the parameters."""

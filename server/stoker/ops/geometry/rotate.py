@@ -1,24 +1,20 @@
 """Rotate about the center by a random angle, image and mask alike; the size is kept.
 
 Draw 0 is the angle in degrees, uniform, counter-clockwise as in torchvision's RandomRotation.
-Pixels that leave the image are lost, pixels from outside are filled.
+Pixels that leave the image are lost, pixels from outside are filled. With `expand=True` nothing
+leaves the image: see `rotate_expand`.
 """
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.rotated import Rotated
 from stoker.ops.contract import checks
-from stoker.ops.contract.checks import spread
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.relative import require_ratio
-from stoker.ops.contract.rules import require_pixels
-from stoker.ops.contract.states import State
+from stoker.ops.geometry.rotate_expand import RotateExpand
 from stoker.ops.kernels.affinity import (
     forward,
     move_image,
@@ -26,15 +22,6 @@ from stoker.ops.kernels.affinity import (
     plain_move_image,
     plain_move_mask,
 )
-from stoker.ops.kernels.warp import FILTERS
-from stoker.rng.draws import uniform_range
-
-MOST: float = 360.0
-
-
-@kernel
-def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    record["angle"] = uniform_range(key, 0, params["low"], params["high"])
 
 
 @kernel
@@ -67,8 +54,8 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 @register
 @dataclass(frozen=True)
-class Rotate(Fills, Op):
-    """Rotate about the center.
+class Rotate(Rotated):
+    """Rotate about the center; the size is kept.
 
     Attributes:
         degrees: range of the angle, counter-clockwise: (low, high), or d for (-d, d).
@@ -77,50 +64,12 @@ class Rotate(Fills, Op):
         mask_fill: class outside of the mask.
     """
 
-    degrees: float | tuple[float, float]
-    interpolation: str = "bilinear"
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-
     name: ClassVar[str] = "rotate"
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("low", "f8"),
-            ("high", "f8"),
-            *FILL_FIELDS,
-            ("interpolation", "u1"),
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("angle", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
-    draw = staticmethod(_draw)
     forward = staticmethod(_forward)
-    rescale = staticmethod(require_ratio)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            degrees=spread(self.name, "degrees", self.degrees, MOST),
-            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-            **self.checked_fills(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        degrees = spread(self.name, "degrees", self.degrees, MOST)
-        code = FILTERS.index(self.interpolation)
-        return np.array((*degrees, *self.fills(), code), self.parameters)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
-        self.require_fills(states)
-        return states, 0
 
 
 def rotate(
@@ -129,10 +78,16 @@ def rotate(
     interpolation: str = "bilinear",
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
+    expand: bool = False,
     stream: str | None = None,
     relative: bool = False,
 ) -> Any:
-    """Rotate values of a pipeline about the center; see `Rotate`."""
-    return Rotate(degrees, interpolation, fill, mask_fill)(
-        *values, stream=stream, relative=relative
-    )
+    """Rotate values of a pipeline about the center; see `Rotate`, and `RotateExpand` for `expand`.
+
+    Raises:
+        ParameterError: a parameter is invalid.
+    """
+    if not isinstance(expand, bool):
+        raise checks.refuse(Rotate.name, "expand", "True or False", expand)
+    made = RotateExpand if expand else Rotate
+    return made(degrees, interpolation, fill, mask_fill)(*values, stream=stream, relative=relative)

@@ -21,6 +21,7 @@ from stoker.ops.kernels.float_levels import number, plain_number
 from stoker.ops.kernels.half import narrowed, to_halves, widened
 from stoker.ops.kernels.paste import paste, plain_paste
 from stoker.ops.kernels.points import MOVERS
+from stoker.ops.kernels.warp import BILINEAR, plain_warp_affine, warp_affine
 
 ONE: Final = 1 << 16
 HALF: Final = np.int32(1 << 15)
@@ -82,6 +83,7 @@ class Tools:
         self._floats: Any = arithmetic.of(blend_floats, plain_floats)
         self._halves: Any = arithmetic.of(blend_halves, plain_halves)
         self._paste: Any = arithmetic.of(paste, plain_paste)
+        self._warp: Any = arithmetic.of(warp_affine, plain_warp_affine)
         self._movers = {kind: arithmetic.of(fn) for kind, fn in MOVERS.items()}
 
     def blend(self, a: np.ndarray, b: np.ndarray, dst: np.ndarray, part: float) -> None:
@@ -123,6 +125,24 @@ class Tools:
         if dst.dtype != np.uint8:
             own, other, dst = (array.view(np.uint8) for array in (own, other, dst))
         self._paste(own, other, dst, grid[0], grid[1:], box)
+
+    def warp(
+        self, src: np.ndarray, shape: tuple[int, ...], steps: tuple[int, ...], fill: np.ndarray
+    ) -> np.ndarray:
+        """Return an image sampled at positions that are linear in the output pixel, bilinear.
+
+        Args:
+            src: (H, W, C) uint8, float16 or float32, contiguous; float16 is computed as float32
+                and rounded to nearest, halves to even.
+            shape: (h, w, C) of the result.
+            steps: see `stoker.ops.kernels.warp.warp_affine`.
+            fill: (C,) float32, what is outside of the source.
+        """
+        wide = np.float32 if src.dtype == np.float16 else src.dtype
+        made = np.empty(shape, wide)
+        self._warp(src.astype(wide, copy=False), made, steps, BILINEAR, fill)
+        with np.errstate(all="ignore"):
+            return made.astype(src.dtype, copy=False)
 
     def move(
         self,

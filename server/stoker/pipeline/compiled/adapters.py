@@ -82,7 +82,7 @@ def items_by_word(src: Any, dst: Any, params: Any, record: Any, note: Any) -> No
 
 @kernel
 def draw_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Draw for an op that decides from items."""
+    """Draw for an op that decides from items or a mask."""
     k = note[18:23].view(np.uint64)
     rule((k[0], k[1], k[2], k[3], k[4]), params, note[0], note[1], record, src)
 

@@ -60,7 +60,7 @@ def draw_of(op: type[Op], site: Site = NOWHERE, items: State | None = None) -> C
     Args:
         op: the op.
         site: where the user wrote it.
-        items: state of the items that it decides from, if any.
+        items: state of the items or the mask that it decides from, if any.
     """
     if op.draw is no_draw:
         return None

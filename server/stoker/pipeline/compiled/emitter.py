@@ -99,14 +99,15 @@ class Emitter:
         self.add("rescale", 0, decision.index, source, left, right, check, size, call=call)
 
     def draw(self, decision: Decision, of: int, looked_at: State | None = None) -> None:
-        """Draw for the size of a line; `looked_at` is the state of items that the draw reads."""
+        """Draw for the size of a line; `looked_at` is the state of what the draw reads."""
         op = type(decision.op)
         if looked_at is None:
             self.add("draw", 0, decision.index, of, call=draw_of(op, decision.site))
         else:
             assert decision.items is not None
             call = draw_of(op, decision.site, looked_at)
-            self.add("draw_from", 0, decision.index, of, decision.items, call=call)
+            item = np.dtype(physical(looked_at.dtype)).itemsize
+            self.add("draw_from", 0, decision.index, of, decision.items, item, call=call)
 
     def kernel(self, call: Call, src: int, dst: int, decision: int, *more: int) -> None:
         """Append the call of a kernel; `more` are the last operands of its instruction."""

@@ -57,7 +57,7 @@ FORMS: Final[dict[str, tuple[str, ...]]] = {
     "fold": (*_KERNEL, "at", "bytes", "place", "count"),
     "rule": _KERNEL,
     "draw": ("function", "decision", "of"),
-    "draw_from": ("function", "decision", "of", "src"),
+    "draw_from": ("function", "decision", "of", "src", "item"),
     # Flow.
     "unless": ("src", "to"),
     "goto": ("to",),

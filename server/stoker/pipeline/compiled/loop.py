@@ -267,7 +267,7 @@ def run_kernel(code, at, words, parts, arena, note):  # type: ignore[no-untyped-
 
 @handwritten
 def draw(code, at, key, words, parts, note):  # type: ignore[no-untyped-def]
-    """Fill the record of a decision; one that reads items finds the key in the note."""
+    """Fill the record of a decision; one that reads items or a mask finds the key in the note."""
     function = code[at, DRAW.function]
     if function == 0:  # nothing is drawn
         return
@@ -279,7 +279,8 @@ def draw(code, at, key, words, parts, note):  # type: ignore[no-untyped-def]
     note[BEFORE], note[BEFORE + 1] = size
     for word in range(5):
         note[KEY + word] = np.int64(key[word])
-    items = (words.ctypes.data + 8 * code[at, DRAW_FROM.src] * words.shape[1], 4)
+    line = 8 * code[at, DRAW_FROM.src] * words.shape[1]
+    items = (words.ctypes.data + line, code[at, DRAW_FROM.item])
     last = (note.ctypes.data, note.shape[0], 8)
     none = (note.ctypes.data, 1)
     call_kernel(function, ITEM_RANKS, items, none, both, last)

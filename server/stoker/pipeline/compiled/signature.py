@@ -23,6 +23,7 @@ SCRATCH = types.Array(types.uint8, 1, "C")
 NOTE = types.Array(types.int64, 1, "C")
 PAIR = _tuple(types.int64, 2)
 SIZES = _tuple(types.int64, 4)
+STEPS = _tuple(types.int64, 6)
 MAP = _tuple(types.float64, 9)
 ITEMS = types.Array(types.uint32, 2, "C")
 

@@ -19,11 +19,12 @@ from numba import float32, float64, int32, int64
 from stoker.jit import compiled
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import batch_ops, folds, registered
-from stoker.ops.contract.rules import MASK_DTYPES
+from stoker.ops.contract.rules import FLOAT, MASK_DTYPES
 from stoker.ops.contract.states import ParameterError, State, StateError
 from stoker.ops.kernels.means import blend_bytes, blend_floats, blend_halves
 from stoker.ops.kernels.paste import paste
 from stoker.ops.kernels.points import MOVERS
+from stoker.ops.kernels.warp import warp_affine
 from stoker.pipeline.compiled.calls import (
     draw_of,
     fold_of,
@@ -40,6 +41,7 @@ from stoker.pipeline.compiled.signature import (
     MAP,
     PAIR,
     SIZES,
+    STEPS,
     call_types,
     draw_types,
     view_type,
@@ -57,6 +59,11 @@ STATES: Final = (
 RAGGED: Final = {
     kind: State(kind, WORD, (None, words), (1, words)) for kind, (_, words) in COORDINATES.items()
 }
+LOOKED_AT: Final = {
+    **{kind: (state,) for kind, state in RAGGED.items()},
+    "mask": tuple(State.fixed("mask", dtype, (1, 1)) for dtype in MASK_DTYPES),
+}
+"""What a draw may read -> its states."""
 # A value for every parameter without a default; a test detects a missing name.
 REQUIRED: Final[dict[str, Any]] = {
     "classes": 8,
@@ -87,8 +94,8 @@ def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
         ops: the ops; all that are registered by default.
     """
     for cls in [*registered().values(), *folds().values()] if ops is None else ops:
-        looked_at = RAGGED[cls.draws_from] if cls.draws_from else None
-        calls = [draw_of(cls, items=looked_at), size_of(cls)]
+        looked_at = LOOKED_AT[cls.draws_from] if cls.draws_from else (None,)
+        calls = [*(draw_of(cls, items=state) for state in looked_at), size_of(cls)]
         if cls.reads is not None:
             calls.append(reads_of(cls))
         if cls.forward is not None:
@@ -118,6 +125,10 @@ def batch_calls() -> Iterator[Call]:
     for shape in ((1, 1), (1, 1, 1)):
         pixels = view_type(State.fixed("array", "uint8", shape))
         yield paste, (pixels, pixels, pixels, int64, PAIR, SIZES)
+    for dtype in ("uint8", "float32"):
+        pixels = view_type(State.fixed("array", dtype, (1, 1, 1)))
+        fill = view_type(State.fixed("array", FLOAT, (1,)))
+        yield warp_affine, (pixels, pixels, STEPS, int64, fill)
     for move in MOVERS.values():
         yield move, (ITEMS, ITEMS, MAP, SIZES, int64)
 

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.ops.bases.batch import GROUP, partner, tile_ids
+from stoker.ops.bases.batch import GROUP, Mixed, partner, tile_ids
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline.engine.interface import Engine
@@ -175,12 +175,13 @@ class Mixer:
         for mix in self._mixes:
             record = np.zeros(1, mix.op.record)
             mix.op.resolve(record, mix.size, [0] * mix.op.others)
+            values = []
             for place, state in mix.states.items():
                 value = np.zeros(state.bound, state.dtype)
                 sources = [value[:1] if state.items else value] * (1 + mix.op.others)
                 output = mix.outputs[place]
-                dst = np.zeros(output.shape, output.dtype)
-                mix.op.mix(state, sources, dst, record[0], self._tools)
+                values.append(Mixed(state, sources, np.zeros(output.shape, output.dtype)))
+            mix.op.mix_all(values, record[0], self._tools)
 
     def _row(self, member: int) -> Row | None:
         if member not in self._begun:
@@ -208,14 +209,19 @@ class Mixer:
         others = [] if record is None else self._others(stage, member, record)
         states = mix.states if others else {}
         counts = {place + 1 for place, state in states.items() if state.items}
+        values = {}
         for place, src in enumerate(own):
             if place in states and record is not None:
                 sources = [_value(row, place, states[place]) for row in (own, *others)]
-                count = mix.op.mix(states[place], sources, outputs[place], record[0], self._tools)
-                if states[place].items:
-                    outputs[place + 1][...] = count
+                values[place] = Mixed(states[place], sources, outputs[place])
             elif place not in counts:
                 _copy(src, outputs[place])
+        if not values or record is None:
+            return
+        written = mix.op.mix_all(list(values.values()), record[0], self._tools)
+        for place, count in zip(values, written, strict=True):
+            if states[place].items:
+                outputs[place + 1][...] = count
 
     def _others(self, stage: int, member: int, record: np.ndarray) -> list[list[np.ndarray]]:
         """Return the other rows that a member is mixed with, and resolve its record."""

@@ -135,6 +135,12 @@ class _Dry(PlainRun):
         self.given = given
 
     def draw(self, decision: Decision) -> None:
+        if decision.op.draws_from == "mask":
+            raise UsageError(
+                f"decide: {decision.op.name} at {decision.site} reads the pixels of a mask, so its "
+                "decision is not known without them: replay the sample instead (`stoker replay` "
+                "without --params-only)"
+            )
         if decision.items in self.blank:
             raise UsageError(
                 f"decide: {decision.op.name} at {decision.site} reads {decision.op.draws_from}: "

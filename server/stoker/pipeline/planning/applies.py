@@ -78,24 +78,31 @@ class Applies:
             len(self.bound.decisions), op, node.stream, of, site, schedule, node.shared, items
         )
         if of is not None and items is not None:
-            self.sizes.same_frame(decision, of, items, steps)
+            by_mask = op.draws_from == "mask"
+            if by_mask:
+                self.sizes.same_size(decision, items, value, steps)
+            else:
+                self.sizes.same_frame(decision, of, items, steps)
         self.bound.decisions.append(decision)
         self.draws[value] = decision
         steps.append(DrawStep(decision))
 
     def _looked_at(self, op: Op, node: Draw, value: int) -> int:
-        """Return the boxes or keypoints that a decision reads."""
-        kind = op.draws_from
-        found = [v for v in node.of if self.bound.states[v].kind == kind]
-        if len(found) != 1 or self.bound.states[node.of[0]].kind not in IMAGE_KINDS:
-            got = ", ".join(str(self.bound.states[v]) for v in node.of) or "nothing"
+        """Return the boxes or keypoints that a decision reads, or its first mask."""
+        kind, states = op.draws_from, self.bound.states
+        found = [v for v in node.of if states[v].kind == kind]
+        few = bool(found) if kind == "mask" else len(found) == 1
+        if not few or states[node.of[0]].kind not in IMAGE_KINDS:
+            got = ", ".join(str(states[v]) for v in node.of) or "nothing"
+            some = "a mask" if kind == "mask" else kind
             self.bound.fail(
                 value,
-                f"{op.name} decides from {kind}: call it with an image or mask first, and with one "
-                f"value of {kind}, as in {op.name}(image, {kind}); got {got}",
+                f"{op.name} decides from {some}: call it with an image or mask first, and with "
+                f"{'a mask' if kind == 'mask' else f'one value of {kind}'}, as in "
+                f"{op.name}(image, {kind}); got {got}",
                 op=op.name,
             )
-        self.bound.within(value, op.name, lambda: op.declare_items(self.bound.states[found[0]]))
+        self.bound.within(value, op.name, lambda: op.require_looked_at(states[found[0]]))
         return found[0]
 
     def apply(self, node: Apply, value: int, steps: list[Step]) -> None:

@@ -22,7 +22,7 @@ class Decision:
         schedule: how its parameters follow the place in the stream; None if they are constant.
             With a schedule, `op` has the parameters of the first row.
         shared: whether all views of a position share the decision.
-        items: value of boxes or keypoints that the draw reads; None: it reads none.
+        items: value of boxes, keypoints or a mask that the draw reads; None: it reads none.
         source: the decision that is carried over to the sides of `of`; None: it is drawn.
     """
 

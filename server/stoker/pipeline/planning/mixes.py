@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from stoker.ops.bases.batch import BatchOp, picture_size
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import State, StateError
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import Output
@@ -121,6 +121,7 @@ class Mixes:
             made = {place: link.made for place, link in links.items()}
             reads = {order.index(link.reads) for link in links.values() if link.reads is not None}
             size = _size(decision, list(before.values()))
+            _check_call(decision, list(before.values()))
             row = tuple(
                 _widened(output, _op(decision), before.get(place))
                 for place, output in enumerate(row)
@@ -176,6 +177,13 @@ def _size(decision: Decision, states: Sequence[State]) -> tuple[int, int]:
             f"{' and '.join(map(str, states))}: call it with the image and deliver that",
         )
     return next(iter(sizes), (0, 0))
+
+
+def _check_call(decision: Decision, states: Sequence[State]) -> None:
+    try:
+        _op(decision).check_call(states)
+    except StateError as error:
+        raise _fault(decision, error.message) from None
 
 
 def _fault(decision: Decision, message: str) -> BuildError:

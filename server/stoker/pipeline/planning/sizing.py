@@ -173,7 +173,11 @@ class _Walk:
         if what == "decision":
             decision = self.draws[value].decision
             if decision.items is not None:
-                self.refuse(step, decision.items, f"{decision.op.name}, which reads boxes")
+                self.refuse(
+                    step,
+                    decision.items,
+                    f"{decision.op.name}, which reads its {decision.op.draws_from}",
+                )
             if decision.of is not None:
                 yield "size", decision.of
             if decision.source is not None:

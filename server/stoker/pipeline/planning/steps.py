@@ -75,7 +75,7 @@ class DrawStep(Step):
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """Boxes or keypoints that the draw reads."""
+        """The boxes, keypoints or mask that the draw reads."""
         return () if self.decision.items is None else (self.decision.items,)
 
     @property

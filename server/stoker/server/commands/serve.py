@@ -49,7 +49,9 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ] = None,
     integrity: Annotated[
         str | None,
-        typer.Option(help="rows: compare each row that is read with its stored digest; or off."),
+        typer.Option(
+            help="Compare rows with their stored check when they are read: auto, rows or off."
+        ),
     ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import pipelines from; repeatable.")

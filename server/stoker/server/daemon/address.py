@@ -221,10 +221,8 @@ def make_folder(folder: str, group: int | None, *, default: bool = False) -> Non
         return
     for path in (folder, above):
         status = os.lstat(path) if path == folder else os.stat(path)
-        is_sticky = path == above and status.st_mode & stat.S_ISVTX
-        is_mine = status.st_uid == os.geteuid() or (path == above and status.st_uid == 0)
-        others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky
-        if not stat.S_ISDIR(status.st_mode) or not is_mine or others_write:
+        is_safe = stat.S_ISDIR(status.st_mode) and not _others_can_replace(status, path == above)
+        if not is_safe:
             raise UsageError(
                 f"the default folder of the daemon's socket, {path}: expected a folder of user"
                 f" {os.geteuid()} that others cannot write, got owner {status.st_uid}, mode"
@@ -232,6 +230,30 @@ def make_folder(folder: str, group: int | None, *, default: bool = False) -> Non
                 " --address",
                 path=path,
             )
+
+
+def open_to_others(folder: str) -> str | None:
+    """Return what lets other users replace the sockets in a folder; None if nothing does.
+
+    Clients refuse a listener of another user, so such users can only make the daemon unreachable.
+    """
+    status = os.stat(folder)
+    if not _others_can_replace(status, may_be_shared=True):
+        return None
+    return f"owner {status.st_uid}, mode {stat.filemode(status.st_mode)}"
+
+
+def _others_can_replace(status: os.stat_result, may_be_shared: bool) -> bool:
+    """Whether other users than root may remove what this user puts into a folder.
+
+    Args:
+        status: of the folder.
+        may_be_shared: whether it may be root's, or writable for others with the sticky bit.
+    """
+    is_mine = status.st_uid == os.geteuid() or (may_be_shared and status.st_uid == 0)
+    is_sticky = may_be_shared and status.st_mode & stat.S_ISVTX
+    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return not is_mine or bool(others_write and not is_sticky)
 
 
 def _remove_hidden(path: str) -> None:

@@ -27,7 +27,12 @@ from pathlib import Path
 from typing import Final
 
 from stoker.protocol import messages
-from stoker.server.daemon.address import SocketFolder, group_number
+from stoker.server.daemon.address import (
+    SocketFolder,
+    group_number,
+    open_to_others,
+    socket_path,
+)
 from stoker.server.daemon.broker import Broker
 from stoker.server.daemon.core_settings import settings
 from stoker.server.daemon.descriptors import open_count
@@ -132,6 +137,8 @@ class Daemon:
 
     def run(self) -> int:
         """Work until the core decides Exit; return the exit code."""
+        if why := open_to_others(os.path.dirname(socket_path(self.address))):
+            logs.log("warning", "socket_folder_open", address=self.address, folder=why)
         logs.log("info", "listening", address=self.address, pid=os.getpid())
         gc.collect()
         gc.freeze()  # later collections can skip objects that live as long as the daemon

@@ -49,7 +49,7 @@ class Supervisor:
         now: Callable[[], float],
         op_modules: Sequence[str] = (),
         debug_memory: bool = False,
-        integrity: str = "off",
+        integrity: str = "auto",
         build_deadline_s: float = 300.0,
         start_deadline_s: float = 60.0,
         template: Launched | None = None,
@@ -65,7 +65,7 @@ class Supervisor:
             now: the clock.
             op_modules: modules whose code the graph data of a client may name.
             debug_memory: run kernels between guard bytes.
-            integrity: "rows" to check each row that is read.
+            integrity: which rows are checked when they are read, see `open_dataset`.
             build_deadline_s: a build without progress for so long is ended.
             start_deadline_s: a template that is not ready in this time is replaced, and one that
                 does not answer a fork within `FORK_SHARE` of it.

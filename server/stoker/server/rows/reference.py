@@ -78,7 +78,7 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
     buckets: Request | None = None,
     exclude: Iterable[int] = (),
     crashed: Collection[int] = (),
-    integrity: str = "off",
+    integrity: str = "auto",
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (step, outputs) of the rest of an epoch; arrays are `(rows, ...)`, owned by the caller.
 

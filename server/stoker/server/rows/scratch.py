@@ -4,6 +4,7 @@ No pixel-sized memory is allocated after the first row: encoded fields are decod
 their bound.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,15 @@ from stoker.pipeline.planning.boxes import Box
 from stoker.server.rows.ahead import ReadAhead
 
 ENCODED = ("jpeg", "png", "encoded", "bands")
+
+
+def decoded_bytes(dataset: Dataset, names: Collection[str]) -> dict[str, int]:
+    """Return the bytes that decoding needs by field, for those of the names that need any."""
+    return {
+        field.name: field.bound_bytes
+        for field in dataset.schema.fields
+        if field.name in names and field.encoding in ENCODED
+    }
 
 
 class Scratch:
@@ -31,9 +41,9 @@ class Scratch:
 
     def reserve(self, dataset: Dataset, names: tuple[str, ...]) -> None:
         """Make a buffer for each of the named fields that is decoded and has none yet."""
-        for field in dataset.schema.fields:
-            if field.name in names and field.encoding in ENCODED:
-                self.buffers.setdefault(field.name, np.empty(field.bound_bytes, np.uint8))
+        for name, size_bytes in decoded_bytes(dataset, names).items():
+            if name not in self.buffers:
+                self.buffers[name] = np.empty(size_bytes, np.uint8)
 
     def read_ahead(self, dataset: Dataset, names: tuple[str, ...]) -> ReadAhead:
         """Return what reads ahead, made at the first call."""

@@ -37,7 +37,8 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         op_modules: modules whose ops and functions a pipeline that a client sends may name;
             submodules count too, and "*" is every module.
         cache_root: folder of compiled kernels.
-        integrity: "rows" to compare each row that is read with the digest stored at packing.
+        integrity: "rows" to compare each row that is read with the check stored at packing, "auto"
+            for datasets with images to be decoded, or "off".
         first_client_s: with `exit_with_last_client`, end if no client came in that time.
         grace_s: how long the first SIGTERM waits for chunks under way.
         max_sessions: most sessions at a time.
@@ -49,7 +50,7 @@ class DaemonSection(Section, frozen=True, kw_only=True):
     python_path: tuple[str, ...] = ()
     op_modules: tuple[Module, ...] = ()
     cache_root: str
-    integrity: Literal["off", "rows"] = "off"
+    integrity: Literal["off", "auto", "rows"] = "auto"
     first_client_s: Positive = 30.0
     grace_s: Positive = 10.0
     max_sessions: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024

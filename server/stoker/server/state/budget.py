@@ -1,7 +1,8 @@
 """The memory budget of slabs and workers: a request beyond the limit raises with the numbers.
 
-A stream needs its slab and, in each worker, the memory for values between the steps of its
-pipeline. Streams of one pipeline on one dataset share the latter, as they share an engine.
+A stream needs its slab and, in each worker, the memory for decoded images and for values between
+the steps of its pipeline. Streams of one pipeline on one dataset share the latter, as they share an
+engine.
 """
 
 from collections import Counter
@@ -21,7 +22,8 @@ class Budget:
     Attributes:
         limit_bytes: the limit.
         used_bytes: what is used of it.
-        working_bytes: the part of it that workers use for values between steps.
+        working_bytes: the part of it that workers use for decoded images and values
+            between steps.
     """
 
     def __init__(self, limit_bytes: int, workers: int) -> None:
@@ -51,10 +53,11 @@ class Budget:
         if need + working > free:
             raise ResourceError(
                 f"not enough memory: the pipeline needs {build.working_bytes} bytes in each of"
-                f" {self._workers} workers for values between its steps, {working} in all, and"
-                f" {need} for {slots} slots; allowed {free} (limit {self.limit_bytes}, used"
-                f" {self.used_bytes}). {build.most} needs the most, {build.most_bytes} bytes: make"
-                " its values smaller, use fewer workers, or raise memory.limit",
+                f" {self._workers} workers for decoded images and values between its steps,"
+                f" {working} in all, and {need} for {slots} slots; allowed {free} (limit"
+                f" {self.limit_bytes}, used {self.used_bytes}). {build.most} needs the most,"
+                f" {build.most_bytes} bytes: make its values smaller, use fewer workers, or raise"
+                " memory.limit",
                 needed_bytes=need + working,
                 allowed_bytes=free,
                 limit_bytes=self.limit_bytes,

@@ -46,8 +46,9 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `group_rows`: rows that are mixed with each other, by their number in the global batch; 1: none.
     `bucket_plan` is the digest of a plan, `buckets` are its buckets and `bucket_outputs` what comes
     out for each of them; `outputs` have room for all; `merged` samples are in another bucket than
-    the rule gave them. A worker needs `working_bytes` for values between the steps; the step `most`
-    needs `most_bytes` of them. `excluded` is the digest of what the request's `subset` leaves out.
+    the rule gave them. A worker needs `working_bytes` for decoded images and values between the
+    steps; `most`, a step or a field, needs `most_bytes` of them. `excluded` is the digest of
+    what the request's `subset` leaves out.
     `classes` are names of classes by field, as many as OPENED can hold.
     """
 
@@ -108,7 +109,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     exclude: bytes = b""
     subset: bytes = b""
     crashed: tuple[int, ...] = ()
-    integrity: str = "off"
+    integrity: str = "auto"
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):

@@ -7,6 +7,7 @@ configuration, or comes as graph data; then code is imported only from the opera
 """
 
 import socket
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,7 +19,7 @@ from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucketed import Size, reads_bucket
-from stoker.pipeline.planning.memory import working_memory
+from stoker.pipeline.planning.memory import Working, working_memory
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import BuildError
 from stoker.protocol.lengths import request_from_bytes
@@ -26,6 +27,7 @@ from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
 from stoker.protocol.subset import excluded_of
 from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
+from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest, BuildResult
@@ -82,7 +84,7 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
 
 
 def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
-    working = working_memory(plan)
+    working = _with_decoding(working_memory(plan), decoded_bytes(dataset, plan.fields))
     left_out = None
     if request.subset:
         left_out = excluded_of(b"", request.subset, len(dataset)).digest
@@ -104,6 +106,15 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         excluded=left_out,
         classes=_classes(dataset),
     )
+
+
+def _with_decoding(working: Working, decoded: Mapping[str, int]) -> Working:
+    """Add the memory for decoded fields, which may need more than any step."""
+    name = max(decoded, key=decoded.__getitem__, default="")
+    size_bytes = working.size_bytes + sum(decoded.values())
+    if not decoded or decoded[name] <= working.most_bytes:
+        return working._replace(size_bytes=size_bytes)
+    return Working(size_bytes, decoded[name], f"decoding the field {name!r}")
 
 
 def _classes(dataset: Dataset) -> dict[str, tuple[str, ...]]:

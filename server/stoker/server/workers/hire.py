@@ -16,8 +16,8 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
     """First packet to a worker, with the descriptor of its progress page.
 
     `share` of `shares` is its home: the part of every dataset whose rows count as local.
-    `debug_memory`: run kernels between guard bytes. `integrity`: "rows" to check each row that is
-    read.
+    `debug_memory`: run kernels between guard bytes. `integrity`: which rows are
+    checked when they are read, see `open_dataset`.
     """
 
     worker: int
@@ -26,7 +26,7 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
     cache_root: str
     fail_points: str
     debug_memory: bool = False
-    integrity: str = "off"
+    integrity: str = "auto"
 
 
 class ForkOrder(msgspec.Struct, frozen=True, array_like=True, tag="order"):

@@ -28,8 +28,8 @@ class RowReader:
         self._table: TableFile | None = None
         self._columns: dict[str, int] = {}
 
-    def read(self, item: Item) -> dict[str, Value]:
-        """Return a value for each field.
+    def read(self, item: Item) -> dict[str, Value | None]:
+        """Return a value for each field; None for an optional one that is null.
 
         Raises:
             BadItemError: the row cannot be read.
@@ -41,10 +41,12 @@ class RowReader:
             batch, row = table.row(place.number)
         except CodecError as error:
             raise BadItemError(item.name, str(error)) from None
-        values: dict[str, Value] = {}
+        values: dict[str, Value | None] = {}
         for field in self._fields:
+            column = batch.column(self._columns[field.name])
             try:
-                values[field.name] = value_of(field, batch.column(self._columns[field.name]), row)
+                absent = field.optional and _is_null(column, row)
+                values[field.name] = None if absent else value_of(field, column, row)
             except CodecError as error:
                 raise BadItemError(item.name, f"field {field.name!r}: {error}") from None
         try:
@@ -147,10 +149,21 @@ def buffer_of(field: Field, column: Any, row: int) -> Any:
     return numbers.buffers()[1].slice(numbers.offset * width, len(numbers) * width)
 
 
+def _is_null(column: Any, row: int) -> bool:
+    """Whether a row has no value; an image has none if both its bytes and its path are null."""
+    cell = column[row]
+    if not cell.is_valid or not is_picture(column.type):
+        return not cell.is_valid
+    return not (cell["bytes"].is_valid or cell["path"].is_valid)
+
+
 def _cell(column: Any, row: int) -> Any:
     cell = column[row]
     if not cell.is_valid:
-        raise CodecError("expected a value, because a dataset has one for every sample, got null")
+        raise CodecError(
+            "expected a value, because a dataset has one for every sample, got null; if samples "
+            "may lack it, declare a fill (docs/packing.md, Samples that lack a field)"
+        )
     return cell
 
 

@@ -9,7 +9,8 @@ bytes. The field is named by the part before the suffix (`seg.png` gives `seg`),
 `EXT=ignore` leaves a part out.
 
 Scanning reads only the headers of tar files and of arrays. Order: tar files by path, samples as
-stored. A sample that lacks a part that others have is bad.
+stored. A sample that lacks a part that others have is bad, unless the part is optional
+(`--field EXT=KIND,fill=NUMBER`).
 """
 
 import contextlib
@@ -25,9 +26,16 @@ import numpy as np
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.fields import PICTURES
-from stoker.dataset.format.item import Container, Extract, Item, SourceFile
+from stoker.dataset.format.item import Container, Extract, Given, Item, SourceFile
+from stoker.dataset.format.optional import how_to_declare
 from stoker.dataset.limits import CodecError
-from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
+from stoker.dataset.sources.common.declare import (
+    IGNORE,
+    declare,
+    field_name,
+    is_optional,
+    plain_kind,
+)
 from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.npy import HEADER_BYTES, NpyHeader, read_header
 from stoker.dataset.sources.common.patterns import check_splits, find_files
@@ -99,11 +107,24 @@ def webdataset_files(source: Path) -> tuple[Path, list[SourceFile]]:
 
 
 class TarGroup(NamedTuple):
-    """A field: its name, its KIND (or NPY), and its extensions; each sample has one of them."""
+    """A field: its name, its KIND (or NPY), and its extensions; each sample has one of them.
+
+    If it is optional, a sample may have none.
+    """
 
     name: str
     kind: str
     extensions: tuple[str, ...]
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether samples may lack it."""
+        return is_optional(self.kind)
+
+    @property
+    def declared_kind(self) -> str:
+        """What a user writes for its kind; the type of an array is in its files."""
+        return "float32[...]" if self.kind == NPY else plain_kind(self.kind)
 
 
 class TarItems(LazyItems):
@@ -133,10 +154,13 @@ class TarItems(LazyItems):
         sample = int(self._samples[container][number])
         places = tuple(
             Extract(container, int(column.offsets[sample]), int(column.sizes[sample]))
+            if column.members[sample]
+            else Given(None)
             for column in self._columns[container]
         )
         name = f"{self._names[container]}/{self._tars[container].keys[sample]}"
-        return Item(name, sum(place.size_bytes for place in places), places)
+        sizes = (place.size_bytes for place in places if isinstance(place, Extract))
+        return Item(name, sum(sizes), places)
 
     def headers(self, place: int, root: Path) -> Iterator[NpyHeader]:
         """Yield the readable headers of the arrays of one field."""
@@ -185,8 +209,13 @@ def _faults(
     found: dict[int, str] = {}
     for group, column in zip(groups, columns, strict=True):
         wanted = " or ".join(f".{extension}" for extension in group.extensions)
-        for sample in np.flatnonzero(column.members == 0).tolist():
-            found.setdefault(sample, f"it has no member {wanted}, but other samples do")
+        lacking = () if group.is_optional else np.flatnonzero(column.members == 0).tolist()
+        for sample in lacking:
+            found.setdefault(
+                sample,
+                f"it has no member {wanted}, but other samples do; if samples may lack it, declare "
+                f"it: {how_to_declare(group.extensions[0], group.declared_kind)}",
+            )
         for sample in np.flatnonzero(column.members > 1).tolist():
             found.setdefault(
                 sample,
@@ -210,7 +239,7 @@ def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list
             continue
         name = _name(extension, kind)
         group = found.setdefault(name, (kind, []))
-        if group[1] and (group[0] != kind or kind not in PICTURES):
+        if group[1] and (group[0] != kind or plain_kind(kind) not in PICTURES):
             raise UsageError(
                 f"{source}: .{group[1][0]} and .{extension} both give the field {name!r}; leave "
                 f"one out with --field {extension}=ignore"
@@ -222,7 +251,8 @@ def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list
             "content"
         )
     groups = [TarGroup(name, kind, tuple(members)) for name, (kind, members) in found.items()]
-    return sorted(groups, key=lambda group: (_ORDER.get(group.kind, len(_ORDER)), group.name))
+    order = {group.name: _ORDER.get(plain_kind(group.kind), len(_ORDER)) for group in groups}
+    return sorted(groups, key=lambda group: (order[group.name], group.name))
 
 
 def _kind(extension: str) -> str:
@@ -234,7 +264,8 @@ def _kind(extension: str) -> str:
 
 def _name(extension: str, kind: str) -> str:
     before, _, suffix = extension.rpartition(".")
-    return field_name(before or (kind if kind in _ORDER else suffix))
+    plain = plain_kind(kind)
+    return field_name(before or (plain if plain in _ORDER else suffix))
 
 
 def _field(group: TarGroup, headers: Iterator[NpyHeader]) -> schema.Field:
