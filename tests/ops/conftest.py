@@ -50,6 +50,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (24, 18), "fill": (7, 8, 9, 10), "mask_fill": 200},
         {"size": (9, 70), "ignore": (0, 1, 255)},
     ],
+    "defocus": [{"p": 0.9}, {"radius_range": (1, 12), "alias_blur_range": (0.3, 2), "p": 0.5}],
     "downscale": [
         {"p": 0.9},
         {"scale_range": (0.1, 0.9), "down": "area", "up": "lanczos", "p": 0.8},

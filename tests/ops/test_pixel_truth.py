@@ -16,6 +16,7 @@ ONE_KIND = {
     "clahe",
     "color_jitter",
     "contrast",
+    "defocus",
     "downscale",
     "equalize",
     "fit_length",

@@ -44,6 +44,7 @@ from stoker.ops.custom.python_call import PythonCall
 from stoker.ops.custom.python_together import PythonTogether
 from stoker.ops.filters.box_blur import BoxBlur, box_blur
 from stoker.ops.filters.coarse_dropout import CoarseDropout, coarse_dropout
+from stoker.ops.filters.defocus import Defocus, defocus
 from stoker.ops.filters.downscale import Downscale, downscale
 from stoker.ops.filters.erase import Erase, erase
 from stoker.ops.filters.gaussian_blur import GaussianBlur, gaussian_blur
@@ -131,6 +132,7 @@ __all__ = [
     "CornerCrop",
     "CropNonEmptyMask",
     "Cutmix",
+    "Defocus",
     "Downscale",
     "Elastic",
     "Equalize",
@@ -230,6 +232,7 @@ __all__ = [
     "crop_numbers",
     "cutmix",
     "define",
+    "defocus",
     "downscale",
     "draws",
     "elastic",
