@@ -164,6 +164,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "salt_and_pepper": [{"p": 0.9}, {"amount_range": (0, 1), "p": 0.5}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],
+    "shot_noise": [{"p": 0.9}, {"scale_range": (0.01, 1), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
     "to_float": [{}],
     "to_gray": [{}],

@@ -41,6 +41,7 @@ ONE_KIND = {
     "salt_and_pepper",
     "saturation",
     "sharpness",
+    "shot_noise",
     "solarize",
     "to_float",
     "to_gray",

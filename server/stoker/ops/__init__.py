@@ -55,6 +55,7 @@ from stoker.ops.filters.median_blur import MedianBlur, median_blur
 from stoker.ops.filters.motion_blur import MotionBlur, motion_blur
 from stoker.ops.filters.salt_and_pepper import SaltAndPepper, salt_and_pepper
 from stoker.ops.filters.sharpness import Sharpness, sharpness
+from stoker.ops.filters.shot_noise import ShotNoise, shot_noise
 from stoker.ops.geometry.affine import Affine, affine
 from stoker.ops.geometry.bbox_safe_random_crop import BboxSafeRandomCrop, bbox_safe_random_crop
 from stoker.ops.geometry.center_crop import CenterCrop, center_crop
@@ -192,6 +193,7 @@ __all__ = [
     "SaltAndPepper",
     "Saturation",
     "Sharpness",
+    "ShotNoise",
     "Solarize",
     "SomeOf",
     "Stack",
@@ -293,6 +295,7 @@ __all__ = [
     "salt_and_pepper",
     "saturation",
     "sharpness",
+    "shot_noise",
     "solarize",
     "stack",
     "ten_crop",
