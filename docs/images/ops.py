@@ -82,6 +82,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "letterbox": {"size": 160, "fill": 114},
     "median_blur": {"size_range": (7, 7)},
     "motion_blur": {"size_range": (15, 15), "degrees": (30, 30)},
+    "optical_distortion": {"distort_range": (0.7, 0.7)},
     "pad": {"padding": 24, "mode": "reflect"},
     "pad_to_size": {"size": (200, 300), "fill": 114},
     "posterize": {"bits": 2},

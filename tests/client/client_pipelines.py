@@ -16,3 +16,8 @@ def train_again(sample):
     image = ops.center_crop(sample.image, size=96)
     image = ops.horizontal_flip(image, p=0.25)
     return {"image": image, "label": sample.label}
+
+
+@pipeline
+def numbers(sample):
+    return {"number": sample.number}

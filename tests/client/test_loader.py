@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import pickle
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -13,7 +14,13 @@ import pytest
 import torch
 
 from stoker.client import Batch, Loader, delivery
-from stoker.protocol.errors import ClosedError, PeerError, ResumeError, UsageError
+from stoker.protocol.errors import (
+    ClosedError,
+    PeerError,
+    ProtocolError,
+    ResumeError,
+    UsageError,
+)
 from stoker.protocol.messages import AskStatus, Close, Credit, Open, Release, Seek
 
 
@@ -293,6 +300,33 @@ def test_credits_follow_the_batches_taken(daemon, monkeypatch) -> None:
             next(batches)
         daemon.wait_for(lambda: len(daemon.of(Credit)) == 5)
     assert daemon.of(Credit) == [Credit(1, 3), *[Credit(1, 1)] * 4]
+
+
+def test_prefetch_is_left_to_the_daemon(daemon) -> None:
+    """An older daemon takes the most that a newer one would choose."""
+    daemon.chosen = 2
+    with Loader(daemon.address, pipeline="train", batch_size=16) as loader:
+        next(iter(loader))
+        assert loader.prefetch == 2
+        assert re.search(r", prefetch=2, memory 0\.\d MiB\)$", repr(loader))
+    (opened,) = daemon.of(Open)
+    assert (opened.prefetch, opened.prefetch_bytes) == (4, 2**29)
+    assert daemon.of(Credit)[0] == Credit(1, 2)
+
+
+def test_prefetch_as_given(daemon) -> None:
+    with Loader(daemon.address, pipeline="train", batch_size=16, prefetch=7) as loader:
+        next(iter(loader))
+        assert loader.prefetch == 7
+    (opened,) = daemon.of(Open)
+    assert (opened.prefetch, opened.prefetch_bytes) == (7, 0)
+    assert daemon.of(Credit)[0] == Credit(1, 7)
+
+
+def test_an_impossible_choice_of_prefetch(daemon) -> None:
+    daemon.chosen, daemon.spare = 2, -2
+    with pytest.raises(ProtocolError, match="expected fewer batches to prefetch than the 2 slots"):
+        Loader(daemon.address, pipeline="train", batch_size=16)
 
 
 def test_credits_of_quick_batches_go_together(daemon, monkeypatch) -> None:

@@ -51,6 +51,7 @@ PARAMS = {
     "perspective": lambda r: {"p": float(r.uniform())},
     "elastic": lambda r: {"amount_range": [1, 3.5], "spacing": 8, "p": float(r.uniform())},
     "grid_distortion": lambda r: {"cells": pick(r, (2, 5)), "p": float(r.uniform())},
+    "optical_distortion": lambda r: {"distort_range": [-0.2, 0.3], "p": float(r.uniform())},
     "pad_to_size": lambda r: {"size": 60, "place": pick(r, ("top_left", "center"))},
     "zoom_out": lambda r: {"side_range": [1.0, 1.5], "p": float(r.uniform())},
     "rgb_to_hsv": lambda r: {},

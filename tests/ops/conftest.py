@@ -107,6 +107,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"mean": (0.1, 0.2, 0.3, 0.4), "std": (3e4, 3, 5e4, 1)},
     ],
     "one_hot": [{"classes": 7}, {"classes": 200, "dtype": "float16"}],
+    "optical_distortion": [
+        {"distort_range": (-0.3, 1), "fill": 114, "mask_fill": 200, "p": 0.9},
+        {"interpolation": "nearest", "p": 0.5},
+    ],
     "pad": [
         {"padding": 30, "mode": "reflect"},
         {"padding": (2, 5), "mode": "edge", "multiple": (16, 24)},

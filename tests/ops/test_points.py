@@ -79,7 +79,7 @@ def test_every_op_that_moves_masks_says_where_points_come_to_lie():
     joint = {name for name, op in ours.items() if "mask" in op.kernels}
     moving = {name for name, op in ours.items() if op.forward is not None}
     bent = {name for name in joint - moving if set(ours[name].items) == set(ITEM_KINDS)}
-    assert bent == {"grid_distortion"}
+    assert bent == {"grid_distortion", "optical_distortion"}
     assert joint - moving - bent == {"cast", "elastic", "one_hot"}
     assert moving <= joint
     for name in moving:

@@ -19,7 +19,8 @@ BOXES = ("bbox_safe_random_crop", "erase", "fit_bucket", "iou_crop", "random_res
 OF_ANY_SIZE = {
     *(name for name, cls in registered().items() if cls.__module__.startswith("stoker.ops.color.")),
     "cast", "downscale", "from_float", "grid_distortion", "horizontal_flip", "jpeg_compression",
-    "layout", "mirror", "normalize", "one_hot", "resize", "resize_long", "resize_short", "rot90",
+    "layout", "mirror", "normalize", "one_hot", "optical_distortion", "resize", "resize_long",
+    "resize_short", "rot90",
     "sharpness", "to_float", "transpose", "vertical_flip",
 }  # fmt: skip
 OF_ONE_RATIO = {"letterbox", "rotate", "rotate_expand"}

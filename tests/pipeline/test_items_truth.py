@@ -37,6 +37,7 @@ STEPS = {
     "horizontal_flip": lambda r: {"p": 0.5},
     "iou_crop": lambda r: {"min_scale": 0.5, "options": (0.0, 0.2, 0.5, 1.0), "trials": 9},
     "letterbox": lambda r: {"size": (64, int(r.integers(40, 90))), "mask_fill": -1},
+    "optical_distortion": lambda r: {"distort_range": (-0.2, 0.2), "mask_fill": -1, "p": 0.9},
     "pad": lambda r: {"padding": (3, 0, 5, 2), "multiple": 4, "mask_fill": -1},
     "perspective": lambda r: {"p": 0.8, "distortion_scale": 0.4, "mask_fill": -1},
     "random_crop": lambda r: {"size": (40, 50), "padding": 4, "mask_fill": -1},

@@ -97,6 +97,8 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:20]).exclude == b""
     assert decode("client", usual(vectors, "open")[1][:21]).progress is False
     assert decode("client", usual(vectors, "open")[1][:22]).subset == b""
+    assert decode("client", usual(vectors, "open")[1][:23]).prefetch_bytes == 0
+    assert found.prefetch == 0
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -132,6 +134,7 @@ BOUNDS = {
         "exclude": [b"x" * (2**20 + 1), "text", None, [1]],
         "progress": [1, "yes", None],
         "subset": [b"x" * (2**21 + 2**12 + 1), "text", None, [1]],
+        "prefetch_bytes": COUNT,
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -174,6 +177,7 @@ BOUNDS = {
         "notes": [None, "note", [1], ["m" * 16385], [""] * 17],
         "classes": [None, [], {"label": None}, {"label": [1]}, {"label": ["m" * 16385]},
                     {"n" * 257: []}, {str(n): [] for n in range(257)}],
+        "prefetch": SMALL,
     },
     "ready": {
         "run": COUNT,
@@ -215,9 +219,9 @@ def wrong_values(bound):
 
 APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", "buckets"),
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
-            ("opened", "notes"), ("opened", "classes"),
+            ("opened", "notes"), ("opened", "classes"), ("opened", "prefetch"),
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
-            ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
+            ("open", "prefetch_bytes"), ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

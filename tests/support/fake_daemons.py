@@ -50,6 +50,7 @@ class FakeDaemon:
         self.outputs: tuple[Output, ...] = OUTPUTS
         self.drawn: list[Drawn] = []
         self.answer_replay: Callable[[m.AskReplay], tuple[m.Record, int | None]] | None = None
+        self.chosen = 0
         self.writable = True
         self.polite = False
         self.dataset_rows = 83
@@ -215,7 +216,7 @@ class FakeDaemon:
             self._send(*answer)
             return
         self._layout = slot_layout(self.outputs, self.rows)
-        self._slots = record.prefetch + record.leases + self.spare
+        self._slots = (self.chosen or record.prefetch) + record.leases + self.spare
         size = self._layout.slot_bytes * self._slots
         self._slab = os.memfd_create("fake-slab", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.posix_fallocate(self._slab, 0, size)
@@ -252,6 +253,7 @@ class FakeDaemon:
                 slot_bytes=self._layout.slot_bytes,
                 outputs=list(self.outputs),
                 drawn=self.drawn,
+                prefetch=self.chosen,
             )
         )
         packet = m.Slab(3, self._slots, self._layout.slot_bytes, self.writable)

@@ -110,6 +110,12 @@ class Connection:
         return self._link
 
     @property
+    def prefetch(self) -> int:
+        """How many batches the daemon prepares ahead; after a loss, as many as it did."""
+        assert self._first is not None
+        return self._first[0].prefetch or self._record.prefetch
+
+    @property
     def stream(self) -> OpenedStream:
         """The daemon's answer, the spec, the memory."""
         return self.link.stream

@@ -113,11 +113,17 @@ class Inspecting(ABC):
         return by_name(self.replay(sample_id, epoch).outputs)
 
     def __repr__(self) -> str:
-        spec = self.spec
+        spec, slab = self.spec, self._opened.slots * self._opened.slot_bytes
         return (
             f"{type(self).__name__}({spec.dataset_rows} samples of {spec.dataset}, pipeline "
-            f"{spec.pipeline}, batch_size={self.batch_size}, seed={spec.seed})"
+            f"{spec.pipeline}, batch_size={self.batch_size}, seed={spec.seed}, "
+            f"prefetch={self.prefetch}, memory {slab / 2**20:.1f} MiB)"
         )
+
+    @property
+    def prefetch(self) -> int:
+        """Number of batches that the daemon prepares ahead."""
+        return self._connection.prefetch
 
     def account(self, epoch: int) -> EpochAccount:
         """Return the account of an epoch: how many samples are delivered, carried on, dropped.

@@ -26,6 +26,7 @@ class Link:
     Attributes:
         session: the connection.
         stream: the daemon's answer, the spec, the memory.
+        prefetch: how many batches the daemon prepares ahead.
         book: the slots that the caller holds.
         delivery: the announced batches.
         source: gives batches on the caller's device.
@@ -58,8 +59,9 @@ class Link:
         try:
             self.stream = open_stream(self.session, record, open_s)
             self.book = LeaseBook(self.stream.slab)
+            self.prefetch = self.stream.opened.prefetch or record.prefetch
             self.delivery = Delivery(
-                self.session, self.book, self.stream.opened, record.prefetch, timeout_s, crashed
+                self.session, self.book, self.stream.opened, self.prefetch, timeout_s, crashed
             )
             self.source = target.source(self.delivery, self.stream.slab)
         except BaseException:

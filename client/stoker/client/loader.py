@@ -65,7 +65,8 @@ class Loader(Inspecting):
         world_size: number of ranks.
         device: "cpu" (torch tensors, or NumPy arrays if torch is not installed), "numpy", or
             "cuda[:number]".
-        prefetch: number of batches that the daemon prepares ahead.
+        prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 4, so
+            that the stream takes at most 512 MiB, or what 2 need.
         group: name of a group whose members share memory.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
@@ -113,7 +114,7 @@ class Loader(Inspecting):
         rank: int | None = None,
         world_size: int | None = None,
         device: object = "cpu",
-        prefetch: int = 4,
+        prefetch: int | None = None,
         group: str | None = None,
         on_error: str = "raise",
         exclude: str | os.PathLike[str] | Iterable[int] | None = None,

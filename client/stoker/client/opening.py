@@ -148,6 +148,11 @@ def _check(opened: Opened, slab: Slab) -> None:
     said = (opened.slab, opened.slots, opened.slot_bytes)
     if said != (slab.slab, slab.slots, slab.slot_bytes):
         raise ProtocolError(f"expected the same slab in OPENED and SLAB, got {said} and {slab}")
+    if opened.prefetch >= opened.slots:
+        raise ProtocolError(
+            f"expected fewer batches to prefetch than the {opened.slots} slots, got "
+            f"{opened.prefetch}"
+        )
     needed = 0  # with buckets every batch has its own layout, checked when it is announced
     if not opened.buckets:
         needed = slot_layout(tuple(opened.outputs), opened.rows).slot_bytes

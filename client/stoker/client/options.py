@@ -24,6 +24,10 @@ OPEN_REQUEST = 1
 """Request number of OPEN; later requests count up from it."""
 MAX_GRAPH_BYTES = 2**20
 MAX_NAME = 256
+SLAB_BYTES = 2**29
+"""Memory of a stream, within which the daemon chooses how many batches to prefetch."""
+MOST_CHOSEN = 4
+"""The most that it chooses. Older daemons take this number."""
 MAX_DEPTH = 4096
 _ON_ERROR = ("raise", "replace", "mask")
 
@@ -41,7 +45,7 @@ class Options:
     last: str
     rank: int
     world_size: int
-    prefetch: int
+    prefetch: int | None
     group: str | None
     on_error: str
     views: int
@@ -81,7 +85,9 @@ class Options:
             if self.total_epochs is None
             else within("total_epochs", self.total_epochs, 1, 2**48),
             on_error=on_error,
-            prefetch=within("prefetch", self.prefetch, 1, MAX_DEPTH),
+            prefetch=MOST_CHOSEN
+            if self.prefetch is None
+            else within("prefetch", self.prefetch, 1, MAX_DEPTH, " or None"),
             leases=leases,
             group=None if self.group is None else _name("group", self.group),
             params=bool(self.params),
@@ -89,6 +95,7 @@ class Options:
             exclude=b"" if self.subset is not None else self._excluded().to_bytes(),
             progress=self.rank == 0 and is_shown(),
             subset=self._subset(),
+            prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
         )
 
     def _buckets(self) -> bytes:

@@ -32,7 +32,7 @@ from stoker.protocol.errors import (
     UsageError,
     from_record,
 )
-from stoker.protocol.importing import modules_of, warning
+from stoker.protocol.importing import modules_of, warning, without_working_folder
 
 START_TIMEOUT_S = 60.0
 GRACE_S = 10.0
@@ -132,6 +132,7 @@ class PrivateDaemon:
                     stdout=log,
                     stderr=log,
                     pass_fds=(writer,),
+                    env=without_working_folder(os.environ),
                     start_new_session=True,
                 )
             os.close(writer)

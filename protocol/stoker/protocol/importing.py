@@ -7,11 +7,24 @@ them, and `hint` explains the errors that follow. Any process may use this; it i
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from typing import NamedTuple
 
 _added: list[str] = []
+
+
+def without_working_folder(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment for a process that must not import from its working folder.
+
+    Python takes empty and relative entries of PYTHONPATH for parts of the working folder, also
+    under `-P`, and searches them before its own modules.
+    """
+    found = dict(environment)
+    if "PYTHONPATH" in found:
+        entries = found["PYTHONPATH"].split(os.pathsep)
+        found["PYTHONPATH"] = os.pathsep.join(filter(os.path.isabs, entries))
+    return found
 
 
 class Shadowed(NamedTuple):

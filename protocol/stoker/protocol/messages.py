@@ -60,7 +60,8 @@ class Open(Record, frozen=True, tag="open"):
     the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`. `exclude`
     holds the ids of samples to leave out; see `stoker.protocol.exclude`. `progress` asks for
     BUILDING while the answer is pending. `subset` names the only samples of the stream, in place of
-    `exclude`; see `stoker.protocol.subset`.
+    `exclude`; see `stoker.protocol.subset`. With `prefetch_bytes` the daemon chooses how many
+    batches it prefetches, at most `prefetch`, so that the slab has about that size.
     """
 
     request: Small
@@ -85,6 +86,7 @@ class Open(Record, frozen=True, tag="open"):
     exclude: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_EXCLUDED)] = b""
     progress: bool = False
     subset: Annotated[bytes, msgspec.Meta(max_length=MAX_SUBSET_BYTES)] = b""
+    prefetch_bytes: Count = 0
 
 
 class Seek(Record, frozen=True, tag="seek"):
@@ -170,7 +172,8 @@ class Opened(Record, frozen=True, tag="opened"):
 
     `notes` are lines for the client's log: the stream works, but the operator should know.
     `classes` are the names of the classes 0, 1, ... of the dataset's fields, by field; fields whose
-    names are too long together are missing.
+    names are too long together are missing. `prefetch` is the number of credits that the client may
+    have granted at a time; 0 is that of the request.
     """
 
     request: Small
@@ -195,6 +198,7 @@ class Opened(Record, frozen=True, tag="opened"):
     classes: Annotated[dict[Name, Classes], msgspec.Meta(max_length=256)] = msgspec.field(
         default_factory=dict
     )
+    prefetch: Small = 0
 
 
 class Ready(Record, frozen=True, tag="ready"):

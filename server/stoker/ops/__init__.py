@@ -69,6 +69,7 @@ from stoker.ops.geometry.horizontal_flip import HorizontalFlip, horizontal_flip
 from stoker.ops.geometry.iou_crop import IouCrop, iou_crop
 from stoker.ops.geometry.letterbox import Letterbox, letterbox
 from stoker.ops.geometry.mirror import Mirror, mirror
+from stoker.ops.geometry.optical_distortion import OpticalDistortion, optical_distortion
 from stoker.ops.geometry.pad import Pad, pad
 from stoker.ops.geometry.pad_to_size import PadToSize, pad_to_size
 from stoker.ops.geometry.perspective import Perspective, perspective
@@ -170,6 +171,7 @@ __all__ = [
     "OneHot",
     "OneOf",
     "Op",
+    "OpticalDistortion",
     "Pad",
     "PadToSize",
     "ParameterError",
@@ -271,6 +273,7 @@ __all__ = [
     "motion_blur",
     "normalize",
     "one_hot",
+    "optical_distortion",
     "pad",
     "pad_to_size",
     "perspective",

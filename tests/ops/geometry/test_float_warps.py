@@ -14,6 +14,7 @@ WARPS = {
     "perspective": {"p": 1},
     "elastic": {"p": 1},
     "grid_distortion": {"p": 1},
+    "optical_distortion": {"p": 1},
 }
 every = pytest.mark.parametrize("name", WARPS)
 

@@ -21,6 +21,7 @@ MIXES = {
     "perspective": ("perspective", {"p": 1}),
     "elastic": ("elastic", {"p": 1}),
     "grid_distortion": ("grid_distortion", {"p": 1}),
+    "optical_distortion": ("optical_distortion", {"p": 1}),
 }
 
 

@@ -68,6 +68,7 @@ OPS = {
     "grid_distortion": ops.GridDistortion(p=0.9),
     "horizontal_flip": ops.HorizontalFlip(),
     "letterbox": ops.Letterbox((32, 50)),
+    "optical_distortion": ops.OpticalDistortion((-0.3, 0.4), fill=5, p=0.9),
     "perspective": ops.Perspective(0.6, p=0.8),
     "random_resized_crop": ops.RandomResizedCrop(24, interpolation="nearest"),
     "random_short_side_scale": ops.RandomShortSideScale((10, 40), 64),

@@ -12,7 +12,13 @@ import pytest
 from PIL import Image
 
 from stoker.client import Loader
-from stoker.protocol.importing import add_folders, hint, shadowed, warning
+from stoker.protocol.importing import (
+    add_folders,
+    hint,
+    shadowed,
+    warning,
+    without_working_folder,
+)
 from stoker.server.settings.modules import why_missing
 
 STOKER = str(Path(sys.executable).with_name("stoker"))
@@ -111,6 +117,29 @@ def test_a_private_daemon_of_a_script_in_such_a_folder(packed, project, tmp_path
     assert len(json.loads(out)) == 4
     assert "shadowed" not in err, "the script has not imported it"
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+def test_pythonpath_does_not_bring_the_working_folder_back(packed, tmp_path):
+    """An empty entry means the working folder; `tomllib` is imported by daemons alone."""
+    for folder in ("scripts", "work"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "scripts" / "train.py").write_text(textwrap.dedent(SCRIPT))
+    (tmp_path / "scripts" / "mine.py").write_text(textwrap.dedent(PIPELINE))
+    (tmp_path / "work" / "tomllib.py").write_text("raise ImportError('a trap')\n")
+    command = ["env", "PYTHONPATH=:", sys.executable, tmp_path / "scripts" / "train.py", packed]
+    out, _ = run(command, tmp_path / "work")
+    assert len(json.loads(out)) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [(":", ""), ("a:/b::/c:.", "/b:/c"), ("/b", "/b"), ("", ""), (None, None)],
+)
+def test_entries_of_pythonpath_that_children_get(given, left):
+    environment = {"HOME": "/h"} if given is None else {"HOME": "/h", "PYTHONPATH": given}
+    found = without_working_folder(environment)
+    assert (found.get("PYTHONPATH"), found["HOME"]) == (left, "/h")
 
 
 @pytest.mark.slow

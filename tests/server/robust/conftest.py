@@ -43,6 +43,7 @@ def serve(
                 f"--python-path={HERE}",
             ]
             named = ["labels", "sleeps", "loops", "slowly", "huge", "forks", "closes"]
+            named += ["hoards", "wide"]
             usual += [f"--pipeline={name}=robust_pipelines:{name}" for name in named]
             daemon = Daemon(folder, *usual, *flags, prefix=prefix)
             started.callback(lambda: sys.stdout.write(daemon.log.read_text()))  # if a test fails

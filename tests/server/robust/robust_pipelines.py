@@ -5,6 +5,8 @@ import select
 import subprocess
 import sys
 
+import numpy as np
+
 from stoker import ops
 from stoker.pipeline import pipeline
 
@@ -72,6 +74,24 @@ def closing(image):
     if int(image.sum()) == int(os.environ.get("STOKER_TEST_SUM", "-1")):
         os.closerange(3, 256)
     return image
+
+
+def hoarding(image):
+    """Allocate without end, for one image."""
+    hoard = []
+    while int(image.sum()) == int(os.environ.get("STOKER_TEST_HOARD", "-1")):
+        hoard.append(np.ones(2**24, np.uint8))
+    return image
+
+
+@pipeline
+def hoards(sample):
+    return {"image": ops.python(hoarding, sample.image, randomness="none"), "label": sample.label}
+
+
+@pipeline
+def wide(sample):
+    return {"image": ops.resize(sample.image, size=(1024, 1024)), "label": sample.label}
 
 
 @pipeline

@@ -472,6 +472,31 @@ def test_a_session_that_ends_before_its_slab_is_there(rig, make_open, make_resul
     assert rig.do(ev.SlabReserved, 9) == rig.do(ev.SlabRefused, 9, "?") == []
 
 
+@pytest.mark.parametrize(
+    ("slots", "chosen"),
+    [(1, 2), (5, 2), (5.9, 2), (6, 3), (8, 5), (100, 5)],
+    ids=lambda value: f"{value:g}",
+)
+def test_the_client_may_leave_prefetch_to_the_daemon(make_rig, slots: float, chosen: int):
+    """As many as the size of the slab allows, together with leases and spare: 2 to `prefetch`."""
+    rig = make_rig()
+    token = rig.open(prefetch=5, leases=2, prefetch_bytes=int(slots * BYTES))
+    (opened,) = of(rig.sent(token), Opened)
+    assert (opened.prefetch, opened.slots) == (chosen, chosen + 3)
+
+
+def test_what_the_daemon_chooses_fits_into_its_memory(make_rig, make_open):
+    rig = make_rig(memory_limit_bytes=13 * BYTES)
+    for expected in (5, 2):  # 8 slots, then 5
+        token = rig.open(prefetch=5, leases=2, prefetch_bytes=100 * BYTES)
+        (opened,) = of(rig.sent(token), Opened)
+        assert opened.prefetch == expected
+    token = rig.hello()
+    rig.send(token, make_open(prefetch=5, leases=2, prefetch_bytes=100 * BYTES))
+    (error,) = rig.errors(token)
+    assert "needed 20480 bytes (5 batches of 4096" in error.message, "not even two fit"
+
+
 def test_the_slab_holds_prefetch_leases_and_a_spare(rig):
     token = rig.open(prefetch=7, leases=4)
     (opened,) = of(rig.sent(token), Opened)

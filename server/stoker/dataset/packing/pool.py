@@ -17,6 +17,7 @@ from typing import IO, Any
 import msgspec
 
 from stoker.protocol.errors import DataError, from_record
+from stoker.protocol.importing import without_working_folder
 
 Report = Callable[[int, int], None]
 """Receives the progress of a job: (rows, bytes) done since the last call."""
@@ -77,7 +78,13 @@ def run_jobs(jobs: Sequence[Job], workers: int, report: Report) -> Generator[tup
 def _start() -> _Worker:
     command = [sys.executable, "-P", "-m", "stoker.dataset.packing.worker", str(os.getpid())]
     return _Worker(
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env=without_working_folder(os.environ),
+        )
     )
 
 

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stoker.protocol.importing import without_working_folder
+
 # One thread per process: workers are the parallelism, and a fork cannot copy a thread pool.
 PINNED = dict.fromkeys(
     (
@@ -55,7 +57,7 @@ def launch(cache_root: str, python_path: Sequence[str]) -> Launched:
     """
     # Same as `channel.pair`, but without its module, which imports all records.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    environment = {**os.environ, **PINNED}
+    environment = {**without_working_folder(os.environ), **PINNED}
     command = [sys.executable, "-P", "-m", "stoker.server.workers.template"]
     with theirs:
         process = subprocess.Popen(

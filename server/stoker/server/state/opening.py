@@ -26,6 +26,8 @@ from stoker.server.state.streams import Streams, check_request, compose, lay_cou
 from stoker.server.work.records import BuildResult, OpenStream
 
 SPARE = 1
+LEAST_PREFETCH: Final = 2
+"""Of a stream whose prefetch the daemon chooses."""
 PROGRESS_S: Final = 0.5
 """A session gets at most one BUILDING in this time, and the first one not sooner."""
 
@@ -151,6 +153,7 @@ class Openings:
                 merged=group.stream.build.merged,
                 notes=self._notes(),
                 classes={name: list(names) for name, names in group.stream.build.classes.items()},
+                prefetch=wish.prefetch,
             ),
         )
         self._context.log(
@@ -191,7 +194,8 @@ class Openings:
         spec = compose(request, result, wish.excluded)
         course = lay_course(wish.share, spec, result, params=request.params)
         largest = course.largest
-        slots = request.prefetch + request.leases + SPARE
+        wish.prefetch = self._prefetch(request, largest.layout.slot_bytes, result)
+        slots = wish.prefetch + request.leases + SPARE
         slots += self._ahead(slots, largest.layout.slot_bytes, result)
         self._budget.take(slots, largest.layout.slot_bytes, result)
         self._numbers += 1
@@ -207,6 +211,17 @@ class Openings:
         self._reserving[slab] = session
         wish.group = group
         self._context.out.append(ReserveSlab(slab, group.slab_bytes))
+
+    def _prefetch(self, request: Open, slot_bytes: int, build: BuildResult) -> int:
+        """Return how many batches are prefetched; the client may leave it to the daemon."""
+        if not request.prefetch_bytes:
+            return request.prefetch
+        others = request.leases + SPARE
+        chosen = min(request.prefetch_bytes // slot_bytes - others, request.prefetch)
+        chosen = max(chosen, LEAST_PREFETCH)
+        while chosen > LEAST_PREFETCH and not self._budget.has(chosen + others, slot_bytes, build):
+            chosen -= 1
+        return chosen
 
     def _ahead(self, slots: int, slot_bytes: int, build: BuildResult) -> int:
         """Return the extra slots of a stream for brief batches; it may turn out to have none."""

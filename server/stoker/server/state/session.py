@@ -19,6 +19,7 @@ class Wish:
         share: its rank's part of every batch.
         excluded: the samples that it leaves out.
         group: the group whose slab is being reserved.
+        prefetch: how many batches it prefetches.
         sent: the numbers of the last BUILDING for it; None before the first.
         sent_at: when that was sent, or when the OPEN came.
     """
@@ -28,6 +29,7 @@ class Wish:
     share: Share
     excluded: Excluded
     group: Group | None = None
+    prefetch: int = 0
     sent: tuple[int, int] | None = None
     sent_at: float = 0.0
 

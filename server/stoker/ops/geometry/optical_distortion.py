@@ -1,0 +1,301 @@
+"""Distort as a lens does, barrel or pincushion, with probability p; the size is kept.
+
+The camera model of Albumentations' OpticalDistortion and of OpenCV (k1 = k2 = k, focal lengths of
+the image's own sides). With u and v the offset of an output place from the center, as parts of
+width and height, and q = u u + v v, its source is at (1 + k q + k q q) times that offset. Above 0
+k makes a barrel: all of the image is shown, and filled around. Below 0 it makes a pincushion, whose
+edges are lost. The center is the middle of the image; Albumentations counts W / 2 as the index of a
+pixel, half a pixel further.
+
+Draws: 0 applied if uniform < p; 1 k, uniform in its range. Sampling: `kernels.warp`.
+
+Points move by the inverse, 16 steps of Newton's method for the factor from 1, which converge from
+one side. Beyond the radius of the corners, the model continues as a straight line, so that every
+point has a place. A box becomes the smallest upright box around its curved outline: along an edge
+the offset is greatest or smallest at an end, or where the edge crosses an axis of the image.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.contract import checks
+from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.op import Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
+from stoker.ops.kernels.points import beyond, lower, move_boxes, scaled, upper
+from stoker.ops.kernels.sampling_points import sample_row
+from stoker.ops.kernels.warp import BITS, FILTERS, UNIT, plain_sample
+from stoker.rng.draws import bernoulli, uniform_range
+from stoker.rng.maths import sqrt
+
+LOWEST: Final = -0.3
+"""Below -4/11 the corners would fold."""
+HIGHEST: Final = 1.0
+STEPS: Final = 16
+CORNER: Final = 0.5
+"""q of the corners, for any ratio of sides."""
+
+
+@kernel
+def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
+    record["k"] = uniform_range(key, 1, params["low"], params["high"])
+
+
+@kernel
+def fill_row(y: int, k: float, height: int, width: int, places: Any) -> None:
+    """Write the positions of a row of output pixels; see `kernels.sampling_points`."""
+    across, down = places
+    middle_x, middle_y = width * 0.5, height * 0.5
+    rise = y + 0.5 - middle_y
+    v = rise / height
+    for x in range(width):
+        run = x + 0.5 - middle_x
+        u = run / width
+        q = u * u + v * v
+        factor = 1.0 + k * q + k * (q * q)
+        fx, fy = middle_x + run * factor, middle_y + rise * factor
+        seen = 0.0 <= fx < width and 0.0 <= fy < height
+        px, py = int((fx if seen else 0.0) * UNIT + 0.5), int((fy if seen else 0.0) * UNIT + 0.5)
+        # A position that rounding takes to the far edge is outside.
+        seen = seen and px < width << BITS and py < height << BITS
+        across[x] = px if seen else -1
+        down[x] = py if seen else 0
+
+
+@kernel
+def _warp(src: Any, dst: Any, k: float, bilinear: int, fill: Any, scratch: Any) -> None:
+    height, width, _ = src.shape
+    across = scratch[: 8 * width].view(np.int64)
+    places = (across, scratch[8 * width : 16 * width].view(np.int64))
+    for y in range(height):
+        fill_row(y, k, height, width, places)
+        sample_row(src, dst, y, places, bilinear, fill)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        how = int(params["interpolation"])
+        _warp(src, dst, float(record["k"]), how, params["fill"], scratch)
+    else:
+        begin(src, dst)
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        whole = src.reshape((src.shape[0], src.shape[1], 1))
+        out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+        _warp(whole, out, float(record["k"]), 0, params["mask_fill"], scratch)
+    else:
+        begin(src, dst)
+
+
+@kernel
+def factor_of(k: float, q: float) -> float:
+    """Return by what the offset of a source place is multiplied to get that of its output place.
+
+    Args:
+        k: the coefficient.
+        q: the square of the offset, in parts of the sides.
+    """
+    edge = sqrt(CORNER)
+    reached = edge * (1.0 + k * CORNER + k * CORNER * CORNER)
+    if q > reached * reached:
+        radius = sqrt(q)
+        slope = 1.0 + 3.0 * k * CORNER + 5.0 * k * CORNER * CORNER
+        return (edge + (radius - reached) / slope) / radius
+    s = 1.0
+    for _ in range(STEPS):
+        part = s * s * q
+        over = s * (1.0 + k * part + k * part * part) - 1.0
+        s -= over / (1.0 + 3.0 * k * part + 5.0 * k * part * part)
+    return s
+
+
+@kernel
+def moved(x: float, y: float, k: float, height: int, width: int) -> Any:
+    """Return the output place (x, y) of a source place, in pixels."""
+    run, rise = x - width * 0.5, y - height * 0.5
+    u, v = run / width, rise / height
+    s = factor_of(k, u * u + v * v)
+    return width * 0.5 + run * s, height * 0.5 + rise * s
+
+
+@kernel
+def moved_box(box: Any, k: float, height: int, width: int) -> Any:
+    """Return the smallest upright box around a moved box: (x0, y0, x1, y1), as `box`."""
+    x0, y0, x1, y1 = box
+    middle_x = lower(upper(x0, width * 0.5), x1)
+    middle_y = lower(upper(y0, height * 0.5), y1)
+    left, top = moved(x0, y0, k, height, width)
+    right, bottom = moved(x1, y1, k, height, width)
+    for y in (y0, middle_y, y1):
+        left = lower(left, moved(x0, y, k, height, width)[0])
+        right = upper(right, moved(x1, y, k, height, width)[0])
+    for x in (x0, middle_x, x1):
+        top = lower(top, moved(x, y0, k, height, width)[1])
+        bottom = upper(bottom, moved(x, y1, k, height, width)[1])
+    return left, top, right, bottom
+
+
+@kernel
+def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
+    unmoved = scaled(1.0, 1.0, 0.0, 0.0)
+    if record["apply"] == 0:
+        return int(move_boxes(src, dst, unmoved, sizes, visible))
+    at, to = src.view(np.float32), dst.view(np.float32)
+    tall, wide = float(sizes[2]), float(sizes[3])
+    kept = 0
+    for n in range(src.shape[0]):
+        box = (
+            np.float64(at[n, 0]),
+            np.float64(at[n, 1]),
+            np.float64(at[n, 2]),
+            np.float64(at[n, 3]),
+        )
+        left, top, right, bottom = moved_box(box, float(record["k"]), sizes[0], sizes[1])
+        if beyond(left, right, wide) or beyond(top, bottom, tall):
+            continue
+        item = dst[kept : kept + 1]
+        for word in range(src.shape[1]):
+            item[0, word] = src[n, word]
+        to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = left, top, right, bottom
+        kept += move_boxes(item, item, unmoved, sizes, visible)
+    return kept
+
+
+@kernel
+def _run_keypoints(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
+    at, to = src.view(np.float32), dst.view(np.float32)
+    tall, wide = float(sizes[2]), float(sizes[3])
+    kept = 0
+    for n in range(src.shape[0]):
+        x: Any = np.float64(at[n, 0])
+        y: Any = np.float64(at[n, 1])
+        if record["apply"]:
+            x, y = moved(x, y, float(record["k"]), sizes[0], sizes[1])
+        outside = beyond(x, x, wide) or beyond(y, y, tall)
+        if outside and visible == 0:
+            continue
+        for word in range(src.shape[1]):
+            dst[kept, word] = src[n, word]
+        to[kept, 0], to[kept, 1] = x, y
+        if outside:
+            to[kept, visible] = 0.0
+        kept += 1
+    return kept
+
+
+def plain_places(size: tuple[int, int], k: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions and which of them are inside, with NumPy; the reference of `fill_row`."""
+    height, width = size
+    run = np.arange(width) + 0.5 - width * 0.5
+    rise = (np.arange(height) + 0.5 - height * 0.5)[:, None]
+    u, v = run / width, rise / height
+    q = u * u + v * v
+    factor = 1.0 + k * q + k * (q * q)
+    fx, fy = width * 0.5 + run * factor, height * 0.5 + rise * factor
+    seen = (fx >= 0.0) & (fx < width) & (fy >= 0.0) & (fy < height)
+    px, py = ((np.where(seen, at, 0.0) * UNIT + 0.5).astype(np.int64) for at in (fx, fy))
+    return px, py, seen
+
+
+def _plain(src: Any, dst: Any, record: Any, bilinear: int, fill: Any) -> None:
+    dst[...] = src
+    if record["apply"]:
+        at = plain_places(src.shape[:2], float(record["k"]))
+        plain_sample(src, dst, at, bilinear, np.asarray(fill))
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain(src, dst, record, int(params["interpolation"]), params["fill"])
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain(src, dst, record, 0, params["mask_fill"])
+
+
+@register
+@dataclass(frozen=True)
+class OpticalDistortion(Fills, PixelOp):
+    """Distort as a lens does.
+
+    Attributes:
+        distort_range: (low, high) of the coefficient k, from -0.3 to 1. Above 0
+            is a barrel, below 0 a pincushion.
+        interpolation: of images: nearest or bilinear. Masks are always nearest.
+        fill: gray level outside of the image, or one for each channel.
+        mask_fill: class outside of the mask.
+        p: probability.
+    """
+
+    distort_range: tuple[float, float] = (-0.05, 0.05)
+    interpolation: str = "bilinear"
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+    p: float = 0.5
+
+    name: ClassVar[str] = "optical_distortion"
+    takes_floats: ClassVar[bool] = True
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("low", "f8"), ("high", "f8"), *FILL_FIELDS, ("interpolation", "u1"), ("p", "f8")]
+    )
+    record: ClassVar[np.dtype[Any]] = np.dtype([("k", "f8"), APPLY])
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    items: ClassVar[dict[str, ItemsKernel]] = {
+        "boxes": ItemsKernel(_run_boxes, visible=True),
+        "keypoints": ItemsKernel(_run_keypoints, visible=True),
+    }
+    draw = staticmethod(_draw)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            distort_range=checks.span(
+                self.name, "distort_range", self.distort_range, LOWEST, HIGHEST
+            ),
+            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
+            **self.checked_fills(),
+        )
+        self.check_p()
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        code = FILTERS.index(self.interpolation)
+        return np.array((*self.distort_range, *self.fills(), code, self.p), self.parameters)
+
+    def scratch(self, state: State) -> int:
+        """Return the bytes of a row of positions."""
+        return 16 * state.bound[1]
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states unchanged."""
+        declared = super().declare(states)
+        self.require_fills(states)
+        return declared
+
+
+def optical_distortion(
+    *values: Value,
+    distort_range: tuple[float, float] = (-0.05, 0.05),
+    interpolation: str = "bilinear",
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    p: float = 0.5,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Distort values of a pipeline as a lens does; see `OpticalDistortion`."""
+    op = OpticalDistortion(distort_range, interpolation, fill, mask_fill, p)
+    return op(*values, stream=stream, relative=relative)

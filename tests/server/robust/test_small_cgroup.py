@@ -1,0 +1,42 @@
+"""A daemon in a memory cgroup that is small: what does not fit is refused or dies alone."""
+
+import re
+
+import pytest
+from cgroups import memory_group
+
+from stoker.dataset import open_dataset
+from stoker.protocol.errors import ResourceError, StreamStoppedError
+
+pytestmark = pytest.mark.slow
+CULPRIT = 7
+LIMIT_BYTES = 768 * 2**20
+
+
+def test_a_small_cgroup_refuses_with_its_numbers_and_loses_workers_alone(
+    serve, loader, small_dataset
+):
+    """The kernel kills workers that hoard; the daemon and the other client go on."""
+    with open_dataset(small_dataset) as dataset:
+        victim = int(dataset.read("image", CULPRIT).sum())
+    with memory_group(LIMIT_BYTES) as group:
+        daemon = serve(
+            "--memory-limit=8GiB",
+            prefix=group.prefix,
+            environment={"STOKER_TEST_HOARD": str(victim)},
+        )
+        assert daemon.ready == {"address": daemon.address}, daemon.log.read_text()
+        with pytest.raises(ResourceError, match=r"cgroup") as caught:
+            loader(daemon, "wide", batch_size=10, prefetch=64)
+        assert caught.value.details["needed_bytes"] > LIMIT_BYTES
+        assert f"{group.folder}/memory" in caught.value.message
+        with loader(daemon) as honest:
+            first = [batch.label.tolist() for batch in honest]
+            with loader(daemon, "hoards") as greedy, pytest.raises(StreamStoppedError) as stopped:
+                list(greedy)
+            assert stopped.value.details["id"] == CULPRIT
+            assert re.search(r"sample \d+.*(SIGKILL|killed)", stopped.value.message)
+            assert group.kills() >= 2  # the sample was tried twice
+            honest.set_epoch(0)
+            assert [batch.label.tolist() for batch in honest] == first
+        assert daemon.stop() == 0
