@@ -65,6 +65,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "contrast": {"factor_range": (1.8, 1.8)},
     "corner_crop": {"size": 120, "corner": "bottom_right"},
     "crop_non_empty_mask": {"size": 80},
+    "defocus": {"radius_range": (6, 6)},
     "downscale": {"down": "area"},
     "elastic": {"amount_range": (12, 12)},
     "erase": {"scale": (0.1, 0.2), "fill": 127},

@@ -50,6 +50,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": (24, 18), "fill": (7, 8, 9, 10), "mask_fill": 200},
         {"size": (9, 70), "ignore": (0, 1, 255)},
     ],
+    "defocus": [{"p": 0.9}, {"radius_range": (1, 12), "alias_blur_range": (0.3, 2), "p": 0.5}],
     "downscale": [
         {"p": 0.9},
         {"scale_range": (0.1, 0.9), "down": "area", "up": "lanczos", "p": 0.8},
@@ -167,6 +168,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "salt_and_pepper": [{"p": 0.9}, {"amount_range": (0, 1), "p": 0.5}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],
+    "shot_noise": [{"p": 0.9}, {"scale_range": (0.01, 1), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
     "to_float": [{}],
     "to_gray": [{}],

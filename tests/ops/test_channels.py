@@ -22,7 +22,7 @@ COLOR_OPS = frozenset(
     }
 )
 """Ops that need gray, colors, or colors and alpha."""
-NOT_ALONE = frozenset({"gaussian_noise", "salt_and_pepper", "layout", "normalize"})
+NOT_ALONE = frozenset({"gaussian_noise", "salt_and_pepper", "shot_noise", "layout", "normalize"})
 """Ops whose channels share noise or change places; others tests know their pixels."""
 COMPILED_OPS = {
     "horizontal_flip": {"p": 1.0},

@@ -44,6 +44,7 @@ from stoker.ops.custom.python_call import PythonCall
 from stoker.ops.custom.python_together import PythonTogether
 from stoker.ops.filters.box_blur import BoxBlur, box_blur
 from stoker.ops.filters.coarse_dropout import CoarseDropout, coarse_dropout
+from stoker.ops.filters.defocus import Defocus, defocus
 from stoker.ops.filters.downscale import Downscale, downscale
 from stoker.ops.filters.erase import Erase, erase
 from stoker.ops.filters.gaussian_blur import GaussianBlur, gaussian_blur
@@ -54,6 +55,7 @@ from stoker.ops.filters.median_blur import MedianBlur, median_blur
 from stoker.ops.filters.motion_blur import MotionBlur, motion_blur
 from stoker.ops.filters.salt_and_pepper import SaltAndPepper, salt_and_pepper
 from stoker.ops.filters.sharpness import Sharpness, sharpness
+from stoker.ops.filters.shot_noise import ShotNoise, shot_noise
 from stoker.ops.geometry.affine import Affine, affine
 from stoker.ops.geometry.bbox_safe_random_crop import BboxSafeRandomCrop, bbox_safe_random_crop
 from stoker.ops.geometry.center_crop import CenterCrop, center_crop
@@ -133,6 +135,7 @@ __all__ = [
     "CornerCrop",
     "CropNonEmptyMask",
     "Cutmix",
+    "Defocus",
     "Downscale",
     "Elastic",
     "Equalize",
@@ -193,6 +196,7 @@ __all__ = [
     "SaltAndPepper",
     "Saturation",
     "Sharpness",
+    "ShotNoise",
     "Solarize",
     "SomeOf",
     "Stack",
@@ -234,6 +238,7 @@ __all__ = [
     "crop_numbers",
     "cutmix",
     "define",
+    "defocus",
     "downscale",
     "draws",
     "elastic",
@@ -295,6 +300,7 @@ __all__ = [
     "salt_and_pepper",
     "saturation",
     "sharpness",
+    "shot_noise",
     "solarize",
     "stack",
     "swap_keypoints",

@@ -7,10 +7,8 @@ pixels is shared by the four pixels around it. The image is mirrored at its oute
 In units of 2**-8 pixels point i is floor(256 i cos + 0.5) to the right and
 floor(256 i sin + 0.5) up; points i and -i mirror each other. Its shares of the four pixels are the
 products of the distances, with sum 2**16. A pixel's weight is its sum of shares times 2**8 / size,
-rounded, halves up; the center weight is adjusted so that the sum is 2**24. Sums:
-`stoker.ops.kernels.windows`.
-
-For floats the weights are these times 2**-24, exact as float32; sums: `kernels.windows_floats`.
+rounded, halves up; the center weight is adjusted so that the sum is 2**24. Sums, also of floats:
+`bases.weighted`.
 """
 
 from dataclasses import dataclass
@@ -19,35 +17,29 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.blur import (
-    SIZE,
-    BlurOp,
-    bordered,
-    bordered_bytes,
-    draw_window,
-    plain_shifts,
-)
+from stoker.ops.bases.blur import SIZE, BlurOp, draw_window
 from stoker.ops.bases.pixelwise import APPLY, begin, plain_floats
+from stoker.ops.bases.weighted import (
+    WHOLE,
+    plain_levels,
+    plain_sum_floats,
+    sum_floats,
+    sum_levels,
+    weighted_bytes,
+    window_weights,
+)
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.affinity import RADIANS
-from stoker.ops.kernels.float_levels import plain_number
-from stoker.ops.kernels.resample import padded
-from stoker.ops.kernels.windows import HALF24, add_pair, begin_sums, store_levels
-from stoker.ops.kernels.windows_floats import weigh
 from stoker.rng.draws import uniform_range
 from stoker.rng.maths import cos, floor, sin
 
 MOST: Final = 360.0
 POINT: Final = 256
 """Units per pixel of the points' coordinates."""
-WHOLE: Final = 1 << 24
-"""Sum of all weights."""
-PART: Final = np.float32(1 / WHOLE)
 
 
 @kernel
@@ -95,35 +87,9 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     if not record["apply"] or size == 1:
         begin(src, dst)
         return
-    height, width, channels = src.shape
-    radius, count = size // 2, width * channels
-    stride, middle = count + 2 * radius * channels, size * size // 2
-    image = bordered(src, radius, 1, scratch)
-    rest = scratch[bordered_bytes(height, width, channels, radius) :]
-    weights = rest[: 8 * size * size].view(np.int64)
-    at = padded(8 * size * size)
-    sums = rest[at : at + 4 * count].view(np.uint32)
+    weights = window_weights(size, scratch)
     fill_line(record["angle"], size, weights)
-    result = dst.reshape(dst.size)
-    for y in range(height):
-        center = (y + radius) * stride + radius * channels
-        begin_sums(image, np.uint64(center), np.uint32(weights[middle]), HALF24, sums)
-        for n in range(middle):
-            if weights[n] > 0:
-                away = (radius - n // size) * stride + (radius - n % size) * channels
-                a, b = np.uint64(center - away), np.uint64(center + away)
-                add_pair(image, a, b, np.uint32(weights[n]), sums)
-        store_levels(sums, result, np.uint64(y * count))
-
-
-def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src
-    size = int(record["size"])
-    if record["apply"]:
-        weights = np.zeros(size * size, np.int64)
-        fill_line(float(record["angle"]), size, weights)
-        window = plain_shifts(src, size, "reflect").astype(np.int64)
-        dst[...] = (np.tensordot(weights, window, 1) + WHOLE // 2) // WHOLE
+    sum_levels(src, dst, size, weights, scratch)
 
 
 @kernel
@@ -132,47 +98,26 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     if not record["apply"] or size == 1:
         begin(src, dst)
         return
-    height, width, channels = src.shape
-    radius, count = size // 2, width * channels
-    stride, middle = count + 2 * radius * channels, size * size // 2
-    image = bordered(src, radius, 1, scratch)
-    rest = scratch[bordered_bytes(height, width, 4 * channels, radius) :]
-    weights = rest[: 8 * size * size].view(np.int64)
-    at = padded(8 * size * size)
-    places = rest[at : 2 * at].view(np.int64)[: size * size]
-    parts = rest[2 * at : 2 * at + 4 * (middle + 1)].view(np.float32)
+    weights = window_weights(size, scratch)
     fill_line(record["angle"], size, weights)
-    places[0], parts[0] = radius * stride + radius * channels, np.float32(weights[middle]) * PART
-    pairs = 0
-    for n in range(middle):
-        if weights[n] > 0:
-            pairs += 1
-            away = (radius - n // size) * stride + (radius - n % size) * channels
-            places[2 * pairs - 1], places[2 * pairs] = places[0] - away, places[0] + away
-            parts[pairs] = np.float32(weights[n]) * PART
-    result = dst.reshape(dst.size)
-    for y in range(height):
-        weigh(image, places, parts, pairs, result, y * count, count)
-        for i in range(2 * pairs + 1):
-            places[i] += stride
+    sum_floats(src, dst, size, weights, scratch)
+
+
+def plain_line(record: Any) -> tuple[int, np.ndarray]:
+    """Return side and weights of a record's window."""
+    size = int(record["size"])
+    weights = np.zeros(size * size, np.int64)
+    fill_line(float(record["angle"]), size, weights)
+    return size, weights
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = plain_levels(src, *plain_line(record)) if record["apply"] else src
 
 
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
-    size = int(record["size"])
-    if size == 1:
-        return image
-    weights = np.zeros(size * size, np.int64)
-    fill_line(float(record["angle"]), size, weights)
-    window, parts, middle = (
-        plain_shifts(image, size, "reflect"),
-        weights.astype(np.float32) * PART,
-        size * size // 2,
-    )
-    total = parts[middle] * window[middle]
-    for n in np.flatnonzero(weights[:middle]):
-        total = total + parts[n] * (window[n] + window[-1 - n])
-    return plain_number(total)
+    return image if int(record["size"]) == 1 else plain_sum_floats(image, *plain_line(record))
 
 
 @register
@@ -207,14 +152,8 @@ class MotionBlur(BlurOp):
         return np.array((*self.degrees, *self.size_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
-        """Return the bytes of the image with its border, the weights and a line of sums.
-
-        For floats, indices of pixels and float32 weights replace the line.
-        """
-        side, (_, width, channels) = self.size_range[1], state.bound
-        weights = padded(8 * side * side)
-        rest = weights + 4 * side * side if state.dtype == FLOAT else 4 * width * channels
-        return self.border(state) + weights + rest
+        """Return the bytes of the weights, the image with its border and a line of sums."""
+        return weighted_bytes(state, self.size_range[1])
 
 
 def motion_blur(
