@@ -46,11 +46,16 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
+def parent(pid: int) -> int:
+    with open(f"/proc/{pid}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "kill with a stopped template"])
 def test_processes_that_a_function_started_end_with_its_process(serve, loader, tmp_path, how):
-    """If the daemon is killed, nobody is left to end programs; what Python forks dies anyway."""
-    pids, programs = tmp_path / "pids", "yes" if how == "stop" else ""
-    daemon = serve(environment={"STOKER_TEST_PIDS": str(pids), "STOKER_TEST_RUN": programs})
+    """Forks and programs end with the worker, and with the daemon, however that one ends."""
+    pids = tmp_path / "pids"
+    daemon = serve(environment={"STOKER_TEST_PIDS": str(pids), "STOKER_TEST_RUN": "yes"})
     with loader(daemon, "forks") as batches:
         assert sum(len(batch.label) for batch in batches) == 10
         (builder, *_), *workers = started(pids).items()
@@ -59,9 +64,13 @@ def test_processes_that_a_function_started_end_with_its_process(serve, loader, t
         worker, _ = workers[0]
         before = started(pids)[worker]
         assert all(alive(pid) for pid in before)
+        template = parent(worker)
         os.kill(worker, signal.SIGKILL)
         assert all(gone(pid) for pid in before)
+    if how == "kill with a stopped template":
+        os.kill(template, signal.SIGSTOP)
     daemon.stop(signal.SIGTERM if how == "stop" else signal.SIGKILL)
+    assert gone(template)
     assert all(gone(pid) for pid in chain(*started(pids).values()))
 
 

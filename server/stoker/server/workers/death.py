@@ -1,9 +1,10 @@
 """Dying with the parent, ending what a child has started, and knowing how it died; Linux only.
 
 A child of the template leads a process group, which the processes that a user's function starts
-belong to. Whoever sees the child dead kills the group. Where the daemon and the template die too,
-nobody is left to do so; so what Python forks also asks the kernel to die with its parent. A process
-that leaves the group (a session of its own) is left alone.
+belong to. Whoever sees the child dead kills the group. When the daemon dies, the template kills all
+groups and exits. If the template is killed together with the daemon, nobody is left to do so;
+therefore what Python forks also asks the kernel to die with its parent. A process that leaves the
+group (a session of its own) is left alone.
 """
 
 import contextlib
@@ -28,8 +29,24 @@ def die_with_parent(parent: int) -> None:
     Args:
         parent: pid of the parent, taken before the fork or passed on the command line.
     """
+    _signal_at_death(parent, signal.SIGKILL)
+
+
+def wake_with_parent(parent: int) -> None:
+    """Have the kernel continue this process, if it is stopped, when its parent dies.
+
+    For a process that notices the death by itself and has work to do then. It exits if the parent
+    is dead already.
+
+    Args:
+        parent: pid of the parent, taken before the fork or passed on the command line.
+    """
+    _signal_at_death(parent, signal.SIGCONT)
+
+
+def _signal_at_death(parent: int, number: signal.Signals) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+    if libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent:
         os._exit(1)

@@ -11,9 +11,11 @@ garbage collector's sight, so that no collection of a child's copies those pages
 One-off children are forked before workers that were asked for earlier: at the start of a daemon
 every worker waits for the build of the first pipeline.
 
-It is the parent of all workers: it reaps them and reports how they died. It dies with the daemon
-and they die with it (PR_SET_PDEATHSIG), so `kill -9` of the daemon leaves nothing. Before it reaps
-a child it kills what that one has left in its process group (`death`).
+It is the parent of all workers: it reaps them and reports how they died. Before it reaps a child it
+kills what that one has left in its process group (`death`). When the daemon dies, its end of the
+socket closes: the template kills the groups of all children and exits, even if it was stopped (the
+kernel continues it, PR_SET_PDEATHSIG). Children die with the template. So `kill -9` of the daemon
+leaves only processes that left their group.
 """
 
 import contextlib
@@ -34,7 +36,13 @@ from stoker.protocol import importing
 from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
-from stoker.server.workers.death import die_first, die_with_parent, end_group, lead_group
+from stoker.server.workers.death import (
+    die_first,
+    die_with_parent,
+    end_group,
+    lead_group,
+    wake_with_parent,
+)
 from stoker.server.workers.hire import ForkOrder, Hire
 
 _log = logging.getLogger(__name__)
@@ -143,8 +151,18 @@ def _load() -> None:
 
 
 def serve(control: socket.socket) -> None:
-    """Fork on demand and report deaths until the daemon closes the socket."""
+    """Fork on demand, report deaths; end all children when the daemon closes the socket."""
     children: dict[int, tuple[int, int]] = {}
+    try:
+        _serve(control, children)
+    finally:
+        for _, pid in children.values():  # not reaped yet: the pids are theirs
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None:
+    """Serve as `serve` does; `children` has (child, pid) of each that is not reaped, by pidfd."""
     waiting: list[tuple[Fork, int]] = []
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -152,11 +170,13 @@ def serve(control: socket.socket) -> None:
         ready = [fd for fd, _ in poll.poll(0 if waiting else None)]
         for fd in ready:
             if fd != control.fileno():
-                child, pid = children.pop(fd)
+                child, pid = children[fd]
                 poll.unregister(fd)
-                os.close(fd)
                 end_group(pid)
-                channel.send(control, Ended(child, os.waitpid(pid, 0)[1]))
+                status = os.waitpid(pid, 0)[1]
+                del children[fd]
+                os.close(fd)
+                channel.send(control, Ended(child, status))
                 continue
             received = channel.receive(control, Fork)
             if received is None:
@@ -232,7 +252,7 @@ def main(arguments: list[str]) -> None:
             of users, which are searched after all others.
     """
     control_fd, parent = int(arguments[0]), int(arguments[1])
-    die_with_parent(parent)
+    wake_with_parent(parent)
     die_first()
     # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
