@@ -32,8 +32,8 @@ test: $(STAMP)   ## run every test, with an empty kernel cache
 	rm -rf .pytest_cache/kernels
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope
 
-quick: $(STAMP)  ## the tests that compile nothing (about a minute)
-	$(BIN)/python -m pytest -q -m "not slow" tests/protocol tests/order tests/server/state tests/fuzz tests/house/test_layout.py
+quick: $(STAMP)  ## the tests that compile nothing (half a minute)
+	$(BIN)/python -m pytest -q -m "not slow" --check-slow tests/protocol tests/order tests/server/state tests/fuzz tests/house/test_layout.py
 
 check: $(STAMP)  ## style, types, layers, links of the documentation
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ the new is inspected.
 import contextlib
 import dataclasses
 import gc
+import importlib
 import os
 import shutil
 import signal
@@ -76,6 +77,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("stoker")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flag of `costs.CheckSlow`."""
+    words = "start with an empty kernel cache; fail unmarked tests that compile or take long"
+    parser.addoption("--check-slow", action="store_true", help=words)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the order of `pytest_collection_modifyitems` among several processes; hear Ctrl-C.
 
@@ -83,6 +90,9 @@ def pytest_configure(config: pytest.Config) -> None:
     without the handler, tests that interrupt a process would wait for ever.
     """
     config.option.loadscopereorder = False
+    if config.getoption("--check-slow"):
+        check = importlib.import_module("costs").CheckSlow()
+        config.pluginmanager.register(check, "check-slow")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -275,18 +285,23 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def kernel_cache(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Path]:
     """Where tests, and the daemons they start, keep compiled kernels: each is compiled once.
 
     They stay from run to run in `.pytest_cache/kernels`, or where STOKER_TEST_KERNELS says; their
-    names are digests of all that they depend on. `make test` empties the folder first. Child
-    processes find the folder by XDG_CACHE_HOME.
+    names are digests of all that they depend on. `make test` empties the folder first, and
+    `--check-slow` takes a new one. Child processes find the folder by XDG_CACHE_HOME.
     """
     home = tmp_path_factory.mktemp("cache")
     kernels = home / "stoker" / "kernels"
     kernels.parent.mkdir()
     root = Path(__file__).parents[1]
     kept = Path(os.environ.get("STOKER_TEST_KERNELS") or root / ".pytest_cache/kernels").absolute()
+    check = pytestconfig.pluginmanager.get_plugin("check-slow")
+    if check is not None:
+        kept = check.kernels = home / "checked"
     kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     kernels.symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:

@@ -81,6 +81,7 @@ def test_blocks_and_the_rows_inside_follow_their_permutations(make_spec):
         assert whole(order, epoch).tolist() == expected
 
 
+@pytest.mark.slow
 def test_the_short_block_moves_and_blocks_differ_inside(make_spec):
     order = EpochOrder(make_spec(rows=103, order={"block": 10}))
     places = {int(np.flatnonzero(whole(order, epoch) >= 100)[0]) for epoch in range(60)}
@@ -91,7 +92,7 @@ def test_the_short_block_moves_and_blocks_differ_inside(make_spec):
 
 
 @pytest.mark.parametrize("fields", [{}, {"block": 7}, {"block": 300}, {"shuffle": False}])
-@pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
+@pytest.mark.parametrize("arithmetic", [PLAIN, pytest.param(COMPILED, marks=pytest.mark.slow)])
 def test_lookups_agree_one_by_one_in_ranges_and_as_machine_code(make_spec, fields, arithmetic):
     spec = make_spec(rows=230, order=fields, seed=9)
     reference, order = EpochOrder(spec), EpochOrder(spec, arithmetic=arithmetic)

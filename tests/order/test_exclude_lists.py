@@ -52,6 +52,7 @@ def test_places_count_what_is_left(case):
 KINDS = [OrderSpec(), OrderSpec(shuffle=False), OrderSpec(block=7)]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     case=lists(),

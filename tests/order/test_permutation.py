@@ -22,6 +22,7 @@ def everything(n, seed, epoch, **options):
     return Permutation(n, seed, epoch, **options).many(np.arange(n))
 
 
+@pytest.mark.slow
 def test_it_is_a_bijection_for_every_small_size():
     for n in range(1, 2001):
         ids = everything(n, n * 7919, n % 13, arithmetic=COMPILED)
@@ -39,12 +40,14 @@ def test_the_inverse_finds_every_position_at_large_sizes(n):
     assert [order.inverse(int(i)) for i in ids] == places.tolist()
 
 
+@pytest.mark.slow
 def test_a_million_positions_of_a_huge_domain_have_a_million_ids():
     order = Permutation(2**48, 1, 0, arithmetic=COMPILED)
     start = 2**47
     assert len(np.unique(order.many(np.arange(start, start + 10**6)))) == 10**6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [*range(1, 70), 1000, 4096, 65537, *LARGE])
 def test_all_forms_give_the_same_ids(n):
     plain, machine = Permutation(n, 12345, 6), Permutation(n, 12345, 6, arithmetic=COMPILED)
@@ -58,6 +61,7 @@ def test_all_forms_give_the_same_ids(n):
     assert [int(compiled(permute)(machine.state, np.uint64(x))) for x in places] == expected
 
 
+@pytest.mark.slow
 def test_many_keeps_the_shape_and_takes_an_empty_array():
     for arithmetic in (PLAIN, COMPILED):
         order = Permutation(50, 1, 1, arithmetic=arithmetic)
@@ -67,6 +71,7 @@ def test_many_keeps_the_shape_and_takes_an_empty_array():
         assert flat.dtype == np.int64
 
 
+@pytest.mark.slow
 def test_the_compiled_form_works_inside_a_compiled_loop():
     order = Permutation(1000, 3, 4)
     out = np.empty(1000, np.int64)

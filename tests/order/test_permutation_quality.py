@@ -14,6 +14,8 @@ from stoker.jit import compiled
 from stoker.jit.arithmetic import COMPILED
 from stoker.order.permutation import HEADER, Permutation, permute_into
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 5.0
 
 

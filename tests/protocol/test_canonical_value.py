@@ -17,6 +17,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_it_is_the_inverse(value):
     data = canonical_bytes(value)

@@ -90,6 +90,7 @@ def order_of_case(make_spec, case, arithmetic=PLAIN):
         reject()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(case=cases, views=st.integers(1, 3))
 def test_batches_are_those_of_lists(case, views):
@@ -149,6 +150,7 @@ def delivered_and_found(order, epoch) -> Counter:
     return delivered
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(case=cases)
 def test_every_row_is_accounted_for_and_found(case):
@@ -181,6 +183,7 @@ def test_every_row_is_accounted_for_and_found(case):
         assert seen == Counter(dict.fromkeys(range(len(order.plan.members)), EPOCHS))
 
 
+@pytest.mark.slow
 def test_machine_code_gives_the_same(make_spec):
     sizes = pictures(random.Random(3), 500, 12)
     request = Buckets(max_area=128 * 128, divisor=16)

@@ -79,6 +79,7 @@ def test_every_sequence_has_the_bucket_it_fits_best(seed, count, rule):
     assert request_from_bytes(request.to_bytes()) == request
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6), count=st.integers(9, 120), rule=rules)
 def test_plans_and_epochs_add_up(seed, count, rule):
