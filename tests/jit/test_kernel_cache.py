@@ -288,6 +288,27 @@ def test_processes_that_start_at_once_compile_each_kernel_once(package, start, t
     assert len([*(tmp_path / "cache").rglob("*.nbc")]) == total.total()
 
 
+EDITED_MEANWHILE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from cached.twin_plain import twinned
+from cached.top import top
+from stoker.jit import compiled
+compiled(twinned)(3)  # imports the twin
+file = Path(sys.argv[1], "cached", "fast", "twin_helper.py")
+file.write_text(file.read_text().replace("500", "600"))
+print(compiled(top)(3))
+"""
+
+
+@pytest.mark.slow
+def test_a_twin_that_is_edited_under_a_running_process(package, call, python):
+    """The process has imported the old code, and must not store it as that of the new file."""
+    assert python(EDITED_MEANWHILE, str(package.parent)) == "10508"
+    assert call()[0] == 10608
+
+
 HOLD = """
 import sys
 sys.path.insert(0, sys.argv[1])

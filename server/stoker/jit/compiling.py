@@ -40,7 +40,7 @@ from stoker.jit.diskcache import (
     set_cache_root,
 )
 from stoker.jit.kernels import check_plain, handwritten, kernel, mark_of, referred, where
-from stoker.jit.sources import source_digest
+from stoker.jit.sources import loading, source_digest
 from stoker.protocol.errors import BuildError
 
 __all__ = [
@@ -142,7 +142,9 @@ def _known_to_numba(fn: FunctionType) -> bool:
 def _twin(fn: FunctionType, twin: str) -> Any:
     module, _, attribute = twin.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        with loading(module):
+            found = importlib.import_module(module)
+        return getattr(found, attribute)
     except (ImportError, AttributeError) as error:
         raise BuildError(f"{where(fn)}: its twin {twin!r} cannot be imported: {error}") from None
 

@@ -3,23 +3,28 @@
 There are two digests, because a file and what a process loaded from it may differ: `source_digest`
 reads the source files, `loaded_digest` reads the code and constants in memory. A cache entry named
 by both cannot miss an edit, and is never filled with old code after a file was edited under a
-running process.
+running process. The files of twins count as they were when this process imported them (`loading`).
 
 From a function, every kernel (and every compiled function) among the globals of its module is
 followed, transitively. The twin of a kernel counts as all Python files of the twin's package
 folder, so nothing needs to be imported. Only names that are imported directly are followed.
 """
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 
 from stoker.jit.kernels import mark_of, referred, where
 from stoker.protocol.errors import BuildError
+
+_imported: dict[str, str] = {}
+"""Module of a twin's package -> digest of its file when this process imported it."""
 
 
 def source_digest(fn: FunctionType) -> str:
@@ -47,9 +52,24 @@ def source_digest(fn: FunctionType) -> str:
         if mark is not None and mark.twin is not None:
             files.update(_twin_files(mark.twin))
     total = hashlib.blake2b(digest_size=16)
-    for name, content in sorted((name, _content_digest(path)) for name, path in files):
+    contents = ((name, _imported.get(name) or _content_digest(path)) for name, path in files)
+    for name, content in sorted(contents):
         total.update(f"{name}={content}\n".encode())
     return total.hexdigest()
+
+
+@contextlib.contextmanager
+def loading(module: str) -> Iterator[None]:
+    """Note what the files of a twin's package contain while a module of it is imported.
+
+    An edit after that does not change the code of this process.
+    """
+    files = [(name, path) for name, path in _twin_files(module) if name not in sys.modules]
+    contents = {name: _content_digest(path) for name, path in files}
+    yield
+    for name, content in contents.items():
+        if name in sys.modules:
+            _imported.setdefault(name, content)
 
 
 def loaded_digest(fn: FunctionType) -> str:
