@@ -24,6 +24,7 @@ LEVELS_ONLY = {
     "equalize",
     "jpeg_compression",
     "posterize",
+    "shot_noise",
     "to_float",
 }
 """Ops that have no rule for images of floats: they count or look up the 256 levels."""

@@ -369,7 +369,7 @@ def test_what_choices_refuse(toys):
         lambda s, c: one_of(one_of(s.a, choices=[None]), choices=[None]),
     )
     refused(
-        line + r"ctx has no 'chanse'; it has id, epoch, step, progress, view, .*chance\(p\)",
+        line + r"ctx has no 'chanse', did you mean 'chance'\?; it has id, epoch, .*chance\(p\)",
         lambda s, c: c.chanse(1),
     )
     refused(

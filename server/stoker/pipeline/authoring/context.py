@@ -13,6 +13,8 @@ have stream names like those of ops.
 
 from __future__ import annotations
 
+import difflib
+
 from stoker.ops.values.choices import Chance, Integer, Uniform
 from stoker.pipeline.tracing.trace import Tracer
 from stoker.pipeline.tracing.values import TracedValue, fault
@@ -80,7 +82,10 @@ class Context:
     def __getattr__(self, name: str) -> TracedValue:
         if name.startswith("__"):
             raise AttributeError(name)
+        members = [member for member in vars(Context) if not member.startswith("_")]
+        near = difflib.get_close_matches(name, members, 1)
+        hint = f", did you mean {near[0]!r}?" if near else ""
         raise fault(
-            f"ctx has no {name!r}; it has id, epoch, step, progress, view, bucket_height, "
+            f"ctx has no {name!r}{hint}; it has id, epoch, step, progress, view, bucket_height, "
             "bucket_width, bucket_length, chance(p), uniform(low, high) and integer(first, last)"
         )

@@ -7,6 +7,7 @@ pixels) raises a `BuildError` that names the user's line and the remedy.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -37,6 +38,20 @@ def not_a_value(where: str, given: object) -> BuildError:
 
 
 _FACTS = frozenset({"height", "width", "count", "mean", "max", "min"})
+_ELSEWHERE = {
+    "astype": "ops.cast",
+    "clip": "ops.from_float, or an op of your own (ops.define)",
+    "copy": "the value itself, which ops never change",
+    "float": "ops.to_float",
+    "numpy": "ops.python, which gives a function the pixels",
+    "permute": "ops.layout",
+    "shape": "height and width",
+    "size": "height and width",
+    "sum": "mean()",
+    "T": "ops.transpose",
+    "to": "ops.cast",
+}
+"""Names that arrays of other libraries have -> what to use here."""
 
 
 class Unusable(Value):
@@ -124,8 +139,20 @@ class TracedValue(Operators):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
-        known = ", ".join(known for known in sorted(vars(TracedValue)) if known in _FACTS)
-        raise fault(f"{self.what} has no {name!r}; it has {known}. Pixels are changed by ops")
+        near = difflib.get_close_matches(name, _FACTS, 1)
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        if name in _ELSEWHERE:
+            hint = f": use {_ELSEWHERE[name]}"
+        known = ", ".join(sorted(_FACTS))
+        raise fault(f"{self.what} has no {name!r}{hint}; it has {known}. Pixels are changed by ops")
+
+    def _refuse_call(self, *_: object, **__: object) -> NoReturn:
+        raise fault(
+            f"{self.what} is a value of each sample, not a function: leave the parentheses out, as "
+            "in sample.boxes.count"
+        )
+
+    __call__ = _refuse_call
 
     def _as_number(self, *_: object) -> NoReturn:
         raise fault(
