@@ -20,6 +20,7 @@ nothing received from elsewhere comes here.
 from __future__ import annotations
 
 import ast
+import inspect
 import random
 import textwrap
 from collections.abc import Callable
@@ -31,7 +32,6 @@ import numpy as np
 
 from stoker.compat.ffcv.assigning import assign
 from stoker.compat.ffcv.calls import NAMES, Call, Misuse, replacement
-from stoker.pipeline.tracing.source import source_lines
 from stoker.protocol.errors import BuildError
 
 PREFIX: Final = "_stoker_"
@@ -103,7 +103,7 @@ def _plain(function: Callable[..., Any], what: str) -> FunctionType:
 
 def _tree(function: FunctionType, what: str) -> tuple[ast.FunctionDef, int]:
     try:
-        lines, first_line = source_lines(function)
+        lines, first_line = inspect.getsourcelines(function)
         (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
     except (OSError, SyntaxError, ValueError):
         raise BuildError(

@@ -20,14 +20,14 @@ every `while`. Their conditions go through `_stoker_plain`, which refuses a cond
 decided for each sample and names the line. An `if` that changes a list, dict or object from outside
 of it is treated in the same way: both branches are traced, so both would change it for every
 sample. (Changes by a function that the branch calls are not detected.) Lines stay those of the
-user's file. A function whose source cannot be read is not changed; one
-whose file was edited after it was imported is an error.
+user's file. A function whose source cannot be read is not changed.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from types import CellType, CodeType, FunctionType, MethodType
@@ -36,7 +36,6 @@ from typing import Any
 from stoker.pipeline.tracing import branches
 from stoker.pipeline.tracing.branches import RESULT
 from stoker.pipeline.tracing.comparisons import Comparisons
-from stoker.pipeline.tracing.source import source_lines
 from stoker.pipeline.tracing.syntax import at_line_of, call_of, lambda_of, name_of
 
 HELPERS = {
@@ -114,7 +113,7 @@ def _code(fn: FunctionType) -> CodeType | None:
 
 def _parse(fn: FunctionType) -> ast.FunctionDef | None:
     try:
-        lines, first = source_lines(fn)
+        lines, first = inspect.getsourcelines(fn)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, SyntaxError, TypeError):
         return None
