@@ -76,7 +76,7 @@ class Options:
             batch_size=self._global_batch(),
             rank=self.rank,
             world_size=self.world_size,
-            shuffle=bool(self.shuffle),
+            shuffle=_flag("shuffle", self.shuffle),
             tail=tail,
             seed=within("seed", self.seed, 0, MAX_SEED),
             freeze=_freeze(self.freeze or {}),
@@ -90,7 +90,7 @@ class Options:
             else within("prefetch", self.prefetch, 1, MAX_DEPTH, " or None"),
             leases=leases,
             group=None if self.group is None else _name("group", self.group),
-            params=bool(self.params),
+            params=_flag("params", self.params),
             buckets=self._buckets(),
             exclude=b"" if self.subset is not None else self._excluded().to_bytes(),
             progress=self.rank == 0 and is_shown(),
@@ -210,6 +210,13 @@ def seconds(name: str, value: object) -> float | None:
     if not number or not 0 < value < math.inf:  # type: ignore[operator]
         raise UsageError(f"{name}={value!r}: expected a positive number of seconds, or None")
     return float(value)  # type: ignore[arg-type]
+
+
+def _flag(name: str, value: object) -> bool:
+    """Return a switch; a text such as "false" would be true."""
+    if isinstance(value, str) or value not in (0, 1):
+        raise UsageError(f"{name}={value!r}: expected True or False")
+    return bool(value)
 
 
 def _name(name: str, value: object) -> str:
