@@ -58,7 +58,7 @@ class Link:
         self.session = connect()
         try:
             self.stream = open_stream(self.session, record, open_s)
-            self.book = LeaseBook(self.stream.slab)
+            self.book = LeaseBook(self.stream.slab, self.stream.opened.slots)
             self.prefetch = self.stream.opened.prefetch or record.prefetch
             self.delivery = Delivery(
                 self.session, self.book, self.stream.opened, self.prefetch, timeout_s, crashed
@@ -81,5 +81,6 @@ class Link:
         """Release the device and all slots, and end the session."""
         try:
             self.source.close()
+            self.book.keep()
         finally:
             self.session.close()
