@@ -17,7 +17,7 @@ from daemons import Daemon
 
 from stoker.client import Batch, Loader, link, outage
 from stoker.client.device import AheadSource, Target
-from stoker.client.private import daemon_pids
+from stoker.client.private.daemon import daemon_pids
 from stoker.dataset import open_dataset, write
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import (
