@@ -135,6 +135,7 @@ BOUNDS = {
         "progress": [1, "yes", None],
         "subset": [b"x" * (2**21 + 2**12 + 1), "text", None, [1]],
         "prefetch_bytes": COUNT,
+        "verify": [0, "yes", None],
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -191,6 +192,8 @@ BOUNDS = {
         "outputs": [None, [["a", "uint8", [1]]], [["a", "uint8", [1], -1]],
                     [["a", "uint8", [1], 2**48 + 1]], [["a", "uint8", [1], 0]] * 513],
         "crashed": CRASHED,
+        "digests": [b"d" * (2**18 + 1), "text", None],
+        "chain": [b"c" * 17, "text", None],
     },
     "error": {
         "request": SMALL,
@@ -221,7 +224,8 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
             ("opened", "notes"), ("opened", "classes"), ("opened", "prefetch"),
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
-            ("open", "prefetch_bytes"), ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
+            ("open", "prefetch_bytes"), ("seek", "crashed"), ("ready", "crashed"),
+            ("open", "verify"), ("ready", "digests"), ("ready", "chain")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

@@ -55,6 +55,7 @@ class Options:
     buckets: Buckets | LengthBuckets | None = None
     exclude: str | os.PathLike[str] | Iterable[int] | None = None
     subset: str | os.PathLike[str] | Iterable[int] | None = None
+    verify: bool = False
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -96,6 +97,7 @@ class Options:
             progress=self.rank == 0 and is_shown(),
             subset=self._subset(),
             prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
+            verify=_flag("verify", self.verify),
         )
 
     def _buckets(self) -> bytes:

@@ -237,6 +237,7 @@ def test_a_worker_dies_and_no_member_notices(rig):
         ({"world_size": 2}, "world_size: was 1, is 2"),
         ({"views": 2}, "views: was 1, is 2"),
         ({"tail": "pad"}, "tail: was 'drop', is 'pad'"),
+        ({"verify": True}, "verify: was False, is True"),
     ],
 )
 def test_a_member_that_differs_is_refused_with_the_difference(rig, make_open, changes, named):

@@ -17,6 +17,7 @@ from bisect import insort
 from collections import deque
 from operator import attrgetter
 
+from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
 from stoker.protocol.messages import Credit, Ready, Release, Seek
 from stoker.server.state import sharing
@@ -63,6 +64,8 @@ class Deliveries:
         if before is not None:
             self._void(group, before, 0)
         member.run = run = Run(record.run, record.epoch, record.step, record.crashed)
+        if group.record.verify:
+            run.chain = chain_start(group.stream.stream_id, run.epoch, run.step)
         self.freed(group)
         steps = group.course.steps(run.epoch)
         if run.step == steps:
@@ -342,9 +345,13 @@ class Deliveries:
         group.slots.lease(slot, member.token)
         if group.record.rank == 0 and batch.step + 1 == group.course.steps(batch.epoch):
             self._context.counts.add_epoch(group.course.account(batch.epoch))
+        if group.record.verify:
+            digest = batch_of_rows(batch.digests)
+            run.chain = chain_on(run.chain, batch.epoch, batch.step, digest)
         return Ready(
             run.number, group.stream.stream_id, batch.epoch, batch.step, group.slab, slot.index,
             slot.generation, batch.cut.rows, batch.outputs, list(batch.crashed),
+            bytes(batch.digests), run.chain,
         )  # fmt: skip
 
     def _end_run(self, group: Group, member: Member, fault: Fault) -> None:

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
 from stoker.server.state.context import Fault
@@ -46,10 +47,12 @@ class Run:
         ending: whether no more steps are begun, because one failed.
         ended: whether it delivers nothing more.
         crashed: samples that are replaced from its start on, from the client's cursor.
+        chain: that of the announced batches, if the stream is verified.
     """
 
     __slots__ = (
         "begun",
+        "chain",
         "crashed",
         "credits",
         "ended",
@@ -70,6 +73,7 @@ class Run:
         self.pending: deque[BatchState] = deque()
         self.ending = False
         self.ended = False
+        self.chain = b""
 
 
 class Member:
@@ -273,11 +277,12 @@ class BatchState:
             failed claim.
         crashed: samples that are replaced in it because they crashed workers, ascending.
         outputs: the places of its outputs, for READY; None until a claim is done.
+        digests: those of its rows, if the stream is verified.
     """
 
     __slots__ = (
-        "_shapes", "crashed", "cut", "epoch", "failed_lo", "failure", "group", "had", "missing",
-        "outputs", "ranges", "runs", "serial", "slot", "step", "unclaimed", "void",
+        "_shapes", "crashed", "cut", "digests", "epoch", "failed_lo", "failure", "group", "had",
+        "missing", "outputs", "ranges", "runs", "serial", "slot", "step", "unclaimed", "void",
     )  # fmt: skip
 
     def __init__(
@@ -298,6 +303,7 @@ class BatchState:
         self.failed_lo = 0
         self.outputs: list[Placed] | None = None
         self._shapes: Shapes = ()
+        self.digests = bytearray(self.cut.rows * ROW_DIGEST_BYTES * group.record.verify)
 
     @property
     def place(self) -> Place:
@@ -367,6 +373,11 @@ class BatchState:
                 epoch=self.epoch,
                 step=self.step,
             )
+
+    def note_digests(self, lo: int, digests: bytes) -> None:
+        """Keep the digests of the rows of a finished claim that starts at row `lo`."""
+        start = (lo - self.cut.first_row) * ROW_DIGEST_BYTES
+        self.digests[start : start + len(digests)] = digests
 
     @property
     def is_newest(self) -> bool:

@@ -1,8 +1,8 @@
 """Joining a group by its name: who may, and the memory that each further member brings.
 
-All members of a name have one StreamSpec, one world size, and the same choice of draw records; a
-session that differs is refused with the differences. Each rank of the name has its own group,
-because each has its own rows.
+All members of a name have one StreamSpec and one world size, and ask alike for draw records and
+digests; a session that differs is refused with the differences. Each rank of the name has its own
+group, because each has its own rows.
 
 The first member founds the group: its slab has room for `MEMBERS` times its own slots, of which
 only its own have memory. A further member brings its slots: their memory is reserved in turn, one
@@ -124,6 +124,7 @@ def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, mate: Grou
     for name, before, now in (
         ("world_size", theirs.world_size, request.world_size),
         ("params", theirs.params, bool(request.params and build.params_bytes)),
+        ("verify", theirs.verify, request.verify),
     ):
         if before != now:
             changed.append(f"{name}: was {before}, is {now}")

@@ -242,7 +242,7 @@ class Openings:
         outputs = _outputs(result, params=request.params)
         check_outputs(outputs)
         spec = compose(request, result, wish.excluded)
-        course = lay_course(wish.share, spec, result, params=request.params)
+        course = lay_course(wish.share, spec, result, request)
         largest = course.largest
         group = joining.group_of(request, spec, result, self._groups.by_number.values())
         wish.prefetch = self._prefetch(request, largest.layout.slot_bytes, result)
@@ -259,7 +259,7 @@ class Openings:
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
-            request.buckets, request.exclude, request.subset,
+            request.buckets, request.exclude, request.subset, request.verify,
         )  # fmt: skip
         slab = self._numbers
         group = Group(
