@@ -15,11 +15,13 @@ import time
 from pathlib import Path
 
 import law_pipelines
+import numpy as np
 import pytest
 from daemons import children
 from law_rig import serving
 
 from stoker.client import Buckets, LengthBuckets, Loader
+from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches
 
@@ -117,6 +119,22 @@ STREAMS = {
         "tail": "pad",
         "exclude": [36, 4, 5, 0, 11, 30, 17],
     },
+    "weighted": {
+        "pipeline": "mosaics",
+        "dataset": "boxed",
+        "batch_size": 7,
+        "seed": 3,
+        "tail": "pad",
+        "exclude": [36, 4],
+        "weights": "weight",
+    },
+    "weighted classes": {
+        "pipeline": "mixed",
+        "batch_size": 6,
+        "seed": 4,
+        "views": 2,
+        "weights": {"day": 1, "night": 2.5},
+    },
     "excluded_buckets": {
         "pipeline": "fitted",
         "batch_size": 4,
@@ -205,6 +223,22 @@ def test_a_subset_is_the_stream_without_all_others(address, law, expected, name,
 
 
 @pytest.mark.slow
+def test_a_repeated_sample_is_replayed_with_its_own_draws(address):
+    """Of a weighted stream, `drawn_as` has the visit of every row."""
+    with Loader(address, device="numpy", **_options("weighted classes")) as loader:
+        batch = next(iter(loader))
+        visits = batch["drawn_as"][:, 1]
+        row = int(visits.argmax())
+        assert visits[row] == 1
+        replayed = loader.replay_row(batch, row)
+        assert replayed.visit == 1
+        for value in replayed.outputs:
+            assert np.array_equal(value.array, batch[value.name][row])
+        with pytest.raises(UsageError, match="expected a visit below 2, got 2: it comes 2 times"):
+            loader.replay(int(batch.index[row]), 0, visit=2)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "names"), [(1, list(STREAMS)), (3, list(STREAMS)), (8, ["padded", "views"])]
 )
@@ -245,7 +279,8 @@ def test_ranks_at_the_same_time(address, law, expected):
             ["crops", "views", "boxes", "mixed", "buckets", "lengths", "forms"],
             [("worker.row", "worker.row_done", "worker.chunk_done")],
         ),
-        *((name, ("worker.row",)) for name in ("excluded", "tars", "arrows", "live")),
+        *((name, ("worker.row",)) for name in ("excluded", "weighted", "tars", "arrows")),
+        ("live", ("worker.row",)),
     ],
 )
 def test_workers_that_die_at_points(daemon, law, expected, name, points):
@@ -340,6 +375,8 @@ def _lengths(address: str, name: str) -> list[int]:
         "lengths",
         "forms",
         "excluded",
+        "weighted",
+        "weighted classes",
         "excluded_buckets",
         "live",
     ],

@@ -98,6 +98,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:21]).progress is False
     assert decode("client", usual(vectors, "open")[1][:22]).subset == b""
     assert decode("client", usual(vectors, "open")[1][:23]).prefetch_bytes == 0
+    assert decode("client", usual(vectors, "open")[1][:24]).weights == b""
     assert found.prefetch == 0
 
 
@@ -135,6 +136,7 @@ BOUNDS = {
         "progress": [1, "yes", None],
         "subset": [b"x" * (2**21 + 2**12 + 1), "text", None, [1]],
         "prefetch_bytes": COUNT,
+        "weights": [b"x" * (2**21 + 1), "text", None, [1]],
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -221,7 +223,8 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
             ("opened", "notes"), ("opened", "classes"), ("opened", "prefetch"),
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
-            ("open", "prefetch_bytes"), ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
+            ("open", "prefetch_bytes"), ("open", "weights"), ("seek", "crashed"),
+            ("ready", "crashed")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

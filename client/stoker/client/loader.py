@@ -74,6 +74,10 @@ class Loader(Inspecting):
             stream.
         subset: the only samples to visit, in the same forms; each id once, in any order (with
             `shuffle=False` ascending). The same as an `exclude` of all others.
+        weights: how often each sample comes in an epoch, relative to others: one number per sample
+            (an array, or the path of a file), the name of a numeric field, or {class: weight}. An
+            epoch keeps its length; 0 leaves a sample out. Every batch then has an output
+            `drawn_as`, as with buckets.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.
@@ -119,6 +123,7 @@ class Loader(Inspecting):
         on_error: str = "raise",
         exclude: str | os.PathLike[str] | Iterable[int] | None = None,
         subset: str | os.PathLike[str] | Iterable[int] | None = None,
+        weights: object = None,
         views: int = 1,
         freeze: Mapping[str, int | str] | None = None,
         total_epochs: int | None = None,
@@ -150,6 +155,7 @@ class Loader(Inspecting):
             on_error=on_error,
             exclude=exclude,
             subset=subset,
+            weights=weights,
             views=views,
             freeze=freeze,
             total_epochs=total_epochs,

@@ -52,6 +52,11 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         progress.close()
     try:
         spec = _spec(opened)
+        if record.weights and spec.order.weights is None:
+            raise ProtocolError(
+                "the daemon ignored weights=, so every sample would come once: it is an older "
+                "Stoker; update it, or leave weights out"
+            )
         _check(opened, slab)
         for note in opened.notes:
             _log.warning("%s", note)

@@ -19,6 +19,7 @@ from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import MAX_BATCH, MAX_SEED, MAX_VIEWS
 from stoker.protocol.subset import Subset
+from stoker.protocol.weights import weights_of
 
 OPEN_REQUEST = 1
 """Request number of OPEN; later requests count up from it."""
@@ -55,6 +56,7 @@ class Options:
     buckets: Buckets | LengthBuckets | None = None
     exclude: str | os.PathLike[str] | Iterable[int] | None = None
     subset: str | os.PathLike[str] | Iterable[int] | None = None
+    weights: object = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -96,7 +98,18 @@ class Options:
             progress=self.rank == 0 and is_shown(),
             subset=self._subset(),
             prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
+            weights=self._weights(),
         )
+
+    def _weights(self) -> bytes:
+        if self.weights is None:
+            return b""
+        if self.buckets is not None:
+            raise UsageError(
+                "weights and buckets: expected only one of them: with buckets every sample comes "
+                "once; leave one out"
+            )
+        return weights_of(self.weights).to_bytes()
 
     def _buckets(self) -> bytes:
         if self.buckets is None:

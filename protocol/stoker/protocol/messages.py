@@ -20,6 +20,7 @@ from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 from stoker.protocol.spec import MAX_EXCLUDED
 from stoker.protocol.subset import MAX_SUBSET_BYTES
+from stoker.protocol.weights import MAX_WEIGHT_BYTES
 
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
@@ -61,7 +62,8 @@ class Open(Record, frozen=True, tag="open"):
     holds the ids of samples to leave out; see `stoker.protocol.exclude`. `progress` asks for
     BUILDING while the answer is pending. `subset` names the only samples of the stream, in place of
     `exclude`; see `stoker.protocol.subset`. With `prefetch_bytes` the daemon chooses how many
-    batches it prefetches, at most `prefetch`, so that the slab has about that size.
+    batches it prefetches, at most `prefetch`, so that the slab has about that size. `weights` says
+    how often each sample comes, not together with `buckets`; see `stoker.protocol.weights`.
     """
 
     request: Small
@@ -87,6 +89,7 @@ class Open(Record, frozen=True, tag="open"):
     progress: bool = False
     subset: Annotated[bytes, msgspec.Meta(max_length=MAX_SUBSET_BYTES)] = b""
     prefetch_bytes: Count = 0
+    weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""
 
 
 class Seek(Record, frozen=True, tag="seek"):

@@ -564,3 +564,29 @@ def test_draw_records_that_cannot_be_sent_are_refused(rig, make_open, make_resul
     assert (error.request, error.code) == (5, "usage")
     assert message in error.message
     assert rig.counters()["memory_used_bytes"] == 0
+
+
+def test_weights_are_built_apart_and_reach_workers(rig):
+    """With them an exclude list matters to the build; every batch says how its rows are drawn."""
+    rig.up(1)
+    weights, digest = b'{"field":"weight"}', "a" * 32
+    built = {"excluded": Excluded([3, 4]).digest, "weights": digest}
+    token = rig.open(batch_size=2, weights=weights, exclude=ids(3), built=built)
+    (opened,) = of(rig.sent(token), Opened)
+    assert opened.spec["order"]["kind"] == "weighted"
+    assert opened.spec["order"]["weights"] == digest
+    assert opened.spec["exclude"] == built["excluded"]
+    assert opened.steps == 24
+    assert opened.outputs[-1].name == "drawn_as"
+    request = of(rig.said, ins.StartBuild)[-1].request
+    assert (request.weights, request.exclude) == (weights, ids(3))
+    rig.run(token, granted=1)
+    assert {one.stream.weights for one in of(rig.said, ins.TellStream)} == {weights}
+    rig.open(batch_size=2, weights=weights, exclude=ids(5), built=built)
+    assert len(of(rig.said, ins.StartBuild)) == 2
+
+
+def test_weights_and_buckets(rig, make_open):
+    buckets = Buckets(max_area=64 * 64).to_bytes()
+    code, message = refused(rig, make_open, weights=b'{"field":"w"}', buckets=buckets)
+    assert (code, message[:44]) == ("usage", "open: expected buckets or weights, got both:")

@@ -9,16 +9,18 @@ from math import ceil, sqrt
 
 from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
+from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
+from stoker.protocol.layout import Output
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state.course import BucketCourse, Course, PlainCourse
-from stoker.server.state.names import resolve
 from stoker.server.state.settings import Settings
 from stoker.server.work.cuts import Share
+from stoker.server.work.known import resolve
 from stoker.server.work.records import BuildResult
 
 MAX_SUSPECTS = 1024
@@ -150,7 +152,8 @@ def check_request(request: Open) -> Share:
 
     Raises:
         UsageError: the rank is not below the world size, has no row or too many, a group is named,
-            the request for buckets is invalid, or both an exclude list and a subset are given.
+            the request for buckets is invalid, both an exclude list and a subset are given, or both
+            buckets and weights.
     """
     if request.group is not None:
         raise UsageError(
@@ -159,6 +162,11 @@ def check_request(request: Open) -> Share:
         )
     if request.buckets:
         request_from_bytes(request.buckets)
+    if request.buckets and request.weights:
+        raise UsageError(
+            "open: expected buckets or weights, got both: buckets have an order of their own, in "
+            "which every sample comes once; leave weights out, or buckets"
+        )
     if request.exclude and request.subset:
         raise UsageError("open: expected an exclude list or a subset, got both")
     share = Share(request.rank, request.world_size, request.views)
@@ -172,15 +180,24 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, *, params: bo
     Raises:
         UsageError: the rank has no row of some batch, or too many; or an epoch has no steps.
     """
-    more = params_output(build.params_bytes) if params else ()
     if not build.buckets:
-        cut = share.cut(spec.batch_size, build.outputs + more)
+        cut = share.cut(spec.batch_size, delivered(build, params=params))
         return PlainCourse(steps_per_epoch(spec), cut)
+    more = params_output(build.params_bytes) if params else ()
     cuts = tuple(
         share.cut(bucket.positions, outputs + more)
         for bucket, outputs in zip(build.buckets, build.bucket_outputs, strict=True)
     )
     return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
+
+
+def delivered(build: BuildResult, *, params: bool) -> tuple[Output, ...]:
+    """Return the outputs of a batch: the pipeline's, then what says how rows are drawn, if wanted.
+
+    Buckets add `drawn_as` themselves; with weights a sample comes several times, so it is added.
+    """
+    drawn_as = () if build.weights is None else (DRAWN_AS,)
+    return build.outputs + drawn_as + (params_output(build.params_bytes) if params else ())
 
 
 def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec:
@@ -205,7 +222,11 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
         dataset_rows=build.rows,
         pipeline=build.pipeline_id,
         batch_size=request.batch_size,
-        order=OrderSpec(kind="full", shuffle=request.shuffle),
+        order=OrderSpec(
+            kind="full" if build.weights is None else "weighted",
+            shuffle=request.shuffle,
+            weights=build.weights,
+        ),
         tail=request.tail,
         seed=request.seed,
         freeze=dict(request.freeze),
