@@ -12,6 +12,15 @@ from stoker.client.options import pipeline_data
 from stoker.client.ranks import resolve_ranks
 from stoker.protocol.errors import DatasetError, UsageError
 
+
+class Large:
+    def graph(self):
+        return self
+
+    def to_data(self):
+        return {"nodes": ["x" * 1000] * 1020}
+
+
 ADDRESS = "ipc:///nowhere/stoker.sock"
 GOOD = {"pipeline": "train", "batch_size": 4}
 
@@ -61,6 +70,18 @@ class Huge:
             "subset: expected ids below .*; of a larger dataset, pack",
         ),
         ({"subset": "/nowhere/val.txt"}, "subset: cannot read /nowhere/val.txt: No such"),
+        ({"shuffle": "block"}, "shuffle='block': .*; for a block shuffle give shuffle_block_size="),
+        ({"shuffle_block_size": 0}, "shuffle_block_size=0: expected an integer from 1 .* or None"),
+        ({"shuffle_block_size": 5.0}, r"shuffle_block_size=5\.0: expected an integer .* got float"),
+        (
+            {"shuffle_block_size": 9, "shuffle": False},
+            "shuffle_block_size=9 and shuffle=False: expected only one of them; leave",
+        ),
+        (
+            {"shuffle_block_size": 9, "buckets": Buckets(max_area=64 * 64)},
+            "shuffle_block_size=9 and buckets: expected only one of them",
+        ),
+        ({"block_size": 9}, r"no argument 'block_size': use shuffle_block_size="),
         (
             {"weights": 5},
             "weights=5: expected one number per sample .* name of a numeric field",
@@ -85,6 +106,14 @@ class Huge:
         (
             {"weights": np.random.default_rng(0).random(300_000)},
             "weights: 300000 weights, most of them different, .* store them as a numeric field",
+        ),
+        (
+            {
+                "weights": np.random.default_rng(0).random(240_000),
+                "subset": np.flatnonzero(np.random.default_rng(0).random(2**24) < 0.5),
+                "pipeline": Large(),
+            },
+            r"room for 4194304 bytes, .* together: pipeline=1\d+, subset=2\d+, weights=1\d+; name",
         ),
         (
             {"weights": [1, 2], "buckets": Buckets(max_area=64 * 64)},

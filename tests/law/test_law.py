@@ -135,6 +135,20 @@ STREAMS = {
         "views": 2,
         "weights": {"day": 1, "night": 2.5},
     },
+    "blocks": {
+        "pipeline": "crops",
+        "batch_size": 5,
+        "seed": 6,
+        "shuffle_block_size": 8,
+        "tail": "pad",
+    },
+    "weighted blocks": {
+        "pipeline": "crops",
+        "batch_size": 5,
+        "seed": 7,
+        "shuffle_block_size": 6,
+        "weights": {"day": 1, "night": 3},
+    },
     "excluded_buckets": {
         "pipeline": "fitted",
         "batch_size": 4,
@@ -150,7 +164,9 @@ def _spec(name: str) -> dict:
     """The stream as fields of StreamSpec."""
     others = ("pipeline", "dataset")
     fields = {key: value for key, value in STREAMS[name].items() if key not in others}
-    fields["order"] = OrderSpec(shuffle=bool(fields.pop("shuffle", True)))
+    fields["order"] = OrderSpec(
+        shuffle=bool(fields.pop("shuffle", True)), block=fields.pop("shuffle_block_size", None)
+    )
     return fields
 
 
@@ -236,6 +252,20 @@ def test_a_repeated_sample_is_replayed_with_its_own_draws(address):
             assert np.array_equal(value.array, batch[value.name][row])
         with pytest.raises(UsageError, match="expected a visit below 2, got 2: it comes 2 times"):
             loader.replay(int(batch.index[row]), 0, visit=2)
+
+
+def test_batches_of_a_block_shuffle_read_neighboring_samples(address):
+    """A batch no longer than a block has two blocks at most; their order differs by epoch."""
+    given = {**_options("blocks"), "last": "short"}
+    orders = []
+    with Loader(address, device="numpy", **given) as loader:
+        for _ in EPOCHS:
+            blocks = [np.unique(batch.index // 8) for batch in loader]
+            assert max(map(len, blocks)) <= 2
+            turns = [block for step in blocks for block in step.tolist()]
+            orders.append(list(dict.fromkeys(turns)))
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(5))
+    assert orders[0] != orders[1]
 
 
 @pytest.mark.slow
@@ -377,6 +407,8 @@ def _lengths(address: str, name: str) -> list[int]:
         "excluded",
         "weighted",
         "weighted classes",
+        "blocks",
+        "weighted blocks",
         "excluded_buckets",
         "live",
     ],

@@ -8,6 +8,7 @@ from stoker.protocol.errors import UsageError
 
 ELSEWHERE: Final = {
     "batch_sampler": "buckets=, or batch_size= and shuffle=",
+    "block_size": "shuffle_block_size=",
     "class_weight": "weights={class: weight}",
     "collate_fn": "outputs.pad, outputs.ragged or outputs.as_list in the pipeline",
     "epochs": "total_epochs=",

@@ -57,6 +57,9 @@ class Loader(Inspecting):
         global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
         shuffle: whether each epoch has its own order.
+        shuffle_block_size: shuffles blocks of so many neighboring samples, and the samples inside
+            each block, so that reads from slow storage stay close together; None shuffles all
+            samples.
         drop_last: whether an incomplete last batch is dropped; see `last`.
         last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
             rank only), or "pad" (rows that are not `valid` fill it). None follows `drop_last`:
@@ -113,6 +116,7 @@ class Loader(Inspecting):
         global_batch_size: int | None = None,
         seed: int = 0,
         shuffle: bool = True,
+        shuffle_block_size: int | None = None,
         drop_last: bool = True,
         last: str | None = None,
         rank: int | None = None,
@@ -147,6 +151,7 @@ class Loader(Inspecting):
             global_batch_size=global_batch_size,
             seed=seed,
             shuffle=shuffle,
+            shuffle_block_size=shuffle_block_size,
             last=last,
             rank=rank,
             world_size=world_size,

@@ -13,11 +13,12 @@ from typing import Any, Literal
 from stoker.client.progress import is_shown
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.canonical import canonical_bytes
+from stoker.protocol.codec import MAX_MESSAGE_BYTES
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
-from stoker.protocol.spec import MAX_BATCH, MAX_SEED, MAX_VIEWS
+from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
 
@@ -30,6 +31,8 @@ SLAB_BYTES = 2**29
 MOST_CHOSEN = 4
 """The most that it chooses. Older daemons take this number."""
 MAX_DEPTH = 4096
+OTHER_BYTES = 2**16
+"""Room in the message for all other arguments, of which `freeze` is the longest."""
 _ON_ERROR = ("raise", "replace", "mask")
 
 
@@ -57,6 +60,7 @@ class Options:
     exclude: str | os.PathLike[str] | Iterable[int] | None = None
     subset: str | os.PathLike[str] | Iterable[int] | None = None
     weights: object = None
+    shuffle_block_size: int | None = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -70,7 +74,7 @@ class Options:
         name, graph = pipeline_data(self.pipeline)
         on_error: Any = _one_of("on_error", self.on_error, _ON_ERROR)
         tail: Literal["drop", "pad"] = "drop" if self.last == "drop" else "pad"
-        return Open(
+        record = Open(
             request=OPEN_REQUEST,
             dataset=_name("dataset", self.dataset or ""),
             pipeline=name,
@@ -99,7 +103,22 @@ class Options:
             subset=self._subset(),
             prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
             weights=self._weights(),
+            shuffle_block=self._shuffle_block(),
         )
+        _check_size(record)
+        return record
+
+    def _shuffle_block(self) -> int:
+        size = self.shuffle_block_size
+        if size is None:
+            return 0
+        for name, given in (("shuffle=False", not self.shuffle), ("buckets", bool(self.buckets))):
+            if given:
+                raise UsageError(
+                    f"shuffle_block_size={size!r} and {name}: expected only one of them; leave "
+                    "shuffle_block_size out"
+                )
+        return within("shuffle_block_size", size, 1, MAX_ROWS, " or None")
 
     def _weights(self) -> bytes:
         if self.weights is None:
@@ -176,6 +195,18 @@ def pipeline_data(pipeline: object) -> tuple[str, bytes]:
     return "", data
 
 
+def _check_size(record: Open) -> None:
+    parts = {"pipeline": record.graph, "exclude": record.exclude, "subset": record.subset}
+    sizes = {name: len(data) for name, data in {**parts, "weights": record.weights}.items()}
+    if sum(sizes.values()) > MAX_MESSAGE_BYTES - OTHER_BYTES:
+        listed = ", ".join(f"{name}={size}" for name, size in sizes.items() if size)
+        raise UsageError(
+            f"one message has room for {MAX_MESSAGE_BYTES} bytes, and these arguments take more "
+            f"together: {listed}; name the pipeline at the daemon, or store the weights as a field "
+            "of the dataset"
+        )
+
+
 def _freeze(freeze: Mapping[str, int | str]) -> dict[str, int | Literal["epoch"]]:
     checked: dict[str, int | Literal["epoch"]] = {}
     for stream, value in freeze.items():
@@ -228,7 +259,8 @@ def seconds(name: str, value: object) -> float | None:
 def _flag(name: str, value: object) -> bool:
     """Return a switch; a text such as "false" would be true."""
     if isinstance(value, str) or value not in (0, 1):
-        raise UsageError(f"{name}={value!r}: expected True or False")
+        hint = "; for a block shuffle give shuffle_block_size=" if value == "block" else ""
+        raise UsageError(f"{name}={value!r}: expected True or False{hint}")
     return bool(value)
 
 

@@ -63,7 +63,8 @@ class Open(Record, frozen=True, tag="open"):
     BUILDING while the answer is pending. `subset` names the only samples of the stream, in place of
     `exclude`; see `stoker.protocol.subset`. With `prefetch_bytes` the daemon chooses how many
     batches it prefetches, at most `prefetch`, so that the slab has about that size. `weights` says
-    how often each sample comes, not together with `buckets`; see `stoker.protocol.weights`.
+    how often each sample comes, not together with `buckets`; see `stoker.protocol.weights`. With
+    `shuffle_block` blocks of so many neighboring samples are shuffled, and the samples inside each.
     """
 
     request: Small
@@ -90,6 +91,7 @@ class Open(Record, frozen=True, tag="open"):
     subset: Annotated[bytes, msgspec.Meta(max_length=MAX_SUBSET_BYTES)] = b""
     prefetch_bytes: Count = 0
     weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""
+    shuffle_block: Count = 0
 
 
 class Seek(Record, frozen=True, tag="seek"):

@@ -586,6 +586,19 @@ def test_weights_are_built_apart_and_reach_workers(rig):
     assert len(of(rig.said, ins.StartBuild)) == 2
 
 
+def test_a_block_shuffle(rig, make_open):
+    token = rig.open(shuffle_block=7)
+    (opened,) = of(rig.sent(token), Opened)
+    rig.end(token)
+    assert opened.spec["order"]["block"] == 7
+    buckets = Buckets(max_area=64 * 64).to_bytes()
+    for given, other in (({"shuffle": False}, "shuffle=False"), ({"buckets": buckets}, "buckets")):
+        message = refused(rig, make_open, shuffle_block=7, **given)[1]
+        assert message.startswith(
+            f"open: a block shuffle (shuffle_block=7) cannot be combined with {other}"
+        )
+
+
 def test_weights_and_buckets(rig, make_open):
     buckets = Buckets(max_area=64 * 64).to_bytes()
     code, message = refused(rig, make_open, weights=b'{"field":"w"}', buckets=buckets)

@@ -59,6 +59,9 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     shuffle: Annotated[
         bool, typer.Option(help="Whether the stream is shuffled, if it has batch ops.")
     ] = True,
+    shuffle_block_size: Annotated[
+        int | None, typer.Option(min=1, help="Its block shuffle, if it has batch ops.")
+    ] = None,
     on_error: Annotated[
         OnError, typer.Option(help="What the stream does with bad samples, if it has batch ops.")
     ] = OnError.RAISE,
@@ -103,7 +106,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 _print_decisions(decided, subject.plan)
             return
         spec = subject.stream(
-            seed, batch_size, shuffle, views=views, freeze=frozen,
+            seed, batch_size, shuffle=shuffle, shuffle_block_size=shuffle_block_size, views=views,
+            freeze=frozen,
             on_error=on_error.value,
         )  # fmt: skip
         found = subject.replay(row, frozen, spec)

@@ -59,7 +59,7 @@ def make_spec(
         fields["exclude"] = excluded.digest
         if weights is not None:
             order = fields.get("order", OrderSpec())
-            fields["order"] = chosen.order_spec(shuffle=order.shuffle)
+            fields["order"] = chosen.order_spec(shuffle=order.shuffle, block=order.block)
         if buckets is not None:
             plan = plan_buckets(dataset, buckets, fields["batch_size"], excluded)
             fields["buckets"] = plan.digest

@@ -111,7 +111,13 @@ class Subject:
         return self._replay_mixed(row, spec, order, crashed)
 
     def stream(
-        self, seed: int, batch_size: int = GROUP, shuffle: bool = True, **fields: Any
+        self,
+        seed: int,
+        batch_size: int = GROUP,
+        *,
+        shuffle: bool = True,
+        shuffle_block_size: int | None = None,
+        **fields: Any,
     ) -> StreamSpec:
         """Return the StreamSpec of a stream over the dataset; `fields` are those of StreamSpec.
 
@@ -123,7 +129,7 @@ class Subject:
             pipeline=self.plan.pipeline_id,
             batch_size=batch_size,
             seed=seed,
-            order=self.chosen.order_spec(shuffle=shuffle),
+            order=self.chosen.order_spec(shuffle=shuffle, block=shuffle_block_size),
             **{"tail": "pad", "exclude": self.chosen.excluded.digest, **fields},
         )
 

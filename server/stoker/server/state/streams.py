@@ -152,8 +152,9 @@ def check_request(request: Open) -> Share:
 
     Raises:
         UsageError: the rank is not below the world size, has no row or too many, a group is named,
-            the request for buckets is invalid, both an exclude list and a subset are given, or both
-            buckets and weights.
+            the request for buckets is invalid, or things are given that exclude each other: an
+            exclude list and a subset, buckets and weights, a block shuffle and buckets or no
+            shuffle.
     """
     if request.group is not None:
         raise UsageError(
@@ -166,6 +167,12 @@ def check_request(request: Open) -> Share:
         raise UsageError(
             "open: expected buckets or weights, got both: buckets have an order of their own, in "
             "which every sample comes once; leave weights out, or buckets"
+        )
+    if request.shuffle_block and (request.buckets or not request.shuffle):
+        other = "buckets" if request.buckets else "shuffle=False"
+        raise UsageError(
+            f"open: a block shuffle (shuffle_block={request.shuffle_block}) cannot be combined with"
+            f" {other}; leave one of them out"
         )
     if request.exclude and request.subset:
         raise UsageError("open: expected an exclude list or a subset, got both")
@@ -226,6 +233,7 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
             kind="full" if build.weights is None else "weighted",
             shuffle=request.shuffle,
             weights=build.weights,
+            block=request.shuffle_block or None,
         ),
         tail=request.tail,
         seed=request.seed,
