@@ -5,6 +5,7 @@
 
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3) python3)
 PROCESSES ?= 2
+SEED := $(or $(SEED),$(shell date +%s))
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
@@ -20,7 +21,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
           tests/dataset/images/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench golden-older hostile clean
+.PHONY: help demo test quick check bench golden-older hostile torture clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,10 @@ golden-older: $(OLDER)/.installed ## the frozen results with the oldest numba an
 
 hostile: $(STAMP) ## attacks on daemon, clients and readers in their long form (about an hour)
 	STOKER_TEST_HOSTILE=10000 $(BIN)/python -m pytest tests/hostile
+
+torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about an hour); SEED replays
+	@echo "SEED=$(SEED)"
+	STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x --timeout 1800 tests/torture
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json

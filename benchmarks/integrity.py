@@ -1,6 +1,9 @@
-"""What `integrity = "rows"` costs: a worker's code with and without it, on W1 and W2.
+"""What checks cost a worker: its code with and without one of them, on W1 and W2.
 
-    python benchmarks/integrity.py [--workload w1 w2] [--rounds 20] [--data DIR]
+    python benchmarks/integrity.py [--check rows|verify] [--workload w1 w2] [--data DIR]
+
+`rows` compares stored rows (`integrity = "rows"`), `verify` computes the digests of rows for a
+`Loader(verify=True)`; for that, the time that a client takes to compute them again is printed too.
 
 Both run in one process on one thread, and take turns step by step, on the same steps, with all
 files in the page cache. Prints the CPU time of a row without the check, and the median over the
@@ -21,21 +24,25 @@ from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
+from stoker.protocol.row_digests import RowDigests
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.states import worker_plan
 
 
-def measure(workload: str, packed: Path, rounds: int, steps: int) -> tuple[float, float]:
-    """Return CPU seconds of a row without the check, and the median ratio."""
+def measure(
+    workload: str, packed: Path, check: str, rounds: int, steps: int
+) -> tuple[float, float, float]:
+    """Return CPU seconds of a row without the check, the median ratio, and seconds of a client."""
     graph, batch = getattr(pipelines, workload).graph(), WORKLOADS[workload].batch_size
     spec = make_spec(packed, graph, batch_size=batch)
     ways = []
-    for integrity in ("off", "rows"):
-        dataset = open_dataset(packed, integrity=integrity)
+    for on in (False, True):
+        dataset = open_dataset(packed, integrity="rows" if on and check == "rows" else "off")
         engine = compile_plan(worker_plan(graph, dataset))
         layout = slot_layout(engine.plan.delivered, batch)
-        ways.append(RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED))
+        verify = on and check == "verify"
+        ways.append(RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED, verify=verify))
     slot = np.zeros(layout.slot_bytes, np.uint8)
     taken: list[list[float]] = []
     for number in range(rounds + 1):  # the first warms up
@@ -49,20 +56,28 @@ def measure(workload: str, packed: Path, rounds: int, steps: int) -> tuple[float
         taken.append(seconds)
     plain = statistics.median(off for off, _ in taken[1:])
     ratio = statistics.median(rows / off for off, rows in taken[1:])
-    return plain / (steps * batch), ratio
+    digests, begun = RowDigests(engine.plan.delivered), time.process_time()
+    for _ in range(rounds):
+        digests.of(slot, layout.outputs, 0, batch)
+    client_s = (time.process_time() - begun) / (rounds * batch)
+    return plain / (steps * batch), ratio, client_s
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "data")
+    parser.add_argument("--check", choices=("rows", "verify"), default="rows")
     parser.add_argument("--workload", choices=WORKLOADS, nargs="+", default=["w1", "w2"])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=2, help="of a round")
     arguments = parser.parse_args()
     for workload in arguments.workload:
         packed = packed_of(arguments.data, workload, "packed")
-        row_s, ratio = measure(workload, packed, arguments.rounds, arguments.steps)
-        print(f"{workload}: {1e6 * row_s:.1f} us a row, with the check {ratio:.3f} of it")
+        row_s, ratio, client_s = measure(
+            workload, packed, arguments.check, arguments.rounds, arguments.steps
+        )
+        client = f", a client {1e6 * client_s:.1f} us" if arguments.check == "verify" else ""
+        print(f"{workload}: {1e6 * row_s:.1f} us a row, with the check {ratio:.3f} of it{client}")
     return 0
 
 

@@ -7,17 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from daemons import Daemon
+from daemons import Restarted
 
 from stoker.client import Batch, Loader, link, outage
 from stoker.client.device import AheadSource, Target
-from stoker.client.private import daemon_pids
+from stoker.client.private.daemon import daemon_pids
 from stoker.dataset import open_dataset, write
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import (
@@ -47,57 +46,6 @@ EVERYTHING = {
 """Options that a stream can have."""
 BAD = 5
 """The sample that cannot be decoded."""
-
-
-class Serving:
-    """A daemon that is killed and started again at one address."""
-
-    def __init__(self, folder: Path, *flags: str) -> None:
-        self.folder = folder
-        self.flags = flags
-        self.address = f"ipc://{folder}/stoker.sock"
-        self._daemon: Daemon | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self, *flags: str) -> None:
-        """Start it with these flags, or those that it had."""
-        self._daemon = Daemon(self.folder, *(flags or self.flags))
-        assert self._daemon.ready == {"address": self.address}, self._daemon.log.read_text()
-
-    @property
-    def pid(self) -> int:
-        assert self._daemon is not None
-        return self._daemon.pid
-
-    def kill(self) -> None:
-        """Kill it, and wait for its end."""
-        assert self._daemon is not None
-        self._daemon.stop(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """End it in good order."""
-        self.join()
-        assert self._daemon is not None
-        self._daemon.stop()
-
-    def restart(self) -> None:
-        self.kill()
-        self.start()
-
-    def in_thread(self, action: Callable[[], None]) -> None:
-        """Do something while the client waits."""
-        self._thread = threading.Thread(target=action, daemon=True)
-        self._thread.start()
-
-    def join(self) -> None:
-        """Wait for what was begun."""
-        if self._thread is not None:
-            self._thread.join(30)
-
-    def close(self) -> None:
-        self.join()
-        if self._daemon is not None:
-            self._daemon.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,8 +81,8 @@ def flags(dataset: object, pipeline: str = "train") -> list[str]:
 
 
 @pytest.fixture
-def serving(folder: Path, dataset: Path) -> Iterator[Serving]:
-    made = Serving(folder, *flags(dataset))
+def serving(folder: Path, dataset: Path) -> Iterator[Restarted]:
+    made = Restarted(folder, *flags(dataset))
     with contextlib.closing(made):
         made.start()
         yield made
@@ -147,7 +95,7 @@ def gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def load(serving: Serving, **more) -> Loader:
+def load(serving: Restarted, **more) -> Loader:
     return Loader(serving.address, **{"pipeline": "train", "reconnect_s": 60.0, **PLAIN, **more})
 
 
@@ -166,7 +114,7 @@ def consume(loader: Loader) -> None:
         list(loader)
 
 
-def uninterrupted(serving: Serving, **more) -> list[str]:
+def uninterrupted(serving: Restarted, **more) -> list[str]:
     with load(serving, **more) as loader:
         return [digest(batch) for batch in loader]
 
@@ -220,7 +168,7 @@ def test_two_ranks_and_many_kills(serving) -> None:
 
 
 def test_killed_while_the_client_waits_for_a_batch(folder, gates) -> None:
-    serving = Serving(folder, *flags("live_sources:Gated"))
+    serving = Restarted(folder, *flags("live_sources:Gated"))
     with contextlib.closing(serving):
         serving.start()
         expected = uninterrupted(serving)
@@ -232,7 +180,7 @@ def test_killed_while_the_client_waits_for_a_batch(folder, gates) -> None:
 
 
 def test_killed_while_the_stream_is_built(folder, gates) -> None:
-    serving = Serving(folder, *flags("live_sources:Gated"))
+    serving = Restarted(folder, *flags("live_sources:Gated"))
     with contextlib.closing(serving):
         serving.start()
         os.mkfifo(gates / "open")
@@ -248,7 +196,7 @@ def test_killed_while_the_stream_is_built(folder, gates) -> None:
             load(serving, reconnect_s=None)
 
 
-def restart_at(serving: Serving, path: Path) -> None:
+def restart_at(serving: Restarted, path: Path) -> None:
     """Wait until a process is at the gate; take the gate away, and restart the daemon."""
     with open(path) as fifo:
         assert fifo.read() == "here"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker.client import Loader, runtime
-from stoker.client.runtime import RuntimeFolder, base_folder, is_running
+from stoker.client import Loader
+from stoker.client.private import folder as runtime
+from stoker.client.private.folder import RuntimeFolder, base_folder, is_running
 from stoker.protocol.errors import (
     ConnectError,
     DatasetError,
@@ -108,7 +109,7 @@ def test_a_folder_of_others_is_refused(base: Path) -> None:
 def test_what_the_killed_left_is_swept_by_the_next(base: Path) -> None:
     """A process that is killed drops its locks: its folder is nobody's; a living one's stays."""
     code = (
-        "import os, sys, time; from stoker.client.runtime import RuntimeFolder\n"
+        "import os, sys, time; from stoker.client.private.folder import RuntimeFolder\n"
         "folder = RuntimeFolder(sys.argv[1])\n"
         "with folder.locked(time.monotonic() + 10): folder.join()\n"
         "folder.set_current('ipc:///x', os.getpid())\n"
@@ -229,7 +230,7 @@ def test_a_daemon_that_ends_without_a_word(start) -> None:
 
 
 def test_a_daemon_that_never_gets_ready(start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.client.private.START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("stoker.client.private.daemon.START_TIMEOUT_S", 0.5)
     error = start("sys.stdin.read(); import signal; signal.pause()", connect_timeout_s=0.1)
     assert type(error) is ConnectError
     assert "the private daemon was not ready in 0.5 s" in error.message

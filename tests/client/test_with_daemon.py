@@ -20,7 +20,7 @@ from daemons import Daemon, serving
 from PIL import Image
 
 from stoker.client import Loader
-from stoker.client.runtime import is_running
+from stoker.client.private.folder import is_running
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import (
     BuildError,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 TOPS = ("protocol", "server", "client")
-CORE = {"msgpack", "msgspec", "numpy", "pyzmq"}
+CORE = {"msgpack", "msgspec", "numpy", "pyzmq", "xxhash"}
 ABSENT = (
     "torch",
     "numba",

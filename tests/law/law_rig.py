@@ -169,10 +169,10 @@ def encoded(pixels: np.ndarray, form: str) -> bytes:
     return file.getvalue()
 
 
-def serving(
+def flags(
     folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = "", more: str = ""
-) -> AbstractContextManager[Daemon]:
-    """Run a daemon of which everything lies in a folder; `more` is further configuration."""
+) -> list[str]:
+    """Write a configuration into a folder; return the flags of a daemon that reads it."""
     names = (
         "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
         "mosaics", "pasted", "fitted", "fitted_mixed", "fitted_forms", "halved", "halved_windows",
@@ -190,7 +190,14 @@ def serving(
         more,
     ]
     (folder / "stoker.toml").write_text("\n".join(config))
-    return daemons.serving(folder, f"--config={folder}/stoker.toml", f"--workers={workers}")
+    return [f"--config={folder}/stoker.toml", f"--workers={workers}"]
+
+
+def serving(
+    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = "", more: str = ""
+) -> AbstractContextManager[Daemon]:
+    """Run a daemon whose files are all in a folder; `more` is further configuration."""
+    return daemons.serving(folder, *flags(folder, datasets, workers, fail_points, more))
 
 
 @pytest.fixture

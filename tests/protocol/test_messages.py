@@ -98,8 +98,8 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:21]).progress is False
     assert decode("client", usual(vectors, "open")[1][:22]).subset == b""
     assert decode("client", usual(vectors, "open")[1][:23]).prefetch_bytes == 0
-    assert decode("client", usual(vectors, "open")[1][:24]).weights == b""
-    assert decode("client", usual(vectors, "open")[1][:25]).shuffle_block == 0
+    assert decode("client", usual(vectors, "open")[1][:25]).weights == b""
+    assert decode("client", usual(vectors, "open")[1][:26]).shuffle_block == 0
     assert found.prefetch == 0
 
 
@@ -137,6 +137,7 @@ BOUNDS = {
         "progress": [1, "yes", None],
         "subset": [b"x" * (2**21 + 2**12 + 1), "text", None, [1]],
         "prefetch_bytes": COUNT,
+        "verify": [0, "yes", None],
         "weights": [b"x" * (2**21 + 1), "text", None, [1]],
         "shuffle_block": COUNT,
     },
@@ -195,6 +196,8 @@ BOUNDS = {
         "outputs": [None, [["a", "uint8", [1]]], [["a", "uint8", [1], -1]],
                     [["a", "uint8", [1], 2**48 + 1]], [["a", "uint8", [1], 0]] * 513],
         "crashed": CRASHED,
+        "digests": [b"d" * (2**18 + 1), "text", None],
+        "chain": [b"c" * 17, "text", None],
     },
     "error": {
         "request": SMALL,
@@ -226,7 +229,8 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("opened", "notes"), ("opened", "classes"), ("opened", "prefetch"),
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("open", "prefetch_bytes"), ("open", "weights"), ("open", "shuffle_block"),
-            ("seek", "crashed"), ("ready", "crashed")}  # fmt: skip
+            ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
+            ("ready", "chain")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -99,6 +100,57 @@ def serving(folder: Path, *flags: str) -> Iterator[Daemon]:
         assert "Traceback" not in daemon.log.read_text(), daemon.log.read_text()
     finally:
         daemon.close()
+
+
+class Restarted:
+    """A daemon that is killed and started again at one address."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.folder = folder
+        self.flags = flags
+        self.address = f"ipc://{folder}/stoker.sock"
+        self._daemon: Daemon | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, *flags: str) -> None:
+        """Start it with these flags, or those that it had."""
+        self._daemon = Daemon(self.folder, *(flags or self.flags))
+        assert self._daemon.ready == {"address": self.address}, self._daemon.log.read_text()
+
+    @property
+    def pid(self) -> int:
+        assert self._daemon is not None
+        return self._daemon.pid
+
+    def kill(self) -> None:
+        """Kill it, and wait for its end."""
+        assert self._daemon is not None
+        self._daemon.stop(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self.join()
+        assert self._daemon is not None
+        self._daemon.stop()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def in_thread(self, action: Callable[[], None]) -> None:
+        """Do something while the client waits."""
+        self._thread = threading.Thread(target=action, daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for what was begun."""
+        if self._thread is not None:
+            self._thread.join(30)
+
+    def close(self) -> None:
+        self.join()
+        if self._daemon is not None:
+            self._daemon.close()
 
 
 def children(pid: int) -> list[int]:

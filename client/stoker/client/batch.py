@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from stoker.client.verifying import Digests
 from stoker.protocol.errors import UsageError
 from stoker.protocol.forms import change_arrays, described, within_sizes
 from stoker.protocol.layout import SIZE
@@ -14,6 +15,13 @@ from stoker.protocol.spec import StreamSpec
 
 UNPACK: Final = dis.opmap["UNPACK_SEQUENCE"]
 """The instruction of `a, b = batch`."""
+
+ASKED_FOR: Final = {
+    "params": ("draw records", "params=True"),
+    "digest": ("digests", "verify=True"),
+    "chain": ("digests", "verify=True"),
+}
+"""Attribute that a batch has only if its loader asked for it -> what it is, and how to ask."""
 
 
 class Noted:
@@ -45,7 +53,7 @@ class Batch(Mapping[str, Any]):
         noted: what was asked of it.
     """
 
-    __slots__ = ("_arrays", "_params", "_spec", "epoch", "noted", "step")
+    __slots__ = ("_arrays", "_digests", "_params", "_spec", "epoch", "noted", "step")
 
     def __init__(
         self,
@@ -54,10 +62,12 @@ class Batch(Mapping[str, Any]):
         step: int,
         spec: StreamSpec,
         params: Mapping[str, np.ndarray] | None = None,
+        digests: Digests | None = None,
     ) -> None:
         self._arrays = arrays
         self._spec = spec
         self._params = params
+        self._digests = digests
         self.epoch = epoch
         self.step = step
         self.noted = Noted()
@@ -88,6 +98,31 @@ class Batch(Mapping[str, Any]):
         return self._spec.stream_id
 
     @property
+    def digest(self) -> str:
+        """Digest of the batch's bytes, 32 hex digits; the same whenever the batch is computed.
+
+        It covers every row that this rank received, also those that a short last batch leaves out.
+
+        Raises:
+            AttributeError: the loader was made without `verify=True`.
+        """
+        return self._verified().batch
+
+    @property
+    def chain(self) -> str:
+        """Digest of all batches since the loop began, resumed or reconnected; 32 hex digits.
+
+        Raises:
+            AttributeError: the loader was made without `verify=True`.
+        """
+        return self._verified().chain
+
+    def _verified(self) -> Digests:
+        if self._digests is None:
+            raise AttributeError  # `__getattr__` says what to do
+        return self._digests
+
+    @property
     def params(self) -> Any:
         """The draw records of each row: stream name -> structured NumPy array (rows,).
 
@@ -99,11 +134,7 @@ class Batch(Mapping[str, Any]):
         """
         if self._params is not None:
             return self._params
-        if "params" in self._arrays:
-            return self._arrays["params"]
-        raise AttributeError(
-            "this batch has no draw records; ask for them with Loader(..., params=True)"
-        )
+        raise AttributeError  # `__getattr__` says what to do
 
     def real(self, name: str) -> Any:
         """Return which elements of a padded output are real, not padding.
@@ -126,7 +157,7 @@ class Batch(Mapping[str, Any]):
             name: change_arrays(value, lambda array: array.to(device, non_blocking=non_blocking))
             for name, value in self._arrays.items()
         }
-        batch = Batch(moved, self.epoch, self.step, self._spec, self._params)
+        batch = Batch(moved, self.epoch, self.step, self._spec, self._params, self._digests)
         batch.noted = self.noted  # a loop that reads `valid` of the moved batch has read it
         return batch
 
@@ -138,6 +169,11 @@ class Batch(Mapping[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self._arrays:
             return self._arrays[name]
+        if name in ASKED_FOR:
+            what, option = ASKED_FOR[name]
+            raise AttributeError(
+                f"this batch has no {what}; ask for them with Loader(..., {option})"
+            )
         known = ", ".join(self._arrays) if not name.startswith("_") else "other names"
         raise AttributeError(f"this batch has no output {name!r}; it has {known}")
 

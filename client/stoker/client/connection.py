@@ -25,7 +25,7 @@ from stoker.client.link import Link, Taken
 from stoker.client.opening import OpenedStream, check_same
 from stoker.client.options import Options, seconds
 from stoker.client.outage import Outage
-from stoker.client.private import PrivateDaemon
+from stoker.client.private.daemon import PrivateDaemon
 from stoker.client.session import ClientSession
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import (

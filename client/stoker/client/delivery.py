@@ -29,6 +29,7 @@ import numpy as np
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import steps_of
 from stoker.client.session import ClientSession
+from stoker.client.verifying import Digests, Verifier
 from stoker.protocol import forms
 from stoker.protocol.drawn import PARAMS, Drawn, check_drawn
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
@@ -64,6 +65,7 @@ class Delivery:
         wait_s: seconds spent waiting for them.
         params: (epoch, step) -> draw records by name, for batches that were taken but that the
             caller does not have yet.
+        digests: (epoch, step) -> what they carry with `verify`, for the same batches.
         crashed: samples that are replaced because they crashed workers: id -> (epoch, step) of the
             first batch that is known to replace them.
     """
@@ -76,6 +78,7 @@ class Delivery:
         prefetch: int,
         timeout_s: float,
         crashed: dict[int, tuple[int, int]],
+        verifier: Verifier | None = None,
     ) -> None:
         self.waits = 0
         self.wait_s = 0.0
@@ -100,6 +103,8 @@ class Delivery:
         self._ragged = ragged_outputs(opened.outputs)
         self.crashed = crashed
         self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+        self.digests: dict[tuple[int, int], Digests] = {}
+        self._verifier = verifier
         meta = [Output(name, dtype, ()) for name, dtype in META]
         self._outputs = {output.name: output for output in (*opened.outputs, *meta)}
 
@@ -135,6 +140,7 @@ class Delivery:
             StokerError: the stream stopped there; the daemon sent the error.
             DaemonLostError: the daemon went away.
             PeerError: nothing arrived in time, or the daemon broke the protocol.
+            CorruptBatchError: the batch is not what its workers wrote.
         """
         if not self._whole or self._place != (epoch, step):
             self._seek(epoch, step)
@@ -148,6 +154,8 @@ class Delivery:
         if isinstance(item, StokerError):
             self._queue.popleft()
             raise item
+        if self._verifier is not None:
+            self.digests[epoch, step] = self._verifier.check(item)
         arrays = self._book.take(item.slot, item.generation, item.outputs)
         if self._opened.drawn:
             self.params[epoch, step] = read_params(self._opened.drawn, arrays.pop(PARAMS))
@@ -184,6 +192,9 @@ class Delivery:
                 self._book.refuse(item.slot, item.generation)
         self._queue.clear()
         self.params.clear()
+        self.digests.clear()
+        if self._verifier is not None:
+            self._verifier.begin(epoch, step)
         self._run += 1
         self._place = self._announced = (epoch, step)
         self._credits, self._kept = self._prefetch, 0
@@ -245,6 +256,8 @@ class Delivery:
             if ready.outputs != self._checked:
                 self._check_outputs(ready)
                 self._checked = ready.outputs
+            if self._verifier is not None:
+                self._verifier.announced(ready)
         except BaseException:
             self._book.refuse(ready.slot, ready.generation)
             raise

@@ -5,7 +5,7 @@ if it reconnects. The memory outlives its link for as long as the caller holds a
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,16 @@ from stoker.client.device import Target
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import open_stream
 from stoker.client.session import ClientSession
+from stoker.client.verifying import Digests, Verifier
 from stoker.protocol.messages import Open
 
-Taken = tuple[dict[str, Any], dict[str, np.ndarray] | None]
-"""The outputs of a batch, and its draw records if there are any."""
+
+class Taken(NamedTuple):
+    """The outputs of a batch, and if they were asked for its draw records and digests."""
+
+    arrays: dict[str, Any]
+    params: dict[str, np.ndarray] | None
+    digests: Digests | None
 
 
 class Link:
@@ -60,10 +66,12 @@ class Link:
             self.stream = open_stream(self.session, record, open_s)
             self.book = LeaseBook(self.stream.slab)
             self.prefetch = self.stream.opened.prefetch or record.prefetch
+            opened, slab = self.stream.opened, self.stream.slab
+            verifier = Verifier(opened, slab) if record.verify else None
             self.delivery = Delivery(
-                self.session, self.book, self.stream.opened, self.prefetch, timeout_s, crashed
+                self.session, self.book, opened, self.prefetch, timeout_s, crashed, verifier
             )
-            self.source = target.source(self.delivery, self.stream.slab)
+            self.source = target.source(self.delivery, slab)
         except BaseException:
             self.session.close()
             raise
@@ -75,7 +83,9 @@ class Link:
             StokerError: as in `Delivery.take`.
         """
         arrays = self.delivery.whole(self.source.get(epoch, step))
-        return arrays, self.delivery.params.pop((epoch, step), None)
+        place = epoch, step
+        params, digests = self.delivery.params, self.delivery.digests
+        return Taken(arrays, params.pop(place, None), digests.pop(place, None))
 
     def close(self) -> None:
         """Release the device and all slots, and end the session."""

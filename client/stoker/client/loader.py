@@ -98,6 +98,8 @@ class Loader(Inspecting):
         reconnect_s: how long to wait for a daemon that is lost to come back (a private one is
             started again); the stream then goes on where it was, with the same bytes. None raises
             `DaemonLostError` at once.
+        verify: whether each batch is compared with digests that its workers computed, right before
+            it is delivered; see `Batch.digest`. Another batch raises `CorruptBatchError`.
 
     Raises:
         UsageError: an argument is wrong; the message says which one and what is expected.
@@ -139,6 +141,7 @@ class Loader(Inspecting):
         connect_timeout_s: float = 10.0,
         timeout_s: float = 600.0,
         reconnect_s: float | None = None,
+        verify: bool = False,
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown, inspect.signature(Loader).parameters)
@@ -166,6 +169,7 @@ class Loader(Inspecting):
             total_epochs=total_epochs,
             params=params,
             buckets=buckets,
+            verify=verify,
         )
         self._rank, self._world_size = rank, world_size
         self._params = params
@@ -365,7 +369,7 @@ class Loader(Inspecting):
         if place is None:
             self._connection.release()
             return None
-        arrays, drawn = self._connection.take(place.epoch, place.step)
+        arrays, drawn, digests = self._connection.take(place.epoch, place.step)
         padded = self.spec.tail == "pad" and (
             place.step == self._steps(place.epoch) - 1 or self.spec.buckets is not None
         )
@@ -375,7 +379,7 @@ class Loader(Inspecting):
             rows = real_rows(arrays)
             arrays = first_rows(arrays, rows)
             drawn = None if drawn is None else first_rows(drawn, rows)
-        batch = Batch(arrays, place.epoch, place.step, self._spec, drawn)
+        batch = Batch(arrays, place.epoch, place.step, self._spec, drawn, digests)
         if padded and not self._short:
             self._padding.watch(batch)
         self._connection.delivered += 1

@@ -59,6 +59,7 @@ class Options:
     buckets: Buckets | LengthBuckets | None = None
     exclude: str | os.PathLike[str] | Iterable[int] | None = None
     subset: str | os.PathLike[str] | Iterable[int] | None = None
+    verify: bool = False
     weights: object = None
     shuffle_block_size: int | None = None
 
@@ -102,6 +103,7 @@ class Options:
             progress=self.rank == 0 and is_shown(),
             subset=self._subset(),
             prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
+            verify=_flag("verify", self.verify),
             weights=self._weights(),
             shuffle_block=self._shuffle_block(),
         )

@@ -125,6 +125,12 @@ class SampleError(DataError):
     code = "sample"
 
 
+class CorruptBatchError(DataError):
+    """A batch is not what its workers wrote; details: epoch, step, row, rows, slot."""
+
+    code = "corrupt_batch"
+
+
 class StreamStoppedError(DataError):
     """A stream stopped for good, for example because one sample crashed two workers."""
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from stoker.protocol.buckets import MAX_BUCKETS, Bucket, Leftovers
+from stoker.protocol.chain import CHAIN_BYTES, MAX_VERIFIED_ROWS, ROW_DIGEST_BYTES
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
@@ -62,9 +63,10 @@ class Open(Record, frozen=True, tag="open"):
     holds the ids of samples to leave out; see `stoker.protocol.exclude`. `progress` asks for
     BUILDING while the answer is pending. `subset` names the only samples of the stream, in place of
     `exclude`; see `stoker.protocol.subset`. With `prefetch_bytes` the daemon chooses how many
-    batches it prefetches, at most `prefetch`, so that the slab has about that size. `weights` says
-    how often each sample comes, not together with `buckets`; see `stoker.protocol.weights`. With
-    `shuffle_block` blocks of so many neighboring samples are shuffled, and the samples inside each.
+    batches it prefetches, at most `prefetch`, so that the slab has about that size. `verify` asks
+    for digests in each READY; see `stoker.protocol.chain`. `weights` says how often each sample
+    comes, not together with `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks
+    of so many neighboring samples are shuffled, and the samples inside each.
     """
 
     request: Small
@@ -90,6 +92,7 @@ class Open(Record, frozen=True, tag="open"):
     progress: bool = False
     subset: Annotated[bytes, msgspec.Meta(max_length=MAX_SUBSET_BYTES)] = b""
     prefetch_bytes: Count = 0
+    verify: bool = False
     weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""
     shuffle_block: Count = 0
 
@@ -209,7 +212,8 @@ class Opened(Record, frozen=True, tag="opened"):
 class Ready(Record, frozen=True, tag="ready"):
     """A batch is in a slot. Announced in order of (epoch, step) within a run.
 
-    `crashed` are the samples that are replaced in it because they crashed workers.
+    `crashed` are the samples that are replaced in it because they crashed workers. With `verify`,
+    `digests` are those of its rows, and `chain` is that of the run after it.
     """
 
     run: Count
@@ -222,6 +226,8 @@ class Ready(Record, frozen=True, tag="ready"):
     rows: Small
     outputs: Annotated[list[Placed], msgspec.Meta(max_length=512)]
     crashed: CrashedIds = msgspec.field(default_factory=list)
+    digests: Annotated[bytes, msgspec.Meta(max_length=MAX_VERIFIED_ROWS * ROW_DIGEST_BYTES)] = b""
+    chain: Annotated[bytes, msgspec.Meta(max_length=CHAIN_BYTES)] = b""
 
 
 class Error(Record, frozen=True, tag="error"):

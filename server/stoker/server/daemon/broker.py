@@ -23,7 +23,7 @@ lost: `send` returns False, and the daemon ends the session.
 import errno
 import os
 import socket as unix
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -229,9 +229,7 @@ class Broker:
         self._send(peer, b"", [messages.Error(0, code, message, details)])
 
     def _send(self, peer: bytes, token: bytes, records: Iterable[messages.DaemonRecord]) -> bool:
-        body = list(records)
-        for start in range(0, len(body), _SEND_CHUNK):
-            data = codec.encode(token, body[start : start + _SEND_CHUNK])
+        for data in _encoded(token, list(records)):
             try:
                 self._socket.send_multipart([peer, data], zmq.NOBLOCK)
             except zmq.ZMQError as error:
@@ -239,6 +237,19 @@ class Broker:
                     raise
                 return False
         return True
+
+
+def _encoded(token: bytes, records: list[messages.DaemonRecord]) -> Iterator[bytes]:
+    """Yield messages of records, none longer than a client accepts."""
+    for start in range(0, len(records), _SEND_CHUNK):
+        part = records[start : start + _SEND_CHUNK]
+        data = codec.encode(token, part)
+        if len(data) <= codec.MAX_MESSAGE_BYTES or len(part) == 1:
+            yield data
+        else:
+            half = len(part) // 2
+            yield from _encoded(token, part[:half])
+            yield from _encoded(token, part[half:])
 
 
 def _decode(data: bytes) -> tuple[bytes, list[messages.ClientRecord]]:

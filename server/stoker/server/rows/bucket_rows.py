@@ -89,6 +89,7 @@ class BucketComputer:
         arithmetic: Arithmetic = PLAIN,
         params: bool = False,
         listener: RowListener | None = None,
+        verify: bool = False,
     ) -> None:
         self.order = order
         self.home = range(0)
@@ -100,6 +101,7 @@ class BucketComputer:
         self._arithmetic = arithmetic
         self._params = params
         self._listener = listener
+        self._verify = verify
         self._scratch = Scratch()
         first = order.plan.buckets[0]
         mixes = plan_of(Size(first.height, first.width)).mixes
@@ -135,6 +137,6 @@ class BucketComputer:
         computer = RowComputer(
             self._spec, self._dataset, self._engine_of(plan), cut.layout, cut.first_row,
             arithmetic=self._arithmetic, params=self._params and bool(row_bytes(plan)),
-            order=self.order, scratch=self._scratch, listener=self._listener,
+            order=self.order, scratch=self._scratch, listener=self._listener, verify=self._verify,
         )  # fmt: skip
         return cut, computer

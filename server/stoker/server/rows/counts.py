@@ -17,6 +17,7 @@ class RowCounts:
         invalid_rows: rows that are masked.
         shapes: shape of a row in this batch, of each output that `is_told`.
         bad: bad samples that were met, at most `MAX_BAD_TOLD`.
+        digests: those of the rows, if the stream is verified; see `stoker.protocol.row_digests`.
     """
 
     rows: int = 0
@@ -25,6 +26,7 @@ class RowCounts:
     invalid_rows: int = 0
     shapes: tuple[tuple[int, ...], ...] = ()
     bad: list[BadSample] = field(default_factory=list)
+    digests: bytes = b""
 
     def note_bad(self, samples: Iterable[BadSample]) -> None:
         """Remember bad samples, up to `MAX_BAD_TOLD`."""

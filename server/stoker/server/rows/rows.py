@@ -21,6 +21,7 @@ from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream import PlainOrder, RowColumns, StreamOrder
 from stoker.pipeline.engine.interface import Engine
 from stoker.protocol.layout import META, SlotLayout, batch_layout
+from stoker.protocol.row_digests import RowDigests
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
 from stoker.server.rows.chunks import chunk_computer
@@ -88,6 +89,7 @@ class RowComputer:
         order: StreamOrder | None = None,
         scratch: Scratch | None = None,
         listener: RowListener | None = None,
+        verify: bool = False,
     ) -> None:
         """Prepare to compute rows.
 
@@ -102,6 +104,7 @@ class RowComputer:
             order: the stream's; None for that of a spec without buckets.
             scratch: memory of this thread; None: memory of its own.
             listener: hears of each row and sample before it is touched.
+            verify: whether `fill` computes the digests of the rows.
         """
         self.home = range(0)
         self._spec = spec
@@ -127,6 +130,7 @@ class RowComputer:
                 self._samples, self._order, arithmetic=arithmetic, chunks=chunks,
                 listener=self._listener,
             )  # fmt: skip
+        self._digests = RowDigests(plan.delivered) if verify else None
         self._extents: Extents | None = None
         if any(output.is_told for output in plan.outputs):
             self._extents = Extents(spec, dataset, plan, self._order, arithmetic=arithmetic)
@@ -147,20 +151,32 @@ class RowComputer:
         crashed: Collection[int] = (),
     ) -> RowCounts:
         """Write rows of a step into a slot; see `SlotFiller`."""
-        counts = RowCounts()
+        shapes = self.shapes_of(epoch, step)
+        layout = batch_layout(self._layout, shapes)
+        counts = RowCounts(shapes=tuple(shapes.values()))
         self._samples.crashed = crashed
+        self._fill(_arrays(slot, layout), epoch, step, row_lo, row_hi, counts)
+        if self._digests is not None:
+            first, stop = row_lo - self._first_row, row_hi - self._first_row
+            counts.digests = self._digests.of(slot, layout.outputs, first, stop)
+        return counts
+
+    def _fill(
+        self,
+        slot: Sequence[np.ndarray],
+        epoch: int,
+        step: int,
+        row_lo: int,
+        row_hi: int,
+        counts: RowCounts,
+    ) -> None:
         columns = self._order.rows(epoch, step, row_lo, row_hi)
         if self._ahead is not None:
             self._ahead.hint(lambda: self._upcoming(epoch, step, row_lo, row_hi))
-        shapes = self.shapes_of(epoch, step)
-        counts.shapes = tuple(shapes.values())
-        placed = range(row_lo - self._first_row, row_hi - self._first_row)
-        arrays = [
-            array[placed.start : placed.stop]
-            for array in _arrays(slot, batch_layout(self._layout, shapes))
-        ]
+        first, stop = row_lo - self._first_row, row_hi - self._first_row
+        arrays = [array[first:stop] for array in slot]
         if self._fill_at_once(columns, row_lo, arrays, counts):
-            return counts
+            return
         progress = self._order.progress(epoch, step)
         if self._mixed is not None:
             self._mixed.enter(epoch, step, progress, range(row_lo, row_hi))
@@ -174,7 +190,6 @@ class RowComputer:
                 array[i] = value
             counts.rows += 1
             self._listener.row_ends(row_lo + i)
-        return counts
 
     def _fill_at_once(
         self, columns: RowColumns, row_lo: int, arrays: Sequence[np.ndarray], counts: RowCounts

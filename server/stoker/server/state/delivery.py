@@ -16,6 +16,7 @@ from bisect import insort
 from collections import deque
 from operator import attrgetter
 
+from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
 from stoker.protocol.messages import Credit, Error, Ready, Release, Seek
@@ -65,6 +66,8 @@ class Deliveries:
         if before is not None:
             self._void(group, before, 0)
         group.run = run = Run(record.run, record.epoch, record.step, record.crashed)
+        if group.record.verify:
+            run.chain = chain_start(group.stream.stream_id, run.epoch, run.step)
         steps = group.course.steps(run.epoch)
         if run.step == steps:
             run.epoch, run.step = run.epoch + 1, 0
@@ -277,9 +280,13 @@ class Deliveries:
             group.slots.lease(slot, token)
         if group.record.rank == 0 and batch.step + 1 == group.course.steps(batch.epoch):
             self._count_epoch(group, batch.epoch)
+        if group.record.verify:
+            digest = batch_of_rows(batch.digests)
+            run.chain = chain_on(run.chain, batch.epoch, batch.step, digest)
         return Ready(
             run.number, group.stream.stream_id, batch.epoch, batch.step, group.slab, slot.index,
             slot.generation, batch.cut.rows, batch.outputs, list(batch.crashed),
+            bytes(batch.digests), run.chain,
         )  # fmt: skip
 
     def _count_epoch(self, group: Group, epoch: int) -> None:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
 from stoker.protocol.messages import Error
@@ -40,10 +41,12 @@ class Run:
         ending: whether no more steps are begun, because one failed.
         ended: whether it delivers nothing more.
         crashed: samples that are replaced from its start on, from the client's cursor.
+        chain: that of the announced batches, if the stream is verified.
     """
 
     __slots__ = (
         "begun",
+        "chain",
         "crashed",
         "credits",
         "ended",
@@ -64,6 +67,7 @@ class Run:
         self.pending: deque[BatchState] = deque()
         self.ending = False
         self.ended = False
+        self.chain = b""
 
 
 class Group:
@@ -156,11 +160,12 @@ class BatchState:
         failure: the error that it ends with; `failed_lo` is the first row of the failed claim.
         crashed: samples that are replaced in it because they crashed workers, ascending.
         outputs: the places of its outputs, for READY; None until a claim is done.
+        digests: those of its rows, if the stream is verified.
     """
 
     __slots__ = (
-        "_shapes", "crashed", "cut", "epoch", "failed_lo", "failure", "group", "missing", "outputs",
-        "ranges", "serial", "slot", "step", "unclaimed", "void",
+        "_shapes", "crashed", "cut", "digests", "epoch", "failed_lo", "failure", "group", "missing",
+        "outputs", "ranges", "serial", "slot", "step", "unclaimed", "void",
     )  # fmt: skip
 
     def __init__(self, group: "Group", serial: int, epoch: int, step: int, slot: Slot) -> None:
@@ -178,6 +183,7 @@ class BatchState:
         self.failed_lo = 0
         self.outputs: list[Placed] | None = None
         self._shapes: Shapes = ()
+        self.digests = bytearray(self.cut.rows * ROW_DIGEST_BYTES * group.record.verify)
 
     def take(self, rows: int, unit: int = 1) -> tuple[int, int]:
         """Claim rows; returns [lo, hi).
@@ -237,6 +243,11 @@ class BatchState:
                 epoch=self.epoch,
                 step=self.step,
             )
+
+    def note_digests(self, lo: int, digests: bytes) -> None:
+        """Keep the digests of the rows of a finished claim that starts at row `lo`."""
+        start = (lo - self.cut.first_row) * ROW_DIGEST_BYTES
+        self.digests[start : start + len(digests)] = digests
 
     @property
     def is_newest(self) -> bool:

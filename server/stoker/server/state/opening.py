@@ -193,7 +193,7 @@ class Openings:
         outputs = delivered(result, params=request.params)
         check_outputs(outputs)
         spec = compose(request, result, wish.excluded)
-        course = lay_course(wish.share, spec, result, params=request.params)
+        course = lay_course(wish.share, spec, result, request)
         largest = course.largest
         wish.prefetch = self._prefetch(request, largest.layout.slot_bytes, result)
         slots = wish.prefetch + request.leases + SPARE
@@ -203,7 +203,7 @@ class Openings:
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
-            request.buckets, request.exclude, request.subset, request.weights,
+            request.buckets, request.exclude, request.subset, request.verify, request.weights,
         )  # fmt: skip
         slab = self._numbers
         group = Group(slab, self._streams.join(spec, result), record, course, slots)

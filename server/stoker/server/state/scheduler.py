@@ -112,6 +112,7 @@ class Scheduler:
         else:
             try:
                 batch.tell_shapes(done.shapes)
+                batch.note_digests(claim.lo, done.digests)
                 batch.missing -= rows
             except StokerError as error:
                 self._groups.fail(batch, claim.lo, error.to_record())

@@ -10,6 +10,7 @@ from math import ceil, sqrt
 from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
 from stoker.protocol.buckets import DRAWN_AS
+from stoker.protocol.chain import MAX_VERIFIED_ROWS
 from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
@@ -19,7 +20,7 @@ from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state.course import BucketCourse, Course, PlainCourse
 from stoker.server.state.settings import Settings
-from stoker.server.work.cuts import Share
+from stoker.server.work.cuts import Cut, Share
 from stoker.server.work.known import resolve
 from stoker.server.work.records import BuildResult
 
@@ -181,21 +182,33 @@ def check_request(request: Open) -> Share:
     return share
 
 
-def lay_course(share: Share, spec: StreamSpec, build: BuildResult, *, params: bool) -> Course:
+def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open) -> Course:
     """Return the course of a rank.
 
     Raises:
-        UsageError: the rank has no row of some batch, or too many; or an epoch has no steps.
+        UsageError: the rank has no row of some batch, or too many, or more than can be verified; or
+            an epoch has no steps.
     """
     if not build.buckets:
-        cut = share.cut(spec.batch_size, delivered(build, params=params))
+        cut = share.cut(spec.batch_size, delivered(build, params=request.params))
+        _check_verified(request, cut)
         return PlainCourse(steps_per_epoch(spec), cut)
-    more = params_output(build.params_bytes) if params else ()
+    more = params_output(build.params_bytes) if request.params else ()
     cuts = tuple(
         share.cut(bucket.positions, outputs + more)
         for bucket, outputs in zip(build.buckets, build.bucket_outputs, strict=True)
     )
+    _check_verified(request, *cuts)
     return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
+
+
+def _check_verified(request: Open, *cuts: Cut) -> None:
+    most = max(cut.rows for cut in cuts)
+    if request.verify and most > MAX_VERIFIED_ROWS:
+        raise UsageError(
+            f"verify: a rank can verify at most {MAX_VERIFIED_ROWS} rows of a batch, got {most};"
+            " use a smaller batch size, or leave verify out"
+        )
 
 
 def delivered(build: BuildResult, *, params: bool) -> tuple[Output, ...]:

@@ -129,7 +129,8 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     With `params` the last output before the columns about the rows holds the draw records. With
     `buckets`, the canonical form of a request for them, `layout` and `first_row` are those of the
     largest batch; the worker finds those of the others. `exclude` has the ids that are left out, or
-    `subset` those that are not; `weights` says how often each of the others comes.
+    `subset` those that are not; `weights` says how often each of the others comes. With `verify`
+    each chunk comes with the digests of its rows.
     """
 
     stream: int
@@ -144,6 +145,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     buckets: bytes = b""
     exclude: bytes = b""
     subset: bytes = b""
+    verify: bool = False
     weights: bytes = b""
 
 
@@ -204,6 +206,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
 
     `shapes` are the shapes of a row in this batch, of each output that `is_told`; they are the
     same for all its chunks. `bad` are the bad samples that were met, at most `MAX_BAD_TOLD`.
+    `digests` are those of its rows, if the stream is verified.
     """
 
     claim: int
@@ -213,6 +216,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     invalid_rows: int = 0
     shapes: tuple[tuple[int, ...], ...] = ()
     bad: tuple[BadSample, ...] = ()
+    digests: bytes = b""
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):

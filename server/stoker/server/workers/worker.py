@@ -132,7 +132,7 @@ class Worker:
                 record.layout, record.first_row,
                 arithmetic=COMPILED, params=record.params,
                 order=chosen.order(record.spec, COMPILED),
-                listener=self._listener,
+                listener=self._listener, verify=record.verify,
             )  # fmt: skip
         hire, rows = self._hire, len(dataset)
         computer.home = range(
@@ -171,6 +171,7 @@ class Worker:
             counts.invalid_rows,
             shapes=counts.shapes,
             bad=tuple(counts.bad),
+            digests=counts.digests,
         )
 
 
@@ -236,7 +237,7 @@ def _bucket_computer(
     return BucketComputer(
         spec, dataset, BucketOrder(spec, buckets, arithmetic=COMPILED), plan_of, engine_of,
         Share(record.rank, record.world_size, spec.views),
-        arithmetic=COMPILED, params=record.params, listener=listener,
+        arithmetic=COMPILED, params=record.params, listener=listener, verify=record.verify,
     )  # fmt: skip
 
 

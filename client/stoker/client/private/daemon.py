@@ -22,7 +22,7 @@ import warnings
 import weakref
 
 from stoker.client.options import Options
-from stoker.client.runtime import RuntimeFolder, is_running
+from stoker.client.private.folder import RuntimeFolder, is_running
 from stoker.client.session import ClientSession
 from stoker.protocol.errors import (
     BuildError,
