@@ -9,6 +9,7 @@ import functools
 import itertools
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -21,7 +22,10 @@ from daemons import children
 from law_rig import serving
 
 from stoker.client import Buckets, LengthBuckets, Loader
-from stoker.protocol.errors import UsageError
+from stoker.dataset.format.manifest import read_manifest
+from stoker.dataset.format.splits import split_subset
+from stoker.dataset.packing.splitting import split
+from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches
 
@@ -236,6 +240,25 @@ def test_a_subset_is_the_stream_without_all_others(address, law, expected, name,
     file = tmp_path / "train.txt"
     file.write_text("\n".join(map(str, [*left, 36])))
     assert law.delivered(address, EPOCHS, subset=file, exclude=[36], **given) == expected[name]
+
+
+@pytest.mark.slow
+def test_a_split_is_the_subset_of_its_ids(daemon, dataset, law, tmp_path):
+    """Of a copy of the dataset; `excluded` samples leave the split too."""
+    path = shutil.copytree(dataset, tmp_path / "photos")
+    split(path, {"train": 0.7, "val": "rest"}, seed=4)
+    ids = split_subset(read_manifest(path).splits, "train", 37).ids.tolist()
+    given = {"pipeline": "crops", "global_batch_size": 4, "seed": 5, "dataset": "photos"}
+    with daemon(1, datasets={"photos": path}) as running:
+        got = law.delivered(running.address, EPOCHS, subset="train", exclude=ids[:2], **given)
+        same = law.delivered(running.address, EPOCHS, 2, subset=ids[2:], **given)
+        assert got == same
+        with Loader(running.address, subset="val", **given) as loader:
+            assert len(loader) == (37 - len(ids)) // 4
+            shown = int(next(iter(loader)).index[0])
+            assert loader.replay(shown, 0).id == shown
+        with pytest.raises(UnknownNameError, match="there is no split 'vall', did you mean 'val'"):
+            Loader(running.address, subset="vall", **given)
 
 
 @pytest.mark.slow

@@ -57,9 +57,8 @@ class Loader(Inspecting):
         global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
         shuffle: whether each epoch has its own order.
-        shuffle_block_size: shuffles blocks of so many neighboring samples, and the samples inside
-            each block, so that reads from slow storage stay close together; None shuffles all
-            samples.
+        shuffle_block_size: shuffle blocks of so many neighboring samples, and those inside each
+            block, so that reads from slow storage stay close together; None: shuffle all.
         drop_last: whether an incomplete last batch is dropped; see `last`.
         last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
             rank only), or "pad" (rows that are not `valid` fill it). None follows `drop_last`:
@@ -75,12 +74,11 @@ class Loader(Inspecting):
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon. A stream without some samples is another
             stream.
-        subset: the only samples to visit, in the same forms; each id once, in any order (with
-            `shuffle=False` ascending). The same as an `exclude` of all others.
+        subset: the only samples to visit: a split of the dataset, such as "train", or ids or a file
+            as for `exclude`, each id once, in any order (with `shuffle=False` ascending).
         weights: how often each sample comes in an epoch, relative to others: one number per sample
-            (an array, or the path of a file), the name of a numeric field, or {class: weight}. An
-            epoch keeps its length; 0 leaves a sample out. Every batch then has an output
-            `drawn_as`, as with buckets.
+            (an array, or the path of a file), the name of a numeric field, or {class: weight}; 0
+            leaves a sample out. Every batch then has an output `drawn_as`, as with buckets.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.

@@ -19,6 +19,7 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
+from stoker.protocol.splits import is_split_name, split_to_bytes
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
 
@@ -99,7 +100,7 @@ class Options:
             group=None if self.group is None else _name("group", self.group),
             params=_flag("params", self.params),
             buckets=self._buckets(),
-            exclude=b"" if self.subset is not None else self._excluded().to_bytes(),
+            exclude=b"" if self._has_ids() else self._excluded().to_bytes(),
             progress=self.rank == 0 and is_shown(),
             subset=self._subset(),
             prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
@@ -146,9 +147,15 @@ class Options:
         given = self.exclude
         return Excluded(()) if given is None else Excluded(_ids("exclude", given))
 
+    def _has_ids(self) -> bool:
+        """Whether the subset is one of ids, of which the excluded ones are taken here."""
+        return self.subset is not None and not is_split_name(self.subset)
+
     def _subset(self) -> bytes:
         if self.subset is None:
             return b""
+        if isinstance(self.subset, str) and is_split_name(self.subset):
+            return split_to_bytes(self.subset)
         subset = Subset(_ids("subset", self.subset), sort=bool(self.shuffle))
         return subset.without(self._excluded()).to_bytes()
 

@@ -61,12 +61,13 @@ class Open(Record, frozen=True, tag="open"):
     for the draw records of every row as one more output; see `stoker.protocol.drawn`. `buckets` is
     the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`. `exclude`
     holds the ids of samples to leave out; see `stoker.protocol.exclude`. `progress` asks for
-    BUILDING while the answer is pending. `subset` names the only samples of the stream, in place of
-    `exclude`; see `stoker.protocol.subset`. With `prefetch_bytes` the daemon chooses how many
-    batches it prefetches, at most `prefetch`, so that the slab has about that size. `verify` asks
-    for digests in each READY; see `stoker.protocol.chain`. `weights` says how often each sample
-    comes, not together with `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks
-    of so many neighboring samples are shuffled, and the samples inside each.
+    BUILDING while the answer is pending. `subset` has the only samples of the stream, in place of
+    `exclude`; see `stoker.protocol.subset`. It may name a split instead, also with `exclude`. With
+    `prefetch_bytes` the daemon chooses how many batches it prefetches, at most `prefetch`, so that
+    the slab has about that size. `verify` asks for digests in each READY; see
+    `stoker.protocol.chain`. `weights` says how often each sample comes, not together with
+    `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of so many neighboring
+    samples are shuffled, and the samples inside each.
     """
 
     request: Small

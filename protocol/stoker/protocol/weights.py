@@ -2,7 +2,7 @@
 
 There are three forms: one number per sample, the name of a numeric field that holds it, or one
 number per class of the label. The daemon turns each into numbers per sample (`stoker.server.rows`);
-equal numbers are the same stream, whatever the form. Every value from outside is checked here.
+equal numbers are the same stream in every form. Every value from outside is checked here.
 Specified in docs/contracts/order.md, the bytes in docs/protocol.md.
 """
 
@@ -108,7 +108,7 @@ def weights_of(given: object) -> Weights:
     Text that could be the name of a field is one; other text, and any path object, is a file.
 
     Raises:
-        UsageError: it is none of the forms, or a number in it is no weight.
+        UsageError: it is none of the forms, or a number in it is not a weight.
     """
     if isinstance(given, str) and _FIELD.fullmatch(given):
         return FieldWeights(given)
@@ -125,7 +125,7 @@ def weights_from_bytes(data: bytes) -> Weights:
     """Parse what `to_bytes` of any form returned.
 
     Raises:
-        UsageError: the bytes are no weights.
+        UsageError: the bytes are not weights.
     """
     if data[:1] == SAMPLES:
         return _samples_from_bytes(data[1:])

@@ -5,11 +5,13 @@ import pytest
 
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.packing.build import Cut
+from stoker.dataset.packing.splitting import split
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.exclude import Excluded
+from stoker.protocol.splits import split_to_bytes
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
-from stoker.server.rows.chosen import chosen_of, weighted
+from stoker.server.rows.chosen import chosen_of, resolve_split, weighted
 
 LABELS = [0, 1, 2, 0, 0, 1, 2, 0, 0, 0]
 CLASSES = ("cat", "dog", "bird", "unseen")
@@ -116,6 +118,34 @@ def test_weights_of_0_that_leave_no_sample(pets):
     some = Subset([1, 6]).to_bytes()
     with pytest.raises(UsageError, match="exclude= and subset= leave are 0, so none is left"):
         of(pets, "quality", subset=some)
+
+
+def test_splits_by_name(tmp_path):
+    write(tmp_path / "d", [schema.label()], [{"label": 0} for _ in range(10)])
+    with (
+        open_dataset(tmp_path / "d") as dataset,
+        pytest.raises(
+            UnknownNameError,
+            match=r"no split 'train'; the dataset has none \(stoker split makes them\); for a",
+        ),
+    ):
+        resolve_split(dataset, b"", split_to_bytes("train"))
+    split(tmp_path / "d", {"train": [0, 1, 2, 3, 4], "val": [7, 8]})
+    with open_dataset(tmp_path / "d") as dataset:
+        found = resolve_split(dataset, Excluded([1, 9]).to_bytes(), split_to_bytes("train"))
+        assert Subset.from_bytes(found).ids.tolist() == [0, 2, 3, 4]
+        assert resolve_split(dataset, b"", Subset([3]).to_bytes()) == b""
+        assert resolve_split(dataset, b"", b"") == b""
+        with pytest.raises(
+            UnknownNameError,
+            match=r"no split 'trian', did you mean 'train'\?; .* 'train', 'val'; for a file",
+        ):
+            resolve_split(dataset, b"", split_to_bytes("trian"))
+        with pytest.raises(UsageError, match="exclude= leaves out all of its samples"):
+            resolve_split(dataset, Excluded([7, 8]).to_bytes(), split_to_bytes("val"))
+        for data in (b"{", b"{}", b'{"split":7}', b'{"split":"../x"}', b'{"a":1,"split":"a"}'):
+            with pytest.raises(UsageError, match="subset: expected the name of a split, got b"):
+                resolve_split(dataset, b"", data)
 
 
 def test_labels_without_names_and_datasets_without_a_label(tmp_path):

@@ -9,6 +9,7 @@ from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Building, Close, Hello, Opened
+from stoker.protocol.splits import split_to_bytes
 from stoker.protocol.subset import Subset
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
@@ -383,7 +384,28 @@ def test_a_subset_is_built_apart_and_reaches_workers(rig):
 
 def test_an_exclude_list_and_a_subset(rig, make_open):
     code, message = refused(rig, make_open, exclude=ids(3), subset=Subset([4]).to_bytes())[:2]
-    assert (code, message) == ("usage", "open: expected an exclude list or a subset, got both")
+    assert (code, message) == (
+        "usage",
+        "open: expected an exclude list or a subset of ids, got both",
+    )
+
+
+def test_a_split_becomes_a_subset_of_ids(rig):
+    """The builder resolves its name, also with an exclude list; workers get the ids."""
+    rig.up(1)
+    bitmap = Subset([1, 49]).to_bytes()
+    built = {"excluded": Subset([1, 49]).excluded(50).digest, "subset": bitmap}
+    train = split_to_bytes("train")
+    token = rig.open(batch_size=2, subset=train, exclude=ids(2), built=built)
+    request = of(rig.said, ins.StartBuild)[-1].request
+    assert (request.subset, request.exclude) == (train, ids(2))
+    rig.run(token, granted=1)
+    told = of(rig.said, ins.TellStream)
+    assert {(one.stream.subset, one.stream.exclude) for one in told} == {(bitmap, b"")}
+    (opened,) = of(rig.sent(token), Opened)
+    assert opened.spec["exclude"] == built["excluded"]
+    rig.open(batch_size=2, subset=train, exclude=ids(3), built=built)
+    assert len(of(rig.said, ins.StartBuild)) == 2
 
 
 def test_an_exclude_list_of_another_dataset(rig, make_open):

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
+from stoker.dataset.format.splits import split_subset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream import PlainOrder
 from stoker.order.weights import Weighting
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.protocol.subset import excluded_of
+from stoker.protocol.splits import split_from_bytes
+from stoker.protocol.subset import Subset, excluded_of
 from stoker.protocol.weights import (
     ClassWeights,
     FieldWeights,
@@ -65,6 +68,42 @@ class Chosen:
         return PlainOrder(
             spec, excluded=self.excluded, weighting=self.weighting, arithmetic=arithmetic
         )
+
+
+def resolve_split(dataset: Dataset, exclude: bytes, subset: bytes) -> bytes:
+    """Return the bitmap of the split that a request names, without its exclude list; or nothing.
+
+    Raises:
+        DatasetError: the dataset's splits are damaged.
+        UnknownNameError: the dataset has no such split.
+        UsageError: the bytes are malformed, or no sample is left.
+    """
+    name = split_from_bytes(subset)
+    if name is None:
+        return b""
+    chosen = named_split(dataset, name)
+    return chosen.without(Excluded.from_bytes(exclude)).to_bytes()
+
+
+def named_split(dataset: Dataset, name: str) -> Subset:
+    """Return the samples of a split.
+
+    Raises:
+        DatasetError: the dataset's splits are damaged.
+        UnknownNameError: the dataset has no such split; the message lists those that it has.
+    """
+    splits = dataset.manifest.splits
+    names = {} if splits is UNSET else {known: known for known in splits.names}
+    try:
+        resolve("split", name, names, "the dataset")
+    except UnknownNameError as error:
+        how = "" if names else " (stoker split makes them)"
+        raise UnknownNameError(
+            f"subset: {error.message}{how}; for a file of ids give ./{name} or a Path",
+            **error.details,
+        ) from None
+    assert splits is not UNSET
+    return split_subset(splits, name, len(dataset))
 
 
 def chosen_of(

@@ -34,10 +34,11 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.importing import add_folders, hint
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import StreamSpec
+from stoker.protocol.splits import is_split_name
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import Weights, weights_of
 from stoker.rng.row import Row
-from stoker.server.rows.chosen import Chosen, weighted
+from stoker.server.rows.chosen import Chosen, named_split, weighted
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.mixed import MixedRows
 from stoker.server.rows.reading import SampleReader
@@ -198,22 +199,27 @@ class Subject:
             )
 
 
-def excluded_by(rows: int, exclude: Path | None, subset: Path | None) -> Excluded:
-    """Return the samples that streams leave out, by the files that the user names.
+def excluded_by(dataset: Dataset, exclude: Path | None, subset: str | None) -> Excluded:
+    """Return the samples that streams leave out, by the files or the split that the user names.
 
     Args:
-        rows: number of samples in the dataset.
+        dataset: an open dataset.
         exclude: file that lists samples to leave out.
-        subset: file that lists the only samples to visit.
+        subset: split, or file that lists the only samples to visit.
 
     Raises:
+        UnknownNameError: the dataset has no such split.
         UsageError: a file cannot be read or does not list samples of the dataset, or no sample is
             left.
     """
     excluded = Excluded(() if exclude is None else read_ids(exclude))
     if subset is None:
         return excluded
-    return Subset(read_ids(subset, "subset")).without(excluded).excluded(rows)
+    if is_split_name(subset):
+        chosen = named_split(dataset, subset)
+    else:
+        chosen = Subset(read_ids(subset, "subset"))
+    return chosen.without(excluded).excluded(len(dataset))
 
 
 @contextmanager
@@ -223,7 +229,7 @@ def open_subject(
     python_path: Sequence[str] = (),
     bucket: str | Size | None = None,
     exclude: Path | None = None,
-    subset: Path | None = None,
+    subset: str | None = None,
     weights: str | None = None,
 ) -> Iterator[Subject]:
     """Open `module:attribute` over a packed dataset.
@@ -236,7 +242,7 @@ def open_subject(
         bucket: size of the samples' bucket, or WIDTHxHEIGHT or a length as text, for pipelines that
             read it.
         exclude: file that lists samples which streams leave out.
-        subset: file that lists the only samples which streams visit.
+        subset: split, or file that lists the only samples which streams visit.
         weights: how often they come: a field, a file, or weights of classes as JSON.
 
     Raises:
@@ -248,7 +254,7 @@ def open_subject(
     add_folders([*python_path, str(Path.cwd())])
     try:
         with open_dataset(dataset) as opened:
-            excluded = excluded_by(len(opened), exclude, subset)
+            excluded = excluded_by(opened, exclude, subset)
             chosen = weighted(opened, excluded, _weights(weights))
             yield Subject(opened, load_pipeline(pipeline), _size(bucket), chosen)
     finally:

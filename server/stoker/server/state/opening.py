@@ -64,7 +64,8 @@ class Openings:
         path = resolve_dataset(request.dataset, settings.datasets)
         pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
         excluded = Excluded.from_bytes(request.exclude)
-        chosen = request.exclude if request.weights else b"", request.subset, request.weights
+        listed = request.exclude if request.weights or request.subset else b""
+        chosen = listed, request.subset, request.weights
         key: Key = (path, pipeline, request.graph, b"", 0, *chosen)
         if request.buckets:
             chosen = request.exclude, request.subset, request.weights
@@ -203,7 +204,8 @@ class Openings:
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
-            request.buckets, request.exclude, request.subset, request.verify, request.weights,
+            request.buckets, b"" if result.subset else request.exclude,
+            result.subset or request.subset, request.verify, request.weights,
         )  # fmt: skip
         slab = self._numbers
         group = Group(slab, self._streams.join(spec, result), record, course, slots)

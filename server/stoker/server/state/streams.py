@@ -18,6 +18,7 @@ from stoker.protocol.layout import Output
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.protocol.splits import split_from_bytes
 from stoker.server.state.course import BucketCourse, Course, PlainCourse
 from stoker.server.state.settings import Settings
 from stoker.server.work.cuts import Cut, Share
@@ -175,8 +176,8 @@ def check_request(request: Open) -> Share:
             f"open: a block shuffle (shuffle_block={request.shuffle_block}) cannot be combined with"
             f" {other}; leave one of them out"
         )
-    if request.exclude and request.subset:
-        raise UsageError("open: expected an exclude list or a subset, got both")
+    if request.exclude and request.subset and split_from_bytes(request.subset) is None:
+        raise UsageError("open: expected an exclude list or a subset of ids, got both")
     share = Share(request.rank, request.world_size, request.views)
     share.of(request.batch_size)
     return share

@@ -51,6 +51,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     the rule gave them. A worker needs `working_bytes` for decoded images and values between the
     steps; `most`, a step or a field, needs `most_bytes` of them. `excluded` is the digest of
     what the request's `subset`, and weights of 0, leave out, and `weights` that of its weights.
+    `subset` is the bitmap of the split that the request names, without the samples of `exclude`.
     `classes` are names of classes by field, as many as OPENED can hold.
     """
 
@@ -76,6 +77,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     excluded: str | None = None
     classes: dict[str, tuple[str, ...]] = {}
     weights: str | None = None
+    subset: bytes = b""
 
 
 class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):

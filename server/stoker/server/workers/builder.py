@@ -25,7 +25,7 @@ from stoker.protocol.errors import BuildError
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
 from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
-from stoker.server.rows.chosen import chosen_of
+from stoker.server.rows.chosen import chosen_of, resolve_split
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.subject import load_pipeline
@@ -48,11 +48,18 @@ def build(request: BuildRequest) -> BuildResult:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
-        if request.buckets:
-            return _build_buckets(request, dataset, graph)
-        return _result(request, dataset, graph, compiled_plan(graph, dataset))
+        split = resolve_split(dataset, request.exclude, request.subset)
+        if split:
+            request = msgspec.structs.replace(request, exclude=b"", subset=split)
+        return msgspec.structs.replace(_built(request, dataset, graph), subset=split)
     finally:
         dataset.close()
+
+
+def _built(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
+    if request.buckets:
+        return _build_buckets(request, dataset, graph)
+    return _result(request, dataset, graph, compiled_plan(graph, dataset))
 
 
 def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
