@@ -54,7 +54,8 @@ def life(folder, *, warm: bool) -> dict[str, object]:
             "template is gone": not os.path.exists(f"/proc/{template}"),
         }
         lines = served.log.read_text().splitlines()
-    return seen | {"log": sorted(" ".join(line.split()[2:4]) for line in lines)}
+    events = {line.split()[3] for line in lines}
+    return seen | {"log": events & {"listening", "opened", "session_ended", "stopping", "stopped"}}
 
 
 def open_files(pid: int) -> list[str]:
@@ -70,6 +71,7 @@ def test_a_forked_daemon_is_like_an_executed_one(folder):
     assert executed["code"] == 0
     assert len(executed["digests"]) == 5
     assert executed["workers"] == 2
+    assert len(executed["log"]) == 5
     assert forked == executed
 
 
