@@ -1,15 +1,25 @@
 """Arguments that cannot be: refused before anybody is asked, in the words of the parameters."""
 
+import math
 import sys
 import types
 
 import numpy as np
 import pytest
 
-from stoker.client import Loader
+from stoker.client import Buckets, Loader
 from stoker.client.options import pipeline_data
 from stoker.client.ranks import resolve_ranks
 from stoker.protocol.errors import DatasetError, UsageError
+
+
+class Large:
+    def graph(self):
+        return self
+
+    def to_data(self):
+        return {"nodes": ["x" * 1000] * 1020}
+
 
 ADDRESS = "ipc:///nowhere/stoker.sock"
 GOOD = {"pipeline": "train", "batch_size": 4}
@@ -60,6 +70,60 @@ class Huge:
             "subset: expected ids below .*; of a larger dataset, pack",
         ),
         ({"subset": "/nowhere/val.txt"}, "subset: cannot read /nowhere/val.txt: No such"),
+        ({"shuffle": "block"}, "shuffle='block': .*; for a block shuffle give shuffle_block_size="),
+        ({"shuffle_block_size": 0}, "shuffle_block_size=0: expected an integer from 1 .* or None"),
+        ({"shuffle_block_size": 5.0}, r"shuffle_block_size=5\.0: expected an integer .* got float"),
+        (
+            {"shuffle_block_size": 9, "shuffle": False},
+            "shuffle_block_size=9 and shuffle=False: expected only one of them; leave",
+        ),
+        (
+            {"shuffle_block_size": 9, "buckets": Buckets(max_area=64 * 64)},
+            "shuffle_block_size=9 and buckets: expected only one of them",
+        ),
+        ({"block_size": 9}, r"no argument 'block_size': use shuffle_block_size="),
+        (
+            {"weights": 5},
+            "weights=5: expected one number per sample .* name of a numeric field",
+        ),
+        ({"weights": []}, "weights: expected 1 to 2\\*\\*24 numbers, one per sample, got 0"),
+        ({"weights": [1, -2, math.nan]}, "from 0, got -2.0 for sample 1 and 1 more; 0 leaves"),
+        ({"weights": [1, math.inf]}, "expected finite numbers from 0, got inf for sample 1; 0"),
+        ({"weights": [0, 0]}, "weights: all 2 weights are 0, so no sample is left"),
+        ({"weights": [True, False]}, r"array of bool: give subset=np.flatnonzero\(mask\)"),
+        ({"weights": ["cat", "dog"]}, "one number per sample, got an array of <U3 of shape"),
+        (
+            {"weights": [[1], [2]]},
+            r"got an array of int64 of shape \(2, 1\)",
+        ),
+        ({"weights": [[1], [2, 3]]}, "weights: expected one number per sample: .*inhomogeneous"),
+        ({"weights": {}}, "weights: expected weights of 1 to 16384 classes, got 0"),
+        ({"weights": {"cat": -1}}, r"weights\['cat'\]: expected a finite number from 0, got -1"),
+        ({"weights": {"cat": "often"}}, r"weights\['cat'\]: expected a finite number .*'often'"),
+        ({"weights": {0.5: 1}}, "weights: expected names or numbers of classes, got 0.5"),
+        ({"weights": {"cat": 0, 3: 0}}, "weights: the weights of all 2 classes are 0"),
+        ({"weights": "/nowhere/w.npy"}, "cannot read /nowhere/w.npy: No such file .* a .npy array"),
+        (
+            {"weights": np.random.default_rng(0).random(300_000)},
+            "weights: 300000 weights, most of them different, .* store them as a numeric field",
+        ),
+        (
+            {
+                "weights": np.random.default_rng(0).random(240_000),
+                "subset": np.flatnonzero(np.random.default_rng(0).random(2**24) < 0.5),
+                "pipeline": Large(),
+            },
+            r"room for 4194304 bytes, .* together: pipeline=1\d+, subset=2\d+, weights=1\d+; name",
+        ),
+        (
+            {"weights": [1, 2], "buckets": Buckets(max_area=64 * 64)},
+            "weights and buckets: expected only one of them",
+        ),
+        (
+            {"class_weight": {}},
+            "no argument 'class_weight': use weights={class: weight}",
+        ),
+        ({"weight": [1]}, r"Loader has no argument 'weight'; did you mean 'weights'\?"),
         ({"indices": [3]}, "Loader has no argument 'indices': use subset="),
         ({"exclude": [3, -1]}, "exclude: expected sample ids from 0, below .*, got -1"),
         ({"exclude": range(2**17 + 1)}, "exclude: expected at most 131072 ids, got 131073"),

@@ -199,7 +199,7 @@ def test_unpacking_a_batch_names_the_outputs(load):
         ("num_workers", "use workers="),
         ("collate_fn", "outputs.pad"),
         ("pin_memory", "device='cuda'"),
-        ("sampler", "use subset= and shuffle="),
+        ("sampler", "use subset=, weights= and shuffle="),
         ("batchsize", "did you mean 'batch_size'"),
         ("zzz", "has no argument 'zzz'$"),
     ],

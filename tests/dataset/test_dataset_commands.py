@@ -15,13 +15,14 @@ from stoker.dataset.format.manifest import read_manifest, write_manifest
 from stoker.dataset.packing import in_place
 from stoker.protocol.errors import DatasetError, UsageError
 from stoker.server.commands.dataset import index, ls, pack, verify
+from stoker.server.commands.split import split
 
 
 @pytest.fixture
 def run(monkeypatch):
     """Run a command with a terminal of 200 columns; errors come through as exceptions."""
     app = Typer()
-    for command in (pack, index, verify, ls):
+    for command in (pack, index, verify, ls, split):
         app.command()(command)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -168,6 +169,8 @@ def test_index_and_append(tmp_path, photographs, to_jpeg, write_tar, run, monkey
         )
     out = run("index", f"{tmp_path}/{{0..1}}.tar", "--field", "x=ignore", "--workers", 1)
     assert "indexed 2 samples (webdataset) into" in out
+    with pytest.raises(UsageError, match="is an index of files that are read in place"):
+        run("split", next(tmp_path.rglob("manifest.json")).parent, "train=1.0")
     assert "stat:" in out
     assert "2 samples" in run("ls", f"{tmp_path}/{{0..1}}.tar")
     assert "2 samples, all good, stat:" in run("verify", f"{tmp_path}/{{0..1}}.tar")
@@ -216,3 +219,26 @@ def test_ls_fits_80_columns(tmp_path, request, kind, monkeypatch, run):
             assert f"  {field.name}: " in out or f"│ {field.name} " in out
         for number in range(5):
             assert dataset.source(number) in out
+
+
+def test_split(tmp_path, folder, run):
+    """Splits of a packed dataset, shown by `ls`; they are replaced only on request."""
+    (tmp_path / "val.txt").write_text("1\n4\n")
+    out = run("split", folder, "train=4", "test=rest", f"val={tmp_path}/val.txt", "--seed", 3)
+    assert out == "train: 4 samples of 6\ntest: 2 samples of 6\nval: 2 samples of 6\n"
+    assert "split val: 2 samples" in run("ls", folder)
+    assert json.loads(run("ls", folder, "--json"))["splits"] == {"train": 4, "test": 2, "val": 2}
+    with pytest.raises(UsageError, match="already has the splits train, test, val; runs that use"):
+        run("split", folder, "--by", "label")
+    out = run("split", folder, "--by", "label", "--overwrite")
+    assert out.startswith("animals: 3 samples of 6\nthings: 3 samples of 6\ndaemons that serve")
+    run("split", folder, "train=0.67", "val=0.33", "--stratify", "label", "--overwrite")
+    for given, message in (
+        (["--by", "label", "train=0.5"], "--by makes all splits; leave NAME=PART and"),
+        (["train"], "split: 'train': expected NAME=PART, such as train=0.9"),
+        (["a=0.5", "a=0.5"], "'a' comes twice"),
+        (["a=1_0"], "already has"),
+        (["a=no.txt"], r"split: cannot read no\.txt: No such file"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            run("split", folder, *given)

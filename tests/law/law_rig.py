@@ -236,13 +236,15 @@ def law() -> SimpleNamespace:
         epochs: range,
         buckets: object = None,
         exclude: Sequence[int] = (),
+        weights: object = None,
         crashed: Sequence[int] = (),
         integrity: str = "auto",
         **fields: object,
     ) -> list[str]:
-        spec = make_spec(path, graph, buckets, exclude, **fields)
+        spec = make_spec(path, graph, buckets, exclude, weights, **fields)
         given = {
-            "buckets": buckets, "exclude": exclude, "crashed": crashed, "integrity": integrity,
+            "buckets": buckets, "exclude": exclude, "weights": weights, "crashed": crashed,
+            "integrity": integrity,
         }  # fmt: skip
         return [
             batch_digest(arrays, epoch, step)

@@ -9,17 +9,23 @@ import functools
 import itertools
 import os
 import random
+import shutil
 import signal
 import threading
 import time
 from pathlib import Path
 
 import law_pipelines
+import numpy as np
 import pytest
 from daemons import children
 from law_rig import serving
 
 from stoker.client import Buckets, LengthBuckets, Loader
+from stoker.dataset.format.manifest import read_manifest
+from stoker.dataset.format.splits import split_subset
+from stoker.dataset.packing.splitting import split
+from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches
 
@@ -117,6 +123,36 @@ STREAMS = {
         "tail": "pad",
         "exclude": [36, 4, 5, 0, 11, 30, 17],
     },
+    "weighted": {
+        "pipeline": "mosaics",
+        "dataset": "boxed",
+        "batch_size": 7,
+        "seed": 3,
+        "tail": "pad",
+        "exclude": [36, 4],
+        "weights": "weight",
+    },
+    "weighted classes": {
+        "pipeline": "mixed",
+        "batch_size": 6,
+        "seed": 4,
+        "views": 2,
+        "weights": {"day": 1, "night": 2.5},
+    },
+    "blocks": {
+        "pipeline": "crops",
+        "batch_size": 5,
+        "seed": 6,
+        "shuffle_block_size": 8,
+        "tail": "pad",
+    },
+    "weighted blocks": {
+        "pipeline": "crops",
+        "batch_size": 5,
+        "seed": 7,
+        "shuffle_block_size": 6,
+        "weights": {"day": 1, "night": 3},
+    },
     "excluded_buckets": {
         "pipeline": "fitted",
         "batch_size": 4,
@@ -132,7 +168,9 @@ def _spec(name: str) -> dict:
     """The stream as fields of StreamSpec."""
     others = ("pipeline", "dataset")
     fields = {key: value for key, value in STREAMS[name].items() if key not in others}
-    fields["order"] = OrderSpec(shuffle=bool(fields.pop("shuffle", True)))
+    fields["order"] = OrderSpec(
+        shuffle=bool(fields.pop("shuffle", True)), block=fields.pop("shuffle_block_size", None)
+    )
     return fields
 
 
@@ -205,6 +243,55 @@ def test_a_subset_is_the_stream_without_all_others(address, law, expected, name,
 
 
 @pytest.mark.slow
+def test_a_split_is_the_subset_of_its_ids(daemon, dataset, law, tmp_path):
+    """Of a copy of the dataset; `excluded` samples leave the split too."""
+    path = shutil.copytree(dataset, tmp_path / "photos")
+    split(path, {"train": 0.7, "val": "rest"}, seed=4)
+    ids = split_subset(read_manifest(path).splits, "train", 37).ids.tolist()
+    given = {"pipeline": "crops", "global_batch_size": 4, "seed": 5, "dataset": "photos"}
+    with daemon(1, datasets={"photos": path}) as running:
+        got = law.delivered(running.address, EPOCHS, subset="train", exclude=ids[:2], **given)
+        same = law.delivered(running.address, EPOCHS, 2, subset=ids[2:], **given)
+        assert got == same
+        with Loader(running.address, subset="val", **given) as loader:
+            assert len(loader) == (37 - len(ids)) // 4
+            shown = int(next(iter(loader)).index[0])
+            assert loader.replay(shown, 0).id == shown
+        with pytest.raises(UnknownNameError, match="there is no split 'vall', did you mean 'val'"):
+            Loader(running.address, subset="vall", **given)
+
+
+@pytest.mark.slow
+def test_a_repeated_sample_is_replayed_with_its_own_draws(address):
+    """Of a weighted stream, `drawn_as` has the visit of every row."""
+    with Loader(address, device="numpy", **_options("weighted classes")) as loader:
+        batch = next(iter(loader))
+        visits = batch["drawn_as"][:, 1]
+        row = int(visits.argmax())
+        assert visits[row] == 1
+        replayed = loader.replay_row(batch, row)
+        assert replayed.visit == 1
+        for value in replayed.outputs:
+            assert np.array_equal(value.array, batch[value.name][row])
+        with pytest.raises(UsageError, match="expected a visit below 2, got 2: it comes 2 times"):
+            loader.replay(int(batch.index[row]), 0, visit=2)
+
+
+def test_batches_of_a_block_shuffle_read_neighboring_samples(address):
+    """A batch no longer than a block has two blocks at most; their order differs by epoch."""
+    given = {**_options("blocks"), "last": "short"}
+    orders = []
+    with Loader(address, device="numpy", **given) as loader:
+        for _ in EPOCHS:
+            blocks = [np.unique(batch.index // 8) for batch in loader]
+            assert max(map(len, blocks)) <= 2
+            turns = [block for step in blocks for block in step.tolist()]
+            orders.append(list(dict.fromkeys(turns)))
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(5))
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "names"), [(1, list(STREAMS)), (3, list(STREAMS)), (8, ["padded", "views"])]
 )
@@ -245,7 +332,8 @@ def test_ranks_at_the_same_time(address, law, expected):
             ["crops", "views", "boxes", "mixed", "buckets", "lengths", "forms"],
             [("worker.row", "worker.row_done", "worker.chunk_done")],
         ),
-        *((name, ("worker.row",)) for name in ("excluded", "tars", "arrows", "live")),
+        *((name, ("worker.row",)) for name in ("excluded", "weighted", "tars", "arrows")),
+        ("live", ("worker.row",)),
     ],
 )
 def test_workers_that_die_at_points(daemon, law, expected, name, points):
@@ -340,6 +428,10 @@ def _lengths(address: str, name: str) -> list[int]:
         "lengths",
         "forms",
         "excluded",
+        "weighted",
+        "weighted classes",
+        "blocks",
+        "weighted blocks",
         "excluded_buckets",
         "live",
     ],

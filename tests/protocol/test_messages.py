@@ -98,6 +98,8 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:21]).progress is False
     assert decode("client", usual(vectors, "open")[1][:22]).subset == b""
     assert decode("client", usual(vectors, "open")[1][:23]).prefetch_bytes == 0
+    assert decode("client", usual(vectors, "open")[1][:25]).weights == b""
+    assert decode("client", usual(vectors, "open")[1][:26]).shuffle_block == 0
     assert found.prefetch == 0
 
 
@@ -136,6 +138,8 @@ BOUNDS = {
         "subset": [b"x" * (2**21 + 2**12 + 1), "text", None, [1]],
         "prefetch_bytes": COUNT,
         "verify": [0, "yes", None],
+        "weights": [b"x" * (2**21 + 1), "text", None, [1]],
+        "shuffle_block": COUNT,
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -224,8 +228,9 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("opened", "buckets"), ("opened", "leftovers"), ("opened", "merged"),
             ("opened", "notes"), ("opened", "classes"), ("opened", "prefetch"),
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
-            ("open", "prefetch_bytes"), ("seek", "crashed"), ("ready", "crashed"),
-            ("open", "verify"), ("ready", "digests"), ("ready", "chain")}  # fmt: skip
+            ("open", "prefetch_bytes"), ("open", "weights"), ("open", "shuffle_block"),
+            ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
+            ("ready", "chain")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

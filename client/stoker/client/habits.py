@@ -8,6 +8,8 @@ from stoker.protocol.errors import UsageError
 
 ELSEWHERE: Final = {
     "batch_sampler": "buckets=, or batch_size= and shuffle=",
+    "block_size": "shuffle_block_size=",
+    "class_weight": "weights={class: weight}",
     "collate_fn": "outputs.pad, outputs.ragged or outputs.as_list in the pipeline",
     "epochs": "total_epochs=",
     "generator": "seed=",
@@ -23,7 +25,7 @@ ELSEWHERE: Final = {
     "pin_memory_device": "device='cuda:0'",
     "pipelines": "pipeline=, with stoker.pipeline.pipelines for one list per field",
     "prefetch_factor": "prefetch=, in batches",
-    "sampler": "subset= and shuffle=",
+    "sampler": "subset=, weights= and shuffle=",
     "timeout": "timeout_s=",
     "transform": "pipeline=",
     "worker_init_fn": "nothing: draws belong to samples, not to workers",

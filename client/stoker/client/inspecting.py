@@ -190,7 +190,7 @@ class Inspecting(ABC):
         if delivered < 0:
             raise UsageError(f"row {row} holds no sample: its index is -1")
         self._check_usable()
-        if self.spec.buckets is not None:
+        if self.spec.buckets is not None or self.spec.order.weights is not None:
             epoch, visit, view = (int(number) for number in batch["drawn_as"][row])
             return self.replay(delivered, epoch, visit, view)
         first_row = self._opened.first_row

@@ -57,6 +57,8 @@ class Loader(Inspecting):
         global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
         shuffle: whether each epoch has its own order.
+        shuffle_block_size: shuffle blocks of so many neighboring samples, and those inside each
+            block, so that reads from slow storage stay close together; None: shuffle all.
         drop_last: whether an incomplete last batch is dropped; see `last`.
         last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
             rank only), or "pad" (rows that are not `valid` fill it). None follows `drop_last`:
@@ -73,8 +75,11 @@ class Loader(Inspecting):
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon. A stream without some samples is another
             stream.
-        subset: the only samples to visit, in the same forms; each id once, in any order (with
-            `shuffle=False` ascending). The same as an `exclude` of all others.
+        subset: the only samples to visit: a split of the dataset, such as "train", or ids or a file
+            as for `exclude`, each id once, in any order (with `shuffle=False` ascending).
+        weights: how often each sample comes in an epoch, relative to others: one number per sample
+            (an array, or the path of a file), the name of a numeric field, or {class: weight}; 0
+            leaves a sample out. Every batch then has an output `drawn_as`, as with buckets.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.
@@ -112,6 +117,7 @@ class Loader(Inspecting):
         global_batch_size: int | None = None,
         seed: int = 0,
         shuffle: bool = True,
+        shuffle_block_size: int | None = None,
         drop_last: bool = True,
         last: str | None = None,
         rank: int | None = None,
@@ -122,6 +128,7 @@ class Loader(Inspecting):
         on_error: str = "raise",
         exclude: str | os.PathLike[str] | Iterable[int] | None = None,
         subset: str | os.PathLike[str] | Iterable[int] | None = None,
+        weights: object = None,
         views: int = 1,
         freeze: Mapping[str, int | str] | None = None,
         total_epochs: int | None = None,
@@ -146,6 +153,7 @@ class Loader(Inspecting):
             global_batch_size=global_batch_size,
             seed=seed,
             shuffle=shuffle,
+            shuffle_block_size=shuffle_block_size,
             last=last,
             rank=rank,
             world_size=world_size,
@@ -154,6 +162,7 @@ class Loader(Inspecting):
             on_error=on_error,
             exclude=exclude,
             subset=subset,
+            weights=weights,
             views=views,
             freeze=freeze,
             total_epochs=total_epochs,

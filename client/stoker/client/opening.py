@@ -52,6 +52,7 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         progress.close()
     try:
         spec = _spec(opened)
+        _check_heard(record, spec)
         _check(opened, slab)
         for note in opened.notes:
             _log.warning("%s", note)
@@ -62,6 +63,19 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         )
     finally:
         os.close(descriptor)
+
+
+def _check_heard(record: Open, spec: StreamSpec) -> None:
+    """Check that the daemon knows the newer fields of OPEN: older ones ignore them."""
+    for name, asked, got in (
+        ("weights", bool(record.weights), spec.order.weights is not None),
+        ("shuffle_block_size", record.shuffle_block, spec.order.block or 0),
+    ):
+        if asked != got:
+            raise ProtocolError(
+                f"the daemon ignored {name}=, so the samples would come in another order: it is an "
+                f"older Stoker; update it, or leave {name} out"
+            )
 
 
 def check_same(opened: Opened, spec: StreamSpec, now: OpenedStream, where: str) -> None:

@@ -13,12 +13,15 @@ from typing import Any, Literal
 from stoker.client.progress import is_shown
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.canonical import canonical_bytes
+from stoker.protocol.codec import MAX_MESSAGE_BYTES
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
-from stoker.protocol.spec import MAX_BATCH, MAX_SEED, MAX_VIEWS
+from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
+from stoker.protocol.splits import is_split_name, split_to_bytes
 from stoker.protocol.subset import Subset
+from stoker.protocol.weights import weights_of
 
 OPEN_REQUEST = 1
 """Request number of OPEN; later requests count up from it."""
@@ -29,6 +32,8 @@ SLAB_BYTES = 2**29
 MOST_CHOSEN = 4
 """The most that it chooses. Older daemons take this number."""
 MAX_DEPTH = 4096
+OTHER_BYTES = 2**16
+"""Room in the message for all other arguments, of which `freeze` is the longest."""
 _ON_ERROR = ("raise", "replace", "mask")
 
 
@@ -56,6 +61,8 @@ class Options:
     exclude: str | os.PathLike[str] | Iterable[int] | None = None
     subset: str | os.PathLike[str] | Iterable[int] | None = None
     verify: bool = False
+    weights: object = None
+    shuffle_block_size: int | None = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -69,7 +76,7 @@ class Options:
         name, graph = pipeline_data(self.pipeline)
         on_error: Any = _one_of("on_error", self.on_error, _ON_ERROR)
         tail: Literal["drop", "pad"] = "drop" if self.last == "drop" else "pad"
-        return Open(
+        record = Open(
             request=OPEN_REQUEST,
             dataset=_name("dataset", self.dataset or ""),
             pipeline=name,
@@ -93,12 +100,38 @@ class Options:
             group=_group(self.group),
             params=_flag("params", self.params),
             buckets=self._buckets(),
-            exclude=b"" if self.subset is not None else self._excluded().to_bytes(),
+            exclude=b"" if self._has_ids() else self._excluded().to_bytes(),
             progress=self.rank == 0 and is_shown(),
             subset=self._subset(),
             prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
             verify=_flag("verify", self.verify),
+            weights=self._weights(),
+            shuffle_block=self._shuffle_block(),
         )
+        _check_size(record)
+        return record
+
+    def _shuffle_block(self) -> int:
+        size = self.shuffle_block_size
+        if size is None:
+            return 0
+        for name, given in (("shuffle=False", not self.shuffle), ("buckets", bool(self.buckets))):
+            if given:
+                raise UsageError(
+                    f"shuffle_block_size={size!r} and {name}: expected only one of them; leave "
+                    "shuffle_block_size out"
+                )
+        return within("shuffle_block_size", size, 1, MAX_ROWS, " or None")
+
+    def _weights(self) -> bytes:
+        if self.weights is None:
+            return b""
+        if self.buckets is not None:
+            raise UsageError(
+                "weights and buckets: expected only one of them: with buckets every sample comes "
+                "once; leave one out"
+            )
+        return weights_of(self.weights).to_bytes()
 
     def _buckets(self) -> bytes:
         if self.buckets is None:
@@ -114,9 +147,15 @@ class Options:
         given = self.exclude
         return Excluded(()) if given is None else Excluded(_ids("exclude", given))
 
+    def _has_ids(self) -> bool:
+        """Whether the subset is one of ids, of which the excluded ones are taken here."""
+        return self.subset is not None and not is_split_name(self.subset)
+
     def _subset(self) -> bytes:
         if self.subset is None:
             return b""
+        if isinstance(self.subset, str) and is_split_name(self.subset):
+            return split_to_bytes(self.subset)
         subset = Subset(_ids("subset", self.subset), sort=bool(self.shuffle))
         return subset.without(self._excluded()).to_bytes()
 
@@ -163,6 +202,18 @@ def pipeline_data(pipeline: object) -> tuple[str, bytes]:
             "sent; name the pipeline at the daemon instead (--pipeline NAME=module:attribute)"
         )
     return "", data
+
+
+def _check_size(record: Open) -> None:
+    parts = {"pipeline": record.graph, "exclude": record.exclude, "subset": record.subset}
+    sizes = {name: len(data) for name, data in {**parts, "weights": record.weights}.items()}
+    if sum(sizes.values()) > MAX_MESSAGE_BYTES - OTHER_BYTES:
+        listed = ", ".join(f"{name}={size}" for name, size in sizes.items() if size)
+        raise UsageError(
+            f"one message has room for {MAX_MESSAGE_BYTES} bytes, and these arguments take more "
+            f"together: {listed}; name the pipeline at the daemon, or store the weights as a field "
+            "of the dataset"
+        )
 
 
 def _freeze(freeze: Mapping[str, int | str]) -> dict[str, int | Literal["epoch"]]:
@@ -217,7 +268,8 @@ def seconds(name: str, value: object) -> float | None:
 def _flag(name: str, value: object) -> bool:
     """Return a switch; a text such as "false" would be true."""
     if isinstance(value, str) or value not in (0, 1):
-        raise UsageError(f"{name}={value!r}: expected True or False")
+        hint = "; for a block shuffle give shuffle_block_size=" if value == "block" else ""
+        raise UsageError(f"{name}={value!r}: expected True or False{hint}")
     return bool(value)
 
 

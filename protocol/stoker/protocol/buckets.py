@@ -24,7 +24,7 @@ MAX_BUCKETS = 4096
 MAX_POSITIONS = 2**24
 
 DRAWN_AS = Output("drawn_as", "int64", (3,), "drawn_as")
-"""With buckets, the (epoch, visit, view) that each row draws with: a row may be carried over."""
+"""With buckets or weights, the (epoch, visit, view) that each row draws with."""
 
 Leftovers = Literal["carry", "merge", "drop"]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**48)]

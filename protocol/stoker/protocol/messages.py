@@ -21,6 +21,7 @@ from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 from stoker.protocol.spec import MAX_EXCLUDED
 from stoker.protocol.subset import MAX_SUBSET_BYTES
+from stoker.protocol.weights import MAX_WEIGHT_BYTES
 
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
@@ -60,10 +61,13 @@ class Open(Record, frozen=True, tag="open"):
     for the draw records of every row as one more output; see `stoker.protocol.drawn`. `buckets` is
     the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`. `exclude`
     holds the ids of samples to leave out; see `stoker.protocol.exclude`. `progress` asks for
-    BUILDING while the answer is pending. `subset` names the only samples of the stream, in place of
-    `exclude`; see `stoker.protocol.subset`. With `prefetch_bytes` the daemon chooses how many
-    batches it prefetches, at most `prefetch`, so that the slab has about that size. `verify` asks
-    for digests in each READY; see `stoker.protocol.chain`.
+    BUILDING while the answer is pending. `subset` has the only samples of the stream, in place of
+    `exclude`; see `stoker.protocol.subset`. It may name a split instead, also with `exclude`. With
+    `prefetch_bytes` the daemon chooses how many batches it prefetches, at most `prefetch`, so that
+    the slab has about that size. `verify` asks for digests in each READY; see
+    `stoker.protocol.chain`. `weights` says how often each sample comes, not together with
+    `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of so many neighboring
+    samples are shuffled, and the samples inside each.
     """
 
     request: Small
@@ -90,6 +94,8 @@ class Open(Record, frozen=True, tag="open"):
     subset: Annotated[bytes, msgspec.Meta(max_length=MAX_SUBSET_BYTES)] = b""
     prefetch_bytes: Count = 0
     verify: bool = False
+    weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""
+    shuffle_block: Count = 0
 
 
 class Seek(Record, frozen=True, tag="seek"):

@@ -1,10 +1,11 @@
-"""The order of a stream: (epoch, position) -> (sample id, visit), for kind "full".
+"""The order of a stream: (epoch, position) -> (sample id, visit).
 
 Sequential, shuffled by one keyed permutation, or block-shuffled: blocks of `block` neighboring ids
 come in a permuted order, and the ids inside each block are permuted too, so that reads stay local.
 The last block may be short; the inverse permutation gives its place in the permuted order, so every
 lookup is O(1). With tail "pad", positions beyond the dataset are pad rows: id -1, visit 0. With an
-exclude list all of this orders the places of the remaining samples.
+exclude list all of this orders the places of the remaining samples. With weights it orders marks,
+each of which is a visit of a sample; see `stoker.order.weights`.
 
 Any thread may call; a few permutations of recent epochs and blocks are cached.
 """
@@ -19,6 +20,7 @@ from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.batches import steps_per_epoch
 from stoker.order.permutation import Permutation
 from stoker.order.remaining import Remaining
+from stoker.order.weights import Weighting
 from stoker.protocol import version
 from stoker.protocol.errors import UsageError, VersionError
 from stoker.protocol.exclude import Excluded
@@ -33,28 +35,37 @@ class EpochOrder:
     """The order of a stream.
 
     Attributes:
-        rows: number of samples that an epoch visits.
+        rows: number of rows in an epoch, and of the samples that it may visit.
         limit: valid positions are 0 to this one (exclusive): `rows`, or with tail "pad" the
             positions of all steps.
-        remaining: the samples that an epoch visits.
+        remaining: the samples that an epoch may visit; without weights it visits each once.
     """
 
     def __init__(
-        self, spec: StreamSpec, *, excluded: Excluded | None = None, arithmetic: Arithmetic = PLAIN
+        self,
+        spec: StreamSpec,
+        *,
+        excluded: Excluded | None = None,
+        weighting: Weighting | None = None,
+        arithmetic: Arithmetic = PLAIN,
     ) -> None:
         """Make the order of a spec.
 
         Args:
             spec: the stream.
             excluded: the samples that it leaves out.
+            weighting: the weights of the others, if it has weights.
             arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
-            UsageError: the spec needs an unsupported order, or was made with another exclude list.
+            UsageError: the spec needs an unsupported order, or was made with another exclude list
+                or other weights.
             VersionError: the spec was made with another version of a contract.
         """
         check_order(spec)
         self.remaining = Remaining.of(spec, excluded)
+        _check_weights(spec, weighting)
+        self._weighting = weighting
         self.rows = self.remaining.count
         self.limit = self.rows
         if spec.tail == "pad":
@@ -75,16 +86,22 @@ class EpochOrder:
         self._check(epoch, position, position + 1)
         if position >= self.rows:
             return PAD_ID, 0
-        return self.remaining.id(self._place(epoch, position)), 0
+        place, visit = self._place(epoch, position), 0
+        if self._weighting is not None:
+            places, visits = self._weighting.at(self._seed, epoch, np.array([place]))
+            place, visit = int(places[0]), int(visits[0])
+        return self.remaining.id(place), visit
 
-    def find(self, epoch: int, sample_id: int) -> int:
-        """Return the position of an id, the inverse of `lookup`.
+    def find(self, epoch: int, sample_id: int, visit: int = 0) -> int:
+        """Return the position of a visit of an id, the inverse of `lookup`.
 
         Raises:
-            UsageError: there is no such id, it is left out, or the epoch is negative.
+            UsageError: there is no such id, it is left out or does not come so often, or the epoch
+                is negative.
         """
         place = self.remaining.place(sample_id)
         self._check(epoch, 0, 0)
+        place = self._mark(epoch, place, sample_id, visit)
         if not self._shuffle:
             return place
         if self._block is None:
@@ -106,11 +123,29 @@ class EpochOrder:
         """
         self._check(epoch, start, stop)
         ids = np.full(stop - start, PAD_ID, np.int64)
+        visits = np.zeros(stop - start, np.int64)
         end = min(stop, self.rows)
         if start < end:
             self._fill(epoch, start, end, ids[: end - start])
-            ids[: end - start] = self.remaining.ids(ids[: end - start])
-        return ids, np.zeros(stop - start, np.int64)
+            places = ids[: end - start]
+            if self._weighting is not None:
+                places, visits[: end - start] = self._weighting.at(self._seed, epoch, places)
+            ids[: end - start] = self.remaining.ids(places)
+        return ids, visits
+
+    def _mark(self, epoch: int, place: int, sample_id: int, visit: int) -> int:
+        """Return what the permutation orders, for a visit of a place: a mark, or the place."""
+        if self._weighting is None:
+            count, mark = 1, None if visit else place
+        else:
+            count = self._weighting.count_of(self._seed, epoch, place)
+            mark = self._weighting.mark(self._seed, epoch, place, visit)
+        if mark is None:
+            raise UsageError(
+                f"sample {sample_id}: expected a visit below {count}, got {visit}: it comes "
+                f"{count} times in epoch {epoch}"
+            )
+        return mark
 
     def _place(self, epoch: int, position: int) -> int:
         """Return the place of the sample at a position."""
@@ -198,20 +233,23 @@ def check_order(spec: StreamSpec, *, with_buckets: bool = False) -> None:
                 "the Stoker that made the spec, or start a new stream"
             )
     order = spec.order
-    given = [
-        f"order.{name}={value!r}"
-        for name, value in (("subset", order.subset), ("weights", order.weights))
-        if value is not None
-    ]
+    given = [] if order.subset is None else [f"order.subset={order.subset!r}"]
     if spec.buckets is not None and not with_buckets:
         given.append(f"buckets={spec.buckets!r}")
-    if order.kind != "full":
+    if order.kind == "subset":
         given.insert(0, f"order.kind={order.kind!r}")
     if given:
         raise UsageError(
-            f"{', '.join(given)}: this version supports only whole datasets: order.kind='full', "
-            "with shuffle and block, without subset, weights or buckets"
+            f"{', '.join(given)}: this version supports order.kind='full' and 'weighted', without "
+            "order.subset or buckets: a subset is an exclude list of all other samples"
         )
+    if (order.kind == "weighted") != (order.weights is not None):
+        raise UsageError(
+            f"order.kind={order.kind!r}, order.weights={order.weights!r}: expected kind 'weighted' "
+            "exactly if there are weights"
+        )
+    if order.weights is not None and with_buckets:
+        raise UsageError("order.weights: buckets have their own order; leave weights out")
     if order.block is not None and with_buckets:
         raise UsageError(
             f"order.block={order.block}: buckets have their own order; leave block out"
@@ -220,4 +258,14 @@ def check_order(spec: StreamSpec, *, with_buckets: bool = False) -> None:
         raise UsageError(
             f"order.block: expected a length from 1, with shuffle=True; got block={order.block},"
             f" shuffle={order.shuffle}"
+        )
+
+
+def _check_weights(spec: StreamSpec, weighting: Weighting | None) -> None:
+    """Check that the weights are those that the spec was made with, one per remaining sample."""
+    digest = None if weighting is None else weighting.digest
+    if digest != spec.order.weights or (weighting and weighting.count != spec.epoch_rows):
+        raise UsageError(
+            f"expected weights {spec.order.weights} of {spec.epoch_rows} samples, which the stream "
+            f"was made with, got {digest} of {0 if weighting is None else weighting.count}"
         )

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.batches import progress, row_places, steps_per_epoch
 from stoker.order.epoch import EpochOrder
-from stoker.order.substitutes import substitute
+from stoker.order.substitutes import position_of, substitute
+from stoker.order.weights import Weighting
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row, row_words
@@ -124,11 +125,18 @@ class PlainOrder:
     """The order of a spec without buckets; see `StreamOrder`."""
 
     def __init__(
-        self, spec: StreamSpec, *, excluded: Excluded | None = None, arithmetic: Arithmetic = PLAIN
+        self,
+        spec: StreamSpec,
+        *,
+        excluded: Excluded | None = None,
+        weighting: Weighting | None = None,
+        arithmetic: Arithmetic = PLAIN,
     ) -> None:
         """Make the order of a spec; see `stoker.order.epoch.EpochOrder`."""
         self._spec = spec
-        self._order = EpochOrder(spec, excluded=excluded, arithmetic=arithmetic)
+        self._order = EpochOrder(
+            spec, excluded=excluded, weighting=weighting, arithmetic=arithmetic
+        )
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches that every epoch delivers."""
@@ -168,7 +176,7 @@ class PlainOrder:
         return self._order.remaining.id(place), visit
 
     def peers(self, epoch: int, step: int) -> int:
-        """Return the number of samples that an epoch visits."""
+        """Return the number of samples that an epoch may visit."""
         return self._order.rows
 
     def peer(self, epoch: int, step: int, number: int) -> int:
@@ -182,6 +190,8 @@ class PlainOrder:
             UsageError: there is no such row.
         """
         self._order.remaining.place(sample_id)
-        position = visit - 1 if visit else self._order.find(epoch, sample_id)
+        position = position_of(self._spec, visit)
+        if position is None:
+            position = self._order.find(epoch, sample_id, visit)
         step = position // self._spec.batch_size
         return Found(None, position, (epoch, step))

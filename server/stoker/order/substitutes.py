@@ -3,7 +3,8 @@
 Attempt k = 1, 2, ..., 16 is draw k of the reserved stream `stoker/substitute` at the bad row's id,
 with its position + 1 as visit: a place among the samples that an epoch visits. The view is not part
 of the key, so all views of a position get one substitute. The ops of the new row draw with the
-substitute's id and the same visit, position + 1, which no ordinary row of an unweighted epoch has.
+substitute's id and a visit that no ordinary row has: position + 1, and with weights, where samples
+come several times, 2**47 + position.
 """
 
 from typing import Final
@@ -14,6 +15,8 @@ from stoker.rng.draws import integers
 from stoker.rng.streams import SUBSTITUTE_STREAM, make_key, stream_key
 
 MAX_ATTEMPTS: Final = 16
+WEIGHTED_VISIT: Final = 2**47
+"""With weights, visits from here on are those of substitutes."""
 _SUBSTITUTE: Final = stream_key(SUBSTITUTE_STREAM)
 
 
@@ -42,4 +45,11 @@ def substitute(
     if not 1 <= attempt <= MAX_ATTEMPTS:
         raise UsageError(f"substitute: expected attempt 1 to {MAX_ATTEMPTS}, got {attempt}")
     key = make_key(spec.seed, _SUBSTITUTE, bad_id, epoch, visit=position + 1)
-    return integers(key, attempt, among or spec.epoch_rows), position + 1
+    visit = position + (1 if spec.order.weights is None else WEIGHTED_VISIT)
+    return integers(key, attempt, among or spec.epoch_rows), visit
+
+
+def position_of(spec: StreamSpec, visit: int) -> int | None:
+    """Return the position that a substitute with that visit is for; None for an ordinary row."""
+    first = 1 if spec.order.weights is None else WEIGHTED_VISIT
+    return visit - first if visit >= first else None

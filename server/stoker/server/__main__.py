@@ -23,6 +23,7 @@ COMMANDS = {
     "index": ("stoker.server.commands.dataset", "index"),
     "verify": ("stoker.server.commands.dataset", "verify"),
     "ls": ("stoker.server.commands.dataset", "ls"),
+    "split": ("stoker.server.commands.split", "split"),
     "explain": ("stoker.server.commands.explain", "explain"),
     "preview": ("stoker.server.commands.preview", "preview"),
     "replay": ("stoker.server.commands.replay", "replay"),

@@ -13,6 +13,7 @@ import pytest
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.packing.build import Cut
 from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.packing.splitting import split
 from stoker.dataset.verify import verify
 from stoker.protocol.errors import DatasetError, UsageError
 
@@ -65,6 +66,15 @@ def test_further_tars_give_the_fingerprint_of_all_at_once(tmp_path, tars):
         for number in range(len(other)):
             assert dataset.digest(number) == other.digest(number)
             assert dataset.source(number) == other.source(number)
+
+
+def test_splits_keep_their_samples(tmp_path, tars):
+    pack(f"{tars}/{{00..02}}.tar", tmp_path / "d", ONE)
+    splits = split(tmp_path / "d", {"train": [0, 2]}).splits
+    report = pack(tars, tmp_path / "d", MORE)
+    assert report.manifest.splits == splits
+    assert report.warnings[-1].startswith("the new samples are in no split of the dataset (train);")
+    assert not pack(tars, tmp_path / "d", MORE).warnings
 
 
 def test_nothing_new_changes_nothing(tmp_path, tars):

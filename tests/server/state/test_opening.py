@@ -9,6 +9,7 @@ from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Building, Close, Hello, Opened
+from stoker.protocol.splits import split_to_bytes
 from stoker.protocol.subset import Subset
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
@@ -383,7 +384,28 @@ def test_a_subset_is_built_apart_and_reaches_workers(rig):
 
 def test_an_exclude_list_and_a_subset(rig, make_open):
     code, message = refused(rig, make_open, exclude=ids(3), subset=Subset([4]).to_bytes())[:2]
-    assert (code, message) == ("usage", "open: expected an exclude list or a subset, got both")
+    assert (code, message) == (
+        "usage",
+        "open: expected an exclude list or a subset of ids, got both",
+    )
+
+
+def test_a_split_becomes_a_subset_of_ids(rig):
+    """The builder resolves its name, also with an exclude list; workers get the ids."""
+    rig.up(1)
+    bitmap = Subset([1, 49]).to_bytes()
+    built = {"excluded": Subset([1, 49]).excluded(50).digest, "subset": bitmap}
+    train = split_to_bytes("train")
+    token = rig.open(batch_size=2, subset=train, exclude=ids(2), built=built)
+    request = of(rig.said, ins.StartBuild)[-1].request
+    assert (request.subset, request.exclude) == (train, ids(2))
+    rig.run(token, granted=1)
+    told = of(rig.said, ins.TellStream)
+    assert {(one.stream.subset, one.stream.exclude) for one in told} == {(bitmap, b"")}
+    (opened,) = of(rig.sent(token), Opened)
+    assert opened.spec["exclude"] == built["excluded"]
+    rig.open(batch_size=2, subset=train, exclude=ids(3), built=built)
+    assert len(of(rig.said, ins.StartBuild)) == 2
 
 
 def test_an_exclude_list_of_another_dataset(rig, make_open):
@@ -564,3 +586,42 @@ def test_draw_records_that_cannot_be_sent_are_refused(rig, make_open, make_resul
     assert (error.request, error.code) == (5, "usage")
     assert message in error.message
     assert rig.counters()["memory_used_bytes"] == 0
+
+
+def test_weights_are_built_apart_and_reach_workers(rig):
+    """With them an exclude list matters to the build; every batch says how its rows are drawn."""
+    rig.up(1)
+    weights, digest = b'{"field":"weight"}', "a" * 32
+    built = {"excluded": Excluded([3, 4]).digest, "weights": digest}
+    token = rig.open(batch_size=2, weights=weights, exclude=ids(3), built=built)
+    (opened,) = of(rig.sent(token), Opened)
+    assert opened.spec["order"]["kind"] == "weighted"
+    assert opened.spec["order"]["weights"] == digest
+    assert opened.spec["exclude"] == built["excluded"]
+    assert opened.steps == 24
+    assert opened.outputs[-1].name == "drawn_as"
+    request = of(rig.said, ins.StartBuild)[-1].request
+    assert (request.weights, request.exclude) == (weights, ids(3))
+    rig.run(token, granted=1)
+    assert {one.stream.weights for one in of(rig.said, ins.TellStream)} == {weights}
+    rig.open(batch_size=2, weights=weights, exclude=ids(5), built=built)
+    assert len(of(rig.said, ins.StartBuild)) == 2
+
+
+def test_a_block_shuffle(rig, make_open):
+    token = rig.open(shuffle_block=7)
+    (opened,) = of(rig.sent(token), Opened)
+    rig.end(token)
+    assert opened.spec["order"]["block"] == 7
+    buckets = Buckets(max_area=64 * 64).to_bytes()
+    for given, other in (({"shuffle": False}, "shuffle=False"), ({"buckets": buckets}, "buckets")):
+        message = refused(rig, make_open, shuffle_block=7, **given)[1]
+        assert message.startswith(
+            f"open: a block shuffle (shuffle_block=7) cannot be combined with {other}"
+        )
+
+
+def test_weights_and_buckets(rig, make_open):
+    buckets = Buckets(max_area=64 * 64).to_bytes()
+    code, message = refused(rig, make_open, weights=b'{"field":"w"}', buckets=buckets)
+    assert (code, message[:44]) == ("usage", "open: expected buckets or weights, got both:")

@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 
 from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.item import SourceFile
+from stoker.dataset.format.splits import Splits
 from stoker.protocol import version as contracts
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.datasets import MANIFEST
@@ -144,6 +145,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     statistics: Statistics
     files: tuple[DataFile, ...]
     source: Source | UnsetType = UNSET
+    splits: Splits | UnsetType = UNSET
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

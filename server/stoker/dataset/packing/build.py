@@ -35,6 +35,7 @@ from stoker.dataset.format.fields import (
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import NAME, WORK, DataFile, Manifest, Source, write_manifest
 from stoker.dataset.format.optional import fill_absent, with_presence
+from stoker.dataset.format.splits import Splits
 from stoker.dataset.format.summary import Summary, finish_field, statistics
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.limits import CodecError
@@ -205,6 +206,7 @@ def commit(
     schema: Schema,
     records: list[ShardRecord],
     source: Source | UnsetType = UNSET,
+    splits: Splits | UnsetType = UNSET,
 ) -> Manifest:
     """Make finished files a dataset: complete the schema, hash, write the manifest.
 
@@ -213,6 +215,7 @@ def commit(
         schema: the declared schema.
         records: records of the finished files, in order.
         source: for an index: the source that is read in place.
+        splits: those of the dataset that the files are added to.
 
     Raises:
         DatasetError: there are no rows.
@@ -242,6 +245,7 @@ def commit(
         statistics=statistics(fields, total),
         files=tuple(files),
         source=source,
+        splits=splits,
     )
     write_manifest(folder, manifest)
     kept = {file.name for file in files}

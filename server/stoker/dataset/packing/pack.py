@@ -32,6 +32,7 @@ from stoker.dataset.format.schema import (
     referenced,
     with_grid,
 )
+from stoker.dataset.format.splits import Splits
 from stoker.dataset.format.summary import Summary
 from stoker.dataset.packing.append import Base
 from stoker.dataset.packing.build import (
@@ -165,7 +166,8 @@ def pack(
     _check_places(Path(source), folder)
     fields = _stored(scan, options)
     there: list[ShardRecord] = []
-    first = 0
+    first = rows_before = 0
+    splits: Splits | UnsetType = UNSET
     if options.append:
         base, new = _base(folder, options), fields
         fields = base.join(new)
@@ -173,6 +175,7 @@ def pack(
         scan.items = base.new(scan.items, new, fields)
         scan.ignored["samples that are there already"] += known - len(scan.items)
         there, first = base.records(), base.first
+        splits, rows_before = base.manifest.splits, base.manifest.rows
     schema = with_row_columns(Schema(with_presence(fields)), source=True)
     check_schema(schema)
     with open_work(folder, options.overwrite or options.append) as work, disk_errors(folder):
@@ -189,8 +192,13 @@ def pack(
         if not options.skip_bad:
             _judge(name, ordered, options.max_bad)
         source_of = _source(name, scan, options)
-        manifest = commit(folder, schema, [*there, *ordered], source_of)
+        manifest = commit(folder, schema, [*there, *ordered], source_of, splits)
     warnings = () if options.in_place else tuple(different_numbers(folder, schema))
+    if splits is not UNSET and manifest.rows > rows_before:
+        warnings += (
+            f"the new samples are in no split of the dataset ({', '.join(splits.names)}); make the "
+            "splits again with stoker split --overwrite to divide them too",
+        )
     seconds = time.monotonic() - started
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, seconds, warnings)
 

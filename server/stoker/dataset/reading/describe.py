@@ -25,6 +25,9 @@ def describe(dataset: Dataset, samples: int) -> dict[str, Any]:
         "rows": manifest.rows,
         "files": len(manifest.files),
         "size_bytes": sum(file.size_bytes for file in manifest.files),
+        "splits": {}
+        if manifest.splits is UNSET
+        else {name: split.rows for name, split in manifest.splits.names.items()},
         "fields": [_field(dataset, field) for field in manifest.schema.fields],
         "notes": msgspec.to_builtins(manifest.statistics.notes),
         "skipped": manifest.statistics.skipped,

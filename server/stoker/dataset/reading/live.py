@@ -98,6 +98,17 @@ class LiveDataset(Dataset):
             "made; pack it, to plan by lengths"
         )
 
+    def numbers(self, field: str) -> Iterator[np.ndarray]:
+        """Raise: values are not known before the samples are made.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"live source {self.path}: the value of {field!r} is not known before its samples are "
+            "made; pack it, or give an array of one number per sample"
+        )
+
     def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
         """Raise: sizes are not known before the samples are made.
 

@@ -103,6 +103,19 @@ class PackedDataset(Dataset):
                 items = column.items
                 yield np.full(len(items), spec.shape[0]) if spec.shape else items
 
+    def numbers(self, field: str) -> Iterator[np.ndarray]:
+        """See `Dataset.numbers`."""
+        spec = self._field(field)
+        if spec.is_picture or spec.kind == "bytes" or spec.shape:
+            raise UsageError(
+                f"field {field!r} of dataset {self.path} ({spec.kind} {spec.dtype}) is not one "
+                "number per sample: expected a label or scalar"
+            )
+        for file in self.manifest.files:
+            column = self._files.row(file.first_row).columns[field]
+            assert isinstance(column, FixedColumn)
+            yield column.items.astype(np.bool_) if spec.dtype == "bool" else column.items
+
     def orientation(self, field: str, sample_id: int) -> int:
         """See `Dataset.orientation`."""
         spec = self._picture(field)

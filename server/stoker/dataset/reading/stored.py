@@ -82,6 +82,18 @@ class StoredSamples(ABC):
         """
 
     @abstractmethod
+    def numbers(self, field: str) -> Iterator[np.ndarray]:
+        """Yield the values of a field of one number per sample in the order of ids, file by file.
+
+        Args:
+            field: a label or scalar.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: the field is not one number, or is not stored.
+        """
+
+    @abstractmethod
     def orientation(self, field: str, sample_id: int) -> int:
         """Return the EXIF orientation (1..8) of the stored bytes of an image or mask.
 

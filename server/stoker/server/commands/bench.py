@@ -81,10 +81,10 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
     left_out = Excluded(read_ids(exclude)) if exclude is not None else None
     size = None if wanted is None else _fullest(dataset, wanted, batch_size, left_out)
     with open_subject(pipeline, dataset, python_path or (), size, exclude) as subject:
-        graph, ids = subject.plan.graph, subject.excluded.ids.tolist()
+        graph, ids = subject.plan.graph, subject.chosen.excluded.ids.tolist()
         spec = make_spec(dataset, graph, exclude=ids, batch_size=batch_size)
         plan = worker_plan(graph, subject.dataset, size)
-        stages = measure_stages(spec, subject.dataset, plan, seconds, subject.excluded)
+        stages = measure_stages(spec, subject.dataset, plan, seconds, subject.chosen.excluded)
     rates, beside = [], []
     torch = torch and wanted is None and importlib.util.find_spec("torch") is not None
     for count in counts:

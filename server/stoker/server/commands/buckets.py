@@ -76,7 +76,7 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
         Path | None, typer.Option(help="File that lists samples to leave out.")
     ] = None,
     subset: Annotated[
-        Path | None, typer.Option(help="File that lists the only samples to visit.")
+        str | None, typer.Option(help="Split, or file that lists the only samples to visit.")
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Epochs to account for.")] = 3,
     first_epoch: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
@@ -103,7 +103,7 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
         report = make_report(
             opened, request, batch_size, seed, shuffle=shuffle,
             epochs=range(first_epoch, first_epoch + epochs),
-            excluded=excluded_by(len(opened), exclude, subset),
+            excluded=excluded_by(opened, exclude, subset),
         )  # fmt: skip
     if plot_file is not None:
         plot(report).savefig(plot_file)

@@ -238,6 +238,8 @@ def ls(
             f"{size_text(data['size_bytes'])}, {data['fingerprint']}"
         )
     )
+    for name, rows in data["splits"].items():
+        console.print(Text(f"split {name}: {number_of(rows, 'sample')}"))
     print_fields(console, data["fields"])
     print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
     if data["samples"]:

@@ -51,7 +51,11 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
         Path | None, typer.Option(help="File that lists samples to leave out.")
     ] = None,
     subset: Annotated[
-        Path | None, typer.Option(help="File that lists the only samples to visit.")
+        str | None, typer.Option(help="Split, or file that lists the only samples to visit.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help='Field or file of weights, or JSON of classes such as {"cat": 3}.'),
     ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
@@ -60,8 +64,10 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     """Write a contact sheet: each sample beside what it becomes, with its targets drawn."""
     check_out("--out", out, ENDINGS)
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or (), bucket, exclude, subset) as subject:
-        numbers = _numbers(ids, Remaining(len(subject.dataset), subject.excluded), columns)
+    with open_subject(
+        pipeline, dataset, python_path or (), bucket, exclude, subset, weights
+    ) as subject:
+        numbers = _numbers(ids, Remaining(len(subject.dataset), subject.chosen.excluded), columns)
         replays = [
             [
                 subject.replay(_row(seed, number, epoch + turn, total_epochs), frozen)

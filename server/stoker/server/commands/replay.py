@@ -19,7 +19,7 @@ from stoker.ops.bases.batch import GROUP
 from stoker.ops.contract.units import unit_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.replay import Replay, ReplayValue
-from stoker.protocol.spec import MAX_SEED, OrderSpec
+from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
 from stoker.server.inspect.pictures import save
 from stoker.server.rows.subject import Subject, freezes, open_subject
@@ -59,6 +59,9 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     shuffle: Annotated[
         bool, typer.Option(help="Whether the stream is shuffled, if it has batch ops.")
     ] = True,
+    shuffle_block_size: Annotated[
+        int | None, typer.Option(min=1, help="Its block shuffle, if it has batch ops.")
+    ] = None,
     on_error: Annotated[
         OnError, typer.Option(help="What the stream does with bad samples, if it has batch ops.")
     ] = OnError.RAISE,
@@ -79,7 +82,11 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
         Path | None, typer.Option(help="File that lists the stream's excluded samples.")
     ] = None,
     subset: Annotated[
-        Path | None, typer.Option(help="File that lists the only samples to visit.")
+        str | None, typer.Option(help="Split, or file that lists the only samples to visit.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help='Field or file of weights, or JSON of classes such as {"cat": 3}.'),
     ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
@@ -88,7 +95,9 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     """Show what a pipeline did to one sample: every step, its parameters and values."""
     row = Row(seed, id, epoch, visit, view, step, progress)
     frozen = freezes(freeze or ())
-    with open_subject(pipeline, dataset, python_path or (), bucket, exclude, subset) as subject:
+    with open_subject(
+        pipeline, dataset, python_path or (), bucket, exclude, subset, weights
+    ) as subject:
         if params_only:
             decided = subject.decisions(row, frozen)
             if as_json:
@@ -97,7 +106,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 _print_decisions(decided, subject.plan)
             return
         spec = subject.stream(
-            seed, batch_size, views=views, order=OrderSpec(shuffle=shuffle), freeze=frozen,
+            seed, batch_size, shuffle=shuffle, shuffle_block_size=shuffle_block_size, views=views,
+            freeze=frozen,
             on_error=on_error.value,
         )  # fmt: skip
         found = subject.replay(row, frozen, spec)

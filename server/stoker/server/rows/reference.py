@@ -15,19 +15,22 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.order.buckets.order import BucketOrder
-from stoker.order.stream import PlainOrder, StreamOrder
+from stoker.order.stream import StreamOrder
 from stoker.pipeline.engine.drawing import row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol import forms
+from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.drawn import params_output
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import batch_layout, ragged_outputs
 from stoker.protocol.lengths import Request
 from stoker.protocol.ragged import flatten, gather
-from stoker.protocol.spec import StreamSpec
+from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.protocol.weights import weights_of
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.chosen import Chosen, weighted
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.states import field_states
 from stoker.server.work.cuts import Cut, Share
@@ -41,17 +44,22 @@ def make_spec(
     graph: Graph,
     buckets: Request | None = None,
     exclude: Iterable[int] = (),
+    weights: object = None,
     **fields: Any,
 ) -> StreamSpec:
     """Return the StreamSpec of a pipeline over a dataset; `fields` are those of StreamSpec.
 
-    `buckets` is a request for buckets, planned here for `batch_size`; `exclude` are ids.
+    `buckets` is a request for buckets, planned here for `batch_size`; `exclude` are ids; `weights`
+    is what a Loader takes.
     """
     dataset = open_dataset(dataset_path)
     try:
-        excluded = Excluded(exclude)
-        excluded.check(len(dataset))
+        chosen = _chosen(dataset, exclude, weights)
+        excluded = chosen.excluded
         fields["exclude"] = excluded.digest
+        if weights is not None:
+            order = fields.get("order", OrderSpec())
+            fields["order"] = chosen.order_spec(shuffle=order.shuffle, block=order.block)
         if buckets is not None:
             plan = plan_buckets(dataset, buckets, fields["batch_size"], excluded)
             fields["buckets"] = plan.digest
@@ -77,22 +85,24 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
     params: bool = False,
     buckets: Request | None = None,
     exclude: Iterable[int] = (),
+    weights: object = None,
     crashed: Collection[int] = (),
     integrity: str = "auto",
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (step, outputs) of the rest of an epoch; arrays are `(rows, ...)`, owned by the caller.
 
     Ragged outputs are `Ragged`. `index`, `requested` and `valid` are among the outputs, with
-    `params` also the draw records, as bytes. `exclude` is that of the spec; samples that `crashed`
-    are replaced. `integrity` is that of a daemon.
+    `params` also the draw records, as bytes. `exclude` and `weights` are those of the spec; samples
+    that `crashed` are replaced. `integrity` is that of a daemon.
     """
     dataset = open_dataset(dataset_path, integrity=integrity)
     try:
         share = Share(rank, world_size, spec.views)
-        excluded = Excluded(exclude)
+        chosen = _chosen(dataset, exclude, weights)
+        excluded = chosen.excluded
         order: StreamOrder
         if buckets is None:
-            order = PlainOrder(spec, excluded=excluded)
+            order = chosen.order(spec)
             rows, cut_of = _plain_rows(order, dataset, graph, spec, share, params)
         else:
             order = BucketOrder(spec, plan_buckets(dataset, buckets, spec.batch_size, excluded))
@@ -114,6 +124,12 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
         dataset.close()
 
 
+def _chosen(dataset: Dataset, exclude: Iterable[int], weights: object) -> Chosen:
+    excluded = Excluded(exclude)
+    excluded.check(len(dataset))
+    return weighted(dataset, excluded, None if weights is None else weights_of(weights))
+
+
 def _plain_rows(
     order: StreamOrder,
     dataset: Dataset,
@@ -124,7 +140,8 @@ def _plain_rows(
 ) -> tuple[Rows, CutOf]:
     plan = bind(graph, field_states(dataset))
     more = params_output(row_bytes(plan)) if params else ()
-    cut = share.cut(spec.batch_size, plan.delivered + more)
+    drawn_as = (DRAWN_AS,) if spec.order.weights else ()
+    cut = share.cut(spec.batch_size, plan.delivered + drawn_as + more)
     engine = Interpreter(plan, spec.freeze)
     rows = RowComputer(
         spec, dataset, engine, cut.layout, cut.first_row, params=bool(more), order=order

@@ -7,8 +7,8 @@ construction: encoded fields are decoded into buffers of their bound, and the en
 outputs straight into the slot.
 
 Rows are counted in the global batch; the stream's order says which sample each is. Rows beyond the
-last sample are zero, `index` and `requested` -1, `valid` false. With buckets the output `drawn_as`
-says with which epoch, visit and view a row draws.
+last sample are zero, `index` and `requested` -1, `valid` false. With buckets or weights the output
+`drawn_as` says with which epoch, visit and view a row draws.
 """
 
 from collections.abc import Collection, Sequence
@@ -121,7 +121,8 @@ class RowComputer:
         whole = whole and not self._listener.row_by_row
         chunks = chunk_computer(engine, dataset) if whole else None
         self._chunks = None if plan.mixes else chunks
-        self._drawn_as = len(plan.delivered) if spec.buckets is not None else None
+        drawn_as = spec.buckets is not None or spec.order.weights is not None
+        self._drawn_as = len(plan.delivered) if drawn_as else None
         self._ahead = scratch.read_ahead(dataset, plan.fields) if arithmetic.is_compiled else None
         self._mixed: MixedRows | None = None
         if plan.mixes:
@@ -201,8 +202,12 @@ class RowComputer:
         self._listener.row_begins(row_lo if alone else ALL_ROWS)
         if alone:
             self._listener.sample_begins(int(ids[0]))
-        if not self._chunks.compute(self._spec.seed, columns, arrays[: -len(META)]):
+        outputs = list(arrays[: -len(META)])
+        drawn_as = None if self._drawn_as is None else outputs.pop(self._drawn_as)
+        if not self._chunks.compute(self._spec.seed, columns, outputs):
             return False
+        if drawn_as is not None:
+            drawn_as[...] = np.stack((columns.epochs, columns.visits, columns.views), axis=1)
         for array, values in zip(arrays[-len(META) :], (ids, ids, True), strict=True):
             array[...] = values
         counts.rows = len(ids)

@@ -8,6 +8,7 @@ the one-off child that replays for a client, where only graph data is used.
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import traceback
 from collections.abc import Collection, Iterator, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.ops.bases.batch import GROUP
-from stoker.order.stream import PlainOrder, StreamOrder
+from stoker.order.stream import StreamOrder
 from stoker.pipeline import Pipeline
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.graph import Graph
@@ -33,8 +34,11 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.importing import add_folders, hint
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import StreamSpec
+from stoker.protocol.splits import is_split_name
 from stoker.protocol.subset import Subset
+from stoker.protocol.weights import Weights, weights_of
 from stoker.rng.row import Row
+from stoker.server.rows.chosen import Chosen, named_split, weighted
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.mixed import MixedRows
 from stoker.server.rows.reading import SampleReader
@@ -49,7 +53,7 @@ class Subject:
         dataset: the dataset; closed by whoever opened it.
         plan: the pipeline, bound to its fields.
         bucket: size of the samples' bucket; None without buckets.
-        excluded: samples that streams over it leave out.
+        chosen: the samples that streams over it visit, and how often.
     """
 
     def __init__(
@@ -57,7 +61,7 @@ class Subject:
         dataset: Dataset,
         graph: Graph,
         bucket: Size | None = None,
-        excluded: Excluded | None = None,
+        chosen: Chosen | None = None,
     ) -> None:
         """Bind the pipeline, for the samples of a bucket if there are buckets.
 
@@ -65,14 +69,14 @@ class Subject:
             dataset: an open dataset.
             graph: of the pipeline.
             bucket: size of the samples' bucket.
-            excluded: samples that streams over it leave out.
+            chosen: the samples that streams over it visit, and how often; None: each once.
 
         Raises:
             BuildError: the pipeline does not fit the dataset.
             UsageError: the exclude list is of another dataset.
         """
-        self.excluded = excluded or Excluded(())
-        self.excluded.check(len(dataset))
+        self.chosen = chosen or Chosen(Excluded(()))
+        self.chosen.excluded.check(len(dataset))
         self.dataset = dataset
         self.bucket = bucket
         self.plan = bind(graph, field_states(dataset), bucket=bucket)
@@ -104,10 +108,18 @@ class Subject:
         if not self.plan.mixes:
             return self._replay_alone(row, freeze)
         spec = spec or self.stream(row.seed, freeze=dict(freeze or {}))
-        order = order or PlainOrder(spec, excluded=self.excluded)
+        order = order or self.chosen.order(spec)
         return self._replay_mixed(row, spec, order, crashed)
 
-    def stream(self, seed: int, batch_size: int = GROUP, **fields: Any) -> StreamSpec:
+    def stream(
+        self,
+        seed: int,
+        batch_size: int = GROUP,
+        *,
+        shuffle: bool = True,
+        shuffle_block_size: int | None = None,
+        **fields: Any,
+    ) -> StreamSpec:
         """Return the StreamSpec of a stream over the dataset; `fields` are those of StreamSpec.
 
         Rows are mixed in groups of 8, so all batch sizes that divide by 8 give the same.
@@ -118,7 +130,8 @@ class Subject:
             pipeline=self.plan.pipeline_id,
             batch_size=batch_size,
             seed=seed,
-            **{"tail": "pad", "exclude": self.excluded.digest, **fields},
+            order=self.chosen.order_spec(shuffle=shuffle, block=shuffle_block_size),
+            **{"tail": "pad", "exclude": self.chosen.excluded.digest, **fields},
         )
 
     def _replay_alone(self, row: Row, freeze: Freeze | None) -> Replay:
@@ -186,22 +199,27 @@ class Subject:
             )
 
 
-def excluded_by(rows: int, exclude: Path | None, subset: Path | None) -> Excluded:
-    """Return the samples that streams leave out, by the files that the user names.
+def excluded_by(dataset: Dataset, exclude: Path | None, subset: str | None) -> Excluded:
+    """Return the samples that streams leave out, by the files or the split that the user names.
 
     Args:
-        rows: number of samples in the dataset.
+        dataset: an open dataset.
         exclude: file that lists samples to leave out.
-        subset: file that lists the only samples to visit.
+        subset: split, or file that lists the only samples to visit.
 
     Raises:
+        UnknownNameError: the dataset has no such split.
         UsageError: a file cannot be read or does not list samples of the dataset, or no sample is
             left.
     """
     excluded = Excluded(() if exclude is None else read_ids(exclude))
     if subset is None:
         return excluded
-    return Subset(read_ids(subset, "subset")).without(excluded).excluded(rows)
+    if is_split_name(subset):
+        chosen = named_split(dataset, subset)
+    else:
+        chosen = Subset(read_ids(subset, "subset"))
+    return chosen.without(excluded).excluded(len(dataset))
 
 
 @contextmanager
@@ -211,7 +229,8 @@ def open_subject(
     python_path: Sequence[str] = (),
     bucket: str | Size | None = None,
     exclude: Path | None = None,
-    subset: Path | None = None,
+    subset: str | None = None,
+    weights: str | None = None,
 ) -> Iterator[Subject]:
     """Open `module:attribute` over a packed dataset.
 
@@ -223,7 +242,8 @@ def open_subject(
         bucket: size of the samples' bucket, or WIDTHxHEIGHT or a length as text, for pipelines that
             read it.
         exclude: file that lists samples which streams leave out.
-        subset: file that lists the only samples which streams visit.
+        subset: split, or file that lists the only samples which streams visit.
+        weights: how often they come: a field, a file, or weights of classes as JSON.
 
     Raises:
         BuildError: the pipeline cannot be imported, or does not fit the dataset.
@@ -234,10 +254,25 @@ def open_subject(
     add_folders([*python_path, str(Path.cwd())])
     try:
         with open_dataset(dataset) as opened:
-            excluded = excluded_by(len(opened), exclude, subset)
-            yield Subject(opened, load_pipeline(pipeline), _size(bucket), excluded)
+            excluded = excluded_by(opened, exclude, subset)
+            chosen = weighted(opened, excluded, _weights(weights))
+            yield Subject(opened, load_pipeline(pipeline), _size(bucket), chosen)
     finally:
         sys.path[:] = before
+
+
+def _weights(text: str | None) -> Weights | None:
+    """Read the name of a field, of a file, or a JSON object of weights by class."""
+    if text is None or not text.lstrip().startswith("{"):
+        return None if text is None else weights_of(text)
+    try:
+        classes = json.loads(text)
+    except ValueError as error:
+        raise UsageError(
+            f'--weights {text!r}: expected weights of classes as JSON, such as {{"cat": 1, "dog": '
+            f"3}}: {error}"
+        ) from None
+    return weights_of({int(k) if k.isdecimal() else k: v for k, v in classes.items()})
 
 
 def _size(text: str | Size | None) -> Size | None:

@@ -20,9 +20,9 @@ from stoker.server.state.events import BuildProgress
 from stoker.server.state.instructions import EndBuild, StartBuild
 from stoker.server.work.records import BuildRequest, BuildResult
 
-Key = tuple[str, str, bytes, bytes, int, bytes, bytes]
+Key = tuple[str, str, bytes, bytes, int, bytes, bytes, bytes]
 """Path of the dataset, `module:attr`, graph data; with buckets also the request, batch size and
-exclude list, which are empty otherwise; the subset."""
+exclude list (with weights too), which are empty otherwise; the subset; the weights."""
 
 
 @dataclass(slots=True)

@@ -260,10 +260,10 @@ def broken(pool: Pool) -> ResourceError:
 
 
 def _sample_at(batch: BatchState, row: int) -> int | None:
-    """Return the sample at a row of the order; None with buckets, where only workers know."""
-    if batch.group.course.bucket(batch.epoch, batch.step) is not None:
-        return None
+    """Return the sample at a row of the order; None if only workers know: buckets and weights."""
     record, spec = batch.group.record, batch.group.stream.spec
+    if record.weights or batch.group.course.bucket(batch.epoch, batch.step) is not None:
+        return None
     excluded = excluded_of(record.exclude, record.subset, spec.dataset_rows)
     order = PlainOrder(spec, excluded=excluded)
     return int(order.rows(batch.epoch, batch.step, row, row + 1).ids[0])

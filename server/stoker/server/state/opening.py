@@ -9,10 +9,10 @@ reserved. While a build lasts, BUILDING goes to the sessions that asked for it.
 
 from typing import Final
 
-from stoker.protocol.drawn import check_sendable, params_output
+from stoker.protocol.drawn import check_sendable
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.layout import Output, check_outputs
+from stoker.protocol.layout import check_outputs
 from stoker.protocol.messages import Building, Open, Opened
 from stoker.server.state import joining
 from stoker.server.state.budget import REMEDY, Budget
@@ -24,7 +24,7 @@ from stoker.server.state.groups import Group, Member
 from stoker.server.state.instructions import ReserveSlab, SendSlab
 from stoker.server.state.names import names_of, resolve_dataset, resolve_pipeline
 from stoker.server.state.session import Session, Wish
-from stoker.server.state.streams import Streams, check_request, compose, lay_course
+from stoker.server.state.streams import Streams, check_request, compose, delivered, lay_course
 from stoker.server.work.records import BuildResult, OpenStream
 
 SPARE = 1
@@ -67,9 +67,11 @@ class Openings:
         path = resolve_dataset(request.dataset, settings.datasets)
         pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
         excluded = Excluded.from_bytes(request.exclude)
-        key: Key = (path, pipeline, request.graph, b"", 0, b"", request.subset)
+        listed = request.exclude if request.weights or request.subset else b""
+        chosen = listed, request.subset, request.weights
+        key: Key = (path, pipeline, request.graph, b"", 0, *chosen)
         if request.buckets:
-            chosen = request.exclude, request.subset
+            chosen = request.exclude, request.subset, request.weights
             key = (*key[:3], request.buckets, request.batch_size, *chosen)
         wish = Wish(request, key, share, excluded, sent_at=self._context.now)
         result = self._builds.ask(wish.key, session.token, session.process)
@@ -168,7 +170,7 @@ class Openings:
                 slab=slab,
                 slots=slots,
                 slot_bytes=group.slot_bytes,
-                outputs=list(_outputs(group.stream.build, params=group.record.params)),
+                outputs=list(delivered(group.stream.build, params=group.record.params)),
                 drawn=list(group.stream.build.drawn) if group.record.params else [],
                 buckets=list(course.buckets),
                 leftovers=group.stream.build.leftovers,
@@ -239,7 +241,7 @@ class Openings:
         request = wish.request
         if request.params:
             check_sendable(result.drawn, result.params_bytes)
-        outputs = _outputs(result, params=request.params)
+        outputs = delivered(result, params=request.params)
         check_outputs(outputs)
         spec = compose(request, result, wish.excluded)
         course = lay_course(wish.share, spec, result, request)
@@ -259,7 +261,8 @@ class Openings:
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
-            request.buckets, request.exclude, request.subset, request.verify,
+            request.buckets, b"" if result.subset else request.exclude,
+            result.subset or request.subset, request.verify, request.weights,
         )  # fmt: skip
         slab = self._numbers
         group = Group(
@@ -299,8 +302,3 @@ class Openings:
             self._context.log_refusal(
                 "request_refused", fault, client=session.client, request="OPEN", **names
             )
-
-
-def _outputs(build: BuildResult, *, params: bool) -> tuple[Output, ...]:
-    """Return the outputs of a batch: the pipeline's, and the draw records if they are wanted."""
-    return build.outputs + (params_output(build.params_bytes) if params else ())

@@ -55,6 +55,7 @@ class Replays:
             record.id, record.epoch, record.visit, record.view, group.record.buckets,
             group.record.exclude, group.record.subset,
             tuple({*stream.crashed, *(run.crashed if run else ())}),
+            weights=group.record.weights,
         )  # fmt: skip
         self._waiting[token] = record, request
         self._start()

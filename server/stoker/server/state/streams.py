@@ -9,18 +9,21 @@ from math import ceil, sqrt
 
 from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
+from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.chain import MAX_VERIFIED_ROWS
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
+from stoker.protocol.layout import Output
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.protocol.splits import split_from_bytes
 from stoker.server.state.course import BucketCourse, Course, PlainCourse
-from stoker.server.state.names import resolve
 from stoker.server.state.settings import Settings
 from stoker.server.work.cuts import Cut, Share
+from stoker.server.work.known import resolve
 from stoker.server.work.records import BuildResult
 
 MAX_SUSPECTS = 1024
@@ -167,15 +170,27 @@ def check_request(request: Open) -> Share:
 
     Raises:
         UsageError: the rank is not below the world size, has no row or too many, the name of the
-            group is empty, the request for buckets is invalid, or both an exclude list and a subset
-            are given.
+            group is empty, the request for buckets is invalid, or things are given that exclude
+            each other: an exclude list and a subset, buckets and weights, a block shuffle and
+            buckets or no shuffle.
     """
     if request.group is not None and not request.group:
         raise UsageError("open: expected a name of the group, or none, got an empty name")
     if request.buckets:
         request_from_bytes(request.buckets)
-    if request.exclude and request.subset:
-        raise UsageError("open: expected an exclude list or a subset, got both")
+    if request.buckets and request.weights:
+        raise UsageError(
+            "open: expected buckets or weights, got both: buckets have an order of their own, in "
+            "which every sample comes once; leave weights out, or buckets"
+        )
+    if request.shuffle_block and (request.buckets or not request.shuffle):
+        other = "buckets" if request.buckets else "shuffle=False"
+        raise UsageError(
+            f"open: a block shuffle (shuffle_block={request.shuffle_block}) cannot be combined with"
+            f" {other}; leave one of them out"
+        )
+    if request.exclude and request.subset and split_from_bytes(request.subset) is None:
+        raise UsageError("open: expected an exclude list or a subset of ids, got both")
     share = Share(request.rank, request.world_size, request.views)
     share.of(request.batch_size)
     return share
@@ -188,11 +203,11 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open
         UsageError: the rank has no row of some batch, or too many, or more than can be verified; or
             an epoch has no steps.
     """
-    more = params_output(build.params_bytes) if request.params else ()
     if not build.buckets:
-        cut = share.cut(spec.batch_size, build.outputs + more)
+        cut = share.cut(spec.batch_size, delivered(build, params=request.params))
         _check_verified(request, cut)
         return PlainCourse(steps_per_epoch(spec), cut)
+    more = params_output(build.params_bytes) if request.params else ()
     cuts = tuple(
         share.cut(bucket.positions, outputs + more)
         for bucket, outputs in zip(build.buckets, build.bucket_outputs, strict=True)
@@ -208,6 +223,15 @@ def _check_verified(request: Open, *cuts: Cut) -> None:
             f"verify: a rank can verify at most {MAX_VERIFIED_ROWS} rows of a batch, got {most};"
             " use a smaller batch size, or leave verify out"
         )
+
+
+def delivered(build: BuildResult, *, params: bool) -> tuple[Output, ...]:
+    """Return the outputs of a batch: the pipeline's, then what says how rows are drawn, if wanted.
+
+    Buckets add `drawn_as` themselves; with weights a sample comes several times, so it is added.
+    """
+    drawn_as = () if build.weights is None else (DRAWN_AS,)
+    return build.outputs + drawn_as + (params_output(build.params_bytes) if params else ())
 
 
 def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec:
@@ -232,7 +256,12 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
         dataset_rows=build.rows,
         pipeline=build.pipeline_id,
         batch_size=request.batch_size,
-        order=OrderSpec(kind="full", shuffle=request.shuffle),
+        order=OrderSpec(
+            kind="full" if build.weights is None else "weighted",
+            shuffle=request.shuffle,
+            weights=build.weights,
+            block=request.shuffle_block or None,
+        ),
         tail=request.tail,
         seed=request.seed,
         freeze=dict(request.freeze),

@@ -23,7 +23,8 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     `pipeline` is `module:attr` from the operator's configuration, or empty; then `graph` is the
     canonical form of graph data that a client sent. With `buckets`, the canonical form of a request
     for them, the dataset's are planned for global batches of `batch_size` positions, without the
-    samples of `exclude`, or with those of `subset` alone.
+    samples of `exclude`, or with those of `subset` alone. `weights` says how often the others come;
+    see `stoker.protocol.weights`.
     """
 
     build: int
@@ -34,6 +35,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     batch_size: int = 0
     exclude: bytes = b""
     subset: bytes = b""
+    weights: bytes = b""
 
 
 class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
@@ -48,7 +50,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     out for each of them; `outputs` have room for all; `merged` samples are in another bucket than
     the rule gave them. A worker needs `working_bytes` for decoded images and values between the
     steps; `most`, a step or a field, needs `most_bytes` of them. `excluded` is the digest of
-    what the request's `subset` leaves out.
+    what the request's `subset`, and weights of 0, leave out, and `weights` that of its weights.
+    `subset` is the bitmap of the split that the request names, without the samples of `exclude`.
     `classes` are names of classes by field, as many as OPENED can hold.
     """
 
@@ -73,6 +76,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     most: str = ""
     excluded: str | None = None
     classes: dict[str, tuple[str, ...]] = {}
+    weights: str | None = None
+    subset: bytes = b""
 
 
 class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
@@ -110,6 +115,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     subset: bytes = b""
     crashed: tuple[int, ...] = ()
     integrity: str = "auto"
+    weights: bytes = b""
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):
@@ -125,7 +131,8 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     With `params` the last output before the columns about the rows holds the draw records. With
     `buckets`, the canonical form of a request for them, `layout` and `first_row` are those of the
     largest batch; the worker finds those of the others. `exclude` has the ids that are left out, or
-    `subset` those that are not. With `verify` each chunk comes with the digests of its rows.
+    `subset` those that are not; `weights` says how often each of the others comes. With `verify`
+    each chunk comes with the digests of its rows.
     """
 
     stream: int
@@ -141,6 +148,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     exclude: bytes = b""
     subset: bytes = b""
     verify: bool = False
+    weights: bytes = b""
 
 
 class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):

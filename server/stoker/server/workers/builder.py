@@ -24,8 +24,8 @@ from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import BuildError
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
-from stoker.protocol.subset import excluded_of
 from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
+from stoker.server.rows.chosen import chosen_of, resolve_split
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.subject import load_pipeline
@@ -48,11 +48,18 @@ def build(request: BuildRequest) -> BuildResult:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
-        if request.buckets:
-            return _build_buckets(request, dataset, graph)
-        return _result(request, dataset, graph, compiled_plan(graph, dataset))
+        split = resolve_split(dataset, request.exclude, request.subset)
+        if split:
+            request = msgspec.structs.replace(request, exclude=b"", subset=split)
+        return msgspec.structs.replace(_built(request, dataset, graph), subset=split)
     finally:
         dataset.close()
+
+
+def _built(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
+    if request.buckets:
+        return _build_buckets(request, dataset, graph)
+    return _result(request, dataset, graph, compiled_plan(graph, dataset))
 
 
 def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
@@ -64,7 +71,7 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
             "its outputs would be alike in all of them: use ops.fit_bucket, of sequences "
             "ops.fit_length, or leave buckets out"
         )
-    excluded = excluded_of(request.exclude, request.subset, len(dataset))
+    excluded = chosen_of(dataset, request.exclude, request.subset).excluded
     found = plan_buckets(dataset, wanted, request.batch_size, excluded)
     plans = []
     for bucket in found.buckets:
@@ -85,9 +92,10 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
 
 def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
     working = _with_decoding(working_memory(plan), decoded_bytes(dataset, plan.fields))
-    left_out = None
-    if request.subset:
-        left_out = excluded_of(b"", request.subset, len(dataset)).digest
+    left_out = weights = None
+    if request.subset or request.weights:
+        chosen = chosen_of(dataset, request.exclude, request.subset, request.weights)
+        left_out, weights = chosen.excluded.digest, chosen.weights_digest
     return BuildResult(
         request.build,
         dataset.fingerprint,
@@ -105,6 +113,7 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         most=working.most,
         excluded=left_out,
         classes=_classes(dataset),
+        weights=weights,
     )
 
 

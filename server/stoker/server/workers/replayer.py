@@ -11,14 +11,14 @@ import socket
 from stoker.dataset import Dataset, open_dataset
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
-from stoker.order.stream import PlainOrder, StreamOrder
+from stoker.order.stream import StreamOrder
 from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import SampleError
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import replay_to_bytes
-from stoker.protocol.subset import excluded_of
 from stoker.rng.row import Row
 from stoker.server.rows.bucket_rows import plan_buckets
+from stoker.server.rows.chosen import chosen_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.subject import Subject
 from stoker.server.work.records import ReplayMade, ReplayRequest
@@ -51,8 +51,8 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
 def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None]:
     """Return the row, with its place in the stream, which schedules read; and its bucket's size.
 
-    An id lies at one position of an epoch; a later visit of it is a substitute, and says for which
-    position.
+    Without weights an id is at one position of an epoch, and a later visit of it is a substitute,
+    and says for which position.
 
     Raises:
         UsageError: the stream has no such row.
@@ -71,11 +71,11 @@ def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None
 def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
     """Return the stream's order."""
     spec = request.spec
-    excluded = excluded_of(request.exclude, request.subset, len(dataset))
+    chosen = chosen_of(dataset, request.exclude, request.subset, request.weights)
     if not request.buckets:
-        return PlainOrder(spec, excluded=excluded)
+        return chosen.order(spec)
     wanted = request_from_bytes(request.buckets)
-    return BucketOrder(spec, plan_buckets(dataset, wanted, spec.batch_size, excluded))
+    return BucketOrder(spec, plan_buckets(dataset, wanted, spec.batch_size, chosen.excluded))
 
 
 def serve(sock: socket.socket, number: int) -> int:

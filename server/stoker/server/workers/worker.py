@@ -26,14 +26,13 @@ from stoker.jit import activity, set_cache_root
 from stoker.jit.arithmetic import COMPILED
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
-from stoker.order.stream import PlainOrder
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
-from stoker.protocol.subset import excluded_of
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.chosen import chosen_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.rows import RowComputer, SlotFiller
@@ -121,18 +120,18 @@ class Worker:
             dataset = self._datasets[record.dataset] = open_dataset(
                 record.dataset, expected=record.spec.dataset, integrity=self._hire.integrity
             )
-        excluded = excluded_of(record.exclude, record.subset, len(dataset))
+        chosen = chosen_of(dataset, record.exclude, record.subset, record.weights)
         if record.buckets:
             maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)
             computer: SlotFiller = _bucket_computer(
-                record, dataset, excluded, maker, self._listener
+                record, dataset, chosen.excluded, maker, self._listener
             )
         else:
             computer = RowComputer(
                 record.spec, dataset, self.engines.of(record, dataset),
                 record.layout, record.first_row,
                 arithmetic=COMPILED, params=record.params,
-                order=PlainOrder(record.spec, excluded=excluded, arithmetic=COMPILED),
+                order=chosen.order(record.spec, COMPILED),
                 listener=self._listener, verify=record.verify,
             )  # fmt: skip
         hire, rows = self._hire, len(dataset)

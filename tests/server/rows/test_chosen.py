@@ -1,0 +1,168 @@
+"""Weights of a dataset: fields, classes and arrays, with exclude lists; what cannot be weighted."""
+
+import numpy as np
+import pytest
+
+from stoker.dataset import open_dataset, schema, write
+from stoker.dataset.packing.build import Cut
+from stoker.dataset.packing.splitting import split
+from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.exclude import Excluded
+from stoker.protocol.splits import split_to_bytes
+from stoker.protocol.subset import Subset
+from stoker.protocol.weights import weights_of
+from stoker.server.rows.chosen import chosen_of, resolve_split, weighted
+
+LABELS = [0, 1, 2, 0, 0, 1, 2, 0, 0, 0]
+CLASSES = ("cat", "dog", "bird", "unseen")
+QUALITY = [1.5, 0.0, 2.0, 1.0, 1.0, 1.0, 0.0, 1.0, 3.0, 1.0]
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory):
+    """Ten samples of three classes out of four, in two files, with a quality."""
+    fields = [
+        schema.label(classes=CLASSES),
+        schema.scalar("quality", "float32"),
+        schema.scalar("broken", "float64"),
+        schema.array("words", "int32", (None,)),
+    ]
+    rows = [
+        {"label": label, "quality": quality, "broken": -1.0 * (n == 4), "words": np.arange(n)}
+        for n, (label, quality) in enumerate(zip(LABELS, QUALITY, strict=True))
+    ]
+    dest = tmp_path_factory.mktemp("chosen") / "pets"
+    write(dest, fields, rows, cut=Cut(rows=4))
+    with open_dataset(dest) as dataset:
+        yield dataset
+
+
+def of(dataset, given, **lists):
+    return chosen_of(dataset, weights=weights_of(given).to_bytes(), **lists)
+
+
+def test_every_form_of_the_same_weights_is_the_same_stream(pets):
+    classes = np.array([2.0, 1.0, 5.0])[LABELS]
+    forms = [
+        of(pets, classes),
+        of(pets, {"cat": 2, "dog": 1, "bird": 5}),
+        of(pets, {0: 2, 1: 1, 2: 5, "unseen": 9}),
+        of(pets, classes * 4),
+    ]
+    assert len({chosen.weights_digest for chosen in forms}) == 1
+    assert [chosen.excluded.digest for chosen in forms] == [None] * 4
+    quality = of(pets, "quality")
+    assert quality.weights_digest == of(pets, QUALITY).weights_digest
+    assert quality.excluded.ids.tolist() == [1, 6]
+    assert quality.weighting.count == 8
+
+
+def test_weights_with_an_exclude_list_and_a_subset(pets):
+    excluded = Excluded([0, 1])
+    by_list = of(pets, "quality", exclude=excluded.to_bytes())
+    by_subset = of(pets, "quality", subset=Subset(range(2, 10)).to_bytes())
+    assert by_list.excluded.ids.tolist() == [0, 1, 6] == by_subset.excluded.ids.tolist()
+    assert by_list.weights_digest == by_subset.weights_digest
+    same = weighted(pets, excluded, weights_of(QUALITY))
+    assert (same.excluded.digest, same.weights_digest) == (
+        by_list.excluded.digest, by_list.weights_digest,
+    )  # fmt: skip
+
+
+def test_a_class_whose_samples_are_all_left_out_needs_no_weight(pets):
+    birds = Excluded([2, 6]).to_bytes()
+    assert of(pets, {"cat": 1, "dog": 2}, exclude=birds).weighting.count == 8
+
+
+def test_no_weights(pets):
+    assert chosen_of(pets).weighting is None
+    assert chosen_of(pets).weights_digest is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1.0] * 9, "the dataset has 10 samples, and so many numbers are expected; got 9: do they"),
+        ({"cat": 1, "dog": 1}, "no weight for 'bird' of field 'label': expected one for every"),
+        ({"cat": 1}, "no weight for 'dog', 'bird' of field 'label'"),
+        ({"cat": 1, "dog": 1, 4: 1}, "field 'label' has classes 0 to 3, got 4"),
+        ({"cat": 1, "dog": 1, 0: 1}, "class 0 of field 'label' comes twice"),
+        (
+            "broken",
+            "field 'broken': expected finite numbers from 0, got -1.0 for sample 4",
+        ),
+        ("words", "field 'words' of dataset .* is not one number per sample"),
+    ],
+)
+def test_weights_that_do_not_fit(pets, given, message):
+    with pytest.raises(UsageError, match=message):
+        of(pets, given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"cats": 1, "dog": 1},
+            "there is no class 'cats', did you mean 'cat'.; field 'label' has 'bird', 'cat', 'dog'",
+        ),
+        ("qualty", "weights: there is no field 'qualty', did you mean 'quality'.*give ./qualty or"),
+    ],
+)
+def test_names_that_are_misspelled(pets, given, message):
+    with pytest.raises(UnknownNameError, match=message):
+        of(pets, given)
+
+
+def test_weights_of_0_that_leave_no_sample(pets):
+    some = Subset([1, 6]).to_bytes()
+    with pytest.raises(UsageError, match="exclude= and subset= leave are 0, so none is left"):
+        of(pets, "quality", subset=some)
+
+
+def test_splits_by_name(tmp_path):
+    write(tmp_path / "d", [schema.label()], [{"label": 0} for _ in range(10)])
+    with (
+        open_dataset(tmp_path / "d") as dataset,
+        pytest.raises(
+            UnknownNameError,
+            match=r"no split 'train'; the dataset has none \(stoker split makes them\); for a",
+        ),
+    ):
+        resolve_split(dataset, b"", split_to_bytes("train"))
+    split(tmp_path / "d", {"train": [0, 1, 2, 3, 4], "val": [7, 8]})
+    with open_dataset(tmp_path / "d") as dataset:
+        found = resolve_split(dataset, Excluded([1, 9]).to_bytes(), split_to_bytes("train"))
+        assert Subset.from_bytes(found).ids.tolist() == [0, 2, 3, 4]
+        assert resolve_split(dataset, b"", Subset([3]).to_bytes()) == b""
+        assert resolve_split(dataset, b"", b"") == b""
+        with pytest.raises(
+            UnknownNameError,
+            match=r"no split 'trian', did you mean 'train'\?; .* 'train', 'val'; for a file",
+        ):
+            resolve_split(dataset, b"", split_to_bytes("trian"))
+        with pytest.raises(UsageError, match="exclude= leaves out all of its samples"):
+            resolve_split(dataset, Excluded([7, 8]).to_bytes(), split_to_bytes("val"))
+        for data in (b"{", b"{}", b'{"split":7}', b'{"split":"../x"}', b'{"a":1,"split":"a"}'):
+            with pytest.raises(UsageError, match="subset: expected the name of a split, got b"):
+                resolve_split(dataset, b"", data)
+
+
+def test_labels_without_names_and_datasets_without_a_label(tmp_path):
+    write(tmp_path / "one", [schema.label("kind")], [{"kind": n % 2 + 5} for n in range(4)])
+    with open_dataset(tmp_path / "one") as dataset:
+        assert of(dataset, {5: 1, 6: 3}).weighting.count == 4
+        with pytest.raises(UsageError, match="classes of field 'kind' have no names; expected"):
+            of(dataset, {"cat": 1})
+        with pytest.raises(UsageError, match="no weight for class 6 of field 'kind'"):
+            of(dataset, {5: 1})
+    fields = [schema.label("kind"), schema.label("shape")]
+    write(tmp_path / "two", fields, [{"kind": 1, "shape": 2}])
+    with (
+        open_dataset(tmp_path / "two") as dataset,
+        pytest.raises(
+            UsageError,
+            match="about the field 'label', or the only label; the dataset has 'kind', 'sh",
+        ),
+    ):
+        of(dataset, {1: 1})
