@@ -204,6 +204,22 @@ def test_a_member_that_differs_is_refused_by_name(shared: Daemon, changes, named
         assert named in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"group_size": 0}, "group_size=0: expected an integer from 1 to 64"),
+        ({"group_size": 65}, "group_size=65: expected an integer from 1 to 64"),
+        ({"group_size": "4"}, "group_size='4': expected an integer from 1 to 64"),
+        ({"group_size": 2, "group": None}, "group_size=2 without group="),
+        ({"groupsize": 2}, "did you mean 'group_size'"),
+    ],
+)
+def test_a_wrong_size(shared: Daemon, changes: dict, named: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Loader(shared.address, **{**OPTIONS, **changes})
+    assert named in refused.value.message
+
+
 @pytest.mark.parametrize("group", ["", 7, b"sweep"])
 def test_a_wrong_name(shared: Daemon, group: object) -> None:
     with pytest.raises(UsageError, match="group="):
@@ -222,7 +238,8 @@ from stoker.client import Loader
 from stoker.protocol.digest import batch_digest
 
 loader = Loader(
-    sys.argv[1], pipeline="train", batch_size=4, device="numpy", group=sys.argv[2], reconnect_s=60
+    sys.argv[1], pipeline="train", batch_size=4, device="numpy", group=sys.argv[2], reconnect_s=60,
+    group_size=int(sys.argv[4]) or None,
 )
 kept = []
 for epoch in range(int(sys.argv[3])):
@@ -233,9 +250,11 @@ for epoch in range(int(sys.argv[3])):
 
 
 @contextlib.contextmanager
-def process(address: str, group: str, epochs: int) -> Iterator[subprocess.Popen[str]]:
+def process(
+    address: str, group: str, epochs: int, size: int = 0
+) -> Iterator[subprocess.Popen[str]]:
     """A member in its own process, which prints the digest of each batch."""
-    command = [sys.executable, "-c", MEMBER, address, group, str(epochs)]
+    command = [sys.executable, "-c", MEMBER, address, group, str(epochs), str(size)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         try:
             yield child
@@ -246,6 +265,22 @@ def process(address: str, group: str, epochs: int) -> Iterator[subprocess.Popen[
 def lines(child: subprocess.Popen[str], count: int) -> list[str]:
     assert child.stdout is not None
     return [child.stdout.readline().strip() for _ in range(count)]
+
+
+def test_trainings_that_start_one_after_the_other_begin_together(shared: Daemon, alone) -> None:
+    """Three processes; each is started when the one before it is a member."""
+    before = counters(shared.address)
+    with contextlib.ExitStack() as stack:
+        found = []
+        for count in range(1, 4):
+            found.append(stack.enter_context(process(shared.address, "together", EPOCHS, 3)))
+            if count < 3:
+                wait_for(lambda n=count: counters(shared.address)["members"] == n)
+                assert computed(before, shared.address) == 0
+        assert [lines(child, EPOCHS * STEPS) for child in found] == [alone] * 3
+    wait_for(lambda: counters(shared.address)["members"] == 0)
+    after = counters(shared.address)
+    assert after["shared_batches_total"] > before["shared_batches_total"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -100,6 +100,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:23]).prefetch_bytes == 0
     assert decode("client", usual(vectors, "open")[1][:25]).weights == b""
     assert decode("client", usual(vectors, "open")[1][:26]).shuffle_block == 0
+    assert decode("client", usual(vectors, "open")[1][:27]).group_size == 0
     assert found.prefetch == 0
 
 
@@ -140,6 +141,7 @@ BOUNDS = {
         "verify": [0, "yes", None],
         "weights": [b"x" * (2**21 + 1), "text", None, [1]],
         "shuffle_block": COUNT,
+        "group_size": SMALL,
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -229,6 +231,7 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("opened", "notes"), ("opened", "classes"), ("opened", "prefetch"),
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("open", "prefetch_bytes"), ("open", "weights"), ("open", "shuffle_block"),
+            ("open", "group_size"),
             ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
             ("ready", "chain")}  # fmt: skip
 """Fields that came later: they have a default."""

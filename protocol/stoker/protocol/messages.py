@@ -67,7 +67,8 @@ class Open(Record, frozen=True, tag="open"):
     the slab has about that size. `verify` asks for digests in each READY; see
     `stoker.protocol.chain`. `weights` says how often each sample comes, not together with
     `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of so many neighboring
-    samples are shuffled, and the samples inside each.
+    samples are shuffled, and the samples inside each. A
+    group begins when `group_size` of its members are there, or after a while.
     """
 
     request: Small
@@ -96,6 +97,7 @@ class Open(Record, frozen=True, tag="open"):
     verify: bool = False
     weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""
     shuffle_block: Count = 0
+    group_size: Small = 0
 
 
 class Seek(Record, frozen=True, tag="seek"):
