@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,6 +78,18 @@ def counters(address: str) -> dict[str, int | float]:
         return status.counters
 
 
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+
+
+def counters_at_rest(address: str) -> dict[str, int | float]:
+    """Counters, once the sessions of earlier tests and their work have ended."""
+    wait_for(lambda: not counters(address)["groups"] and not counters(address)["claims"])
+    return counters(address)
+
+
 def computed(before: dict, address: str) -> int:
     """Rows that were computed since; the members' iterators are at the end of an epoch."""
     return int(counters(address)["rows_total"] - before["rows_total"])
@@ -92,7 +105,7 @@ def members(address: str, count: int, **more) -> Iterator[list[Loader]]:
 def test_each_sample_is_decoded_once(shared: Daemon, alone, count: int) -> None:
     """Bytes are those of a lone loader. Batches prefetched beyond the end are counted apart."""
     name, epochs = f"once-{count}", 2
-    before = counters(shared.address)
+    before = counters_at_rest(shared.address)
     with members(shared.address, count, group=name, total_epochs=epochs) as loaders:
         for epoch in range(epochs):
             for batches in zip(*loaders, strict=True):
@@ -106,6 +119,43 @@ def test_each_sample_is_decoded_once(shared: Daemon, alone, count: int) -> None:
     shared_batches = after["shared_batches_total"] - before["shared_batches_total"]
     assert shared_batches >= (count - 1) * epochs * STEPS
     assert after["dropped_batches_total"] == before["dropped_batches_total"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"verify": True, "seed": 3},
+        {"params": True, "views": 2},
+        {"batch_size": 5, "last": "pad", "shuffle": False},
+        {"batch_size": 5, "last": "short", "subset": range(3, 40)},
+        {"global_batch_size": 6, "batch_size": None, "rank": 1, "world_size": 2},
+    ],
+)
+def test_any_stream_is_shared(shared: Daemon, more: dict) -> None:
+    with members(shared.address, 1, **{"group": None, **more}) as (lone,):
+        expected = [digest(batch) for _ in range(2) for batch in lone]
+    before = counters_at_rest(shared.address)
+    with members(shared.address, 3, group="any", **more) as loaders:
+        found = [digest(batch) for _ in range(2) for batches in zip(*loaders, strict=True)
+                 for batch in batches]  # fmt: skip
+    assert found == [each for each in expected for _ in range(3)]
+    after = counters(shared.address)
+    assert after["shared_batches_total"] - before["shared_batches_total"] >= 2 * len(expected)
+
+
+def test_64_members(shared: Daemon, alone) -> None:
+    """Each sample is decoded once for all of them."""
+    before = counters_at_rest(shared.address)
+    with members(shared.address, 64, group="64", group_size=64, prefetch=2) as loaders:
+        loops = [iter(loader) for loader in loaders]
+        begun = [threading.Thread(target=next, args=(loop,)) for loop in loops]
+        for thread in begun:  # the first batch waits for all
+            thread.start()
+        for thread in begun:
+            thread.join()
+        for step in range(1, STEPS):
+            assert {digest(next(loop)) for loop in loops} == {alone[step]}
+    assert ROWS <= computed(before, shared.address) <= ROWS + 10 * BATCH
 
 
 def take(loader: Loader, count: int, alone: list[str]) -> None:
@@ -128,7 +178,7 @@ def test_a_late_member_gets_its_whole_epoch(shared: Daemon, alone, at: int) -> N
 
 def test_a_member_that_stops_reading_holds_up_nobody(shared: Daemon, alone) -> None:
     """It holds a batch and credits; the other one finishes an epoch, and it then goes on."""
-    before = counters(shared.address)
+    before = counters_at_rest(shared.address)
     with members(shared.address, 2, group="stops") as (stopped, other):
         loop = iter(stopped)
         held = next(loop)
@@ -269,7 +319,7 @@ def lines(child: subprocess.Popen[str], count: int) -> list[str]:
 
 def test_trainings_that_start_one_after_the_other_begin_together(shared: Daemon, alone) -> None:
     """Three processes; each is started when the one before it is a member."""
-    before = counters(shared.address)
+    before = counters_at_rest(shared.address)
     with contextlib.ExitStack() as stack:
         found = []
         for count in range(1, 4):
@@ -286,6 +336,7 @@ def test_trainings_that_start_one_after_the_other_begin_together(shared: Daemon,
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_member_that_is_killed_or_stopped(shared: Daemon, alone, number: int) -> None:
     """Two others go on; the slots of a killed one, and the memory that it brought, are free."""
+    counters_at_rest(shared.address)
     name = f"signal-{number}"
     with members(shared.address, 2, group=name) as loaders:
         used = counters(shared.address)["memory_used_bytes"]
@@ -300,12 +351,6 @@ def test_a_member_that_is_killed_or_stopped(shared: Daemon, alone, number: int) 
                 assert lines(child, STEPS) == alone[3 : STEPS + 3]
         wait_for(lambda: counters(shared.address)["members"] == 2)
         wait_for(lambda: counters(shared.address)["memory_used_bytes"] == used)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
 
 
 def test_workers_are_killed(folder: Path, dataset: Path, alone) -> None:

@@ -170,6 +170,12 @@ def test_a_member_that_the_daemon_ends_may_still_read_its_slots(rig):
     rig.work()
     assert not held & {ready.slot for ready in rig.ready(stays)[3:]}
     assert rig.counters()["leased_slots"] >= len(held)
+    used = rig.counters()["memory_used_bytes"]
+    rig.do(ev.LifelineDown, ended)
+    assert used - rig.counters()["memory_used_bytes"] == len(held) * 4096
+    (group,) = rig.core._groups.by_number.values()
+    assert not any(ended in slot.holders for slot in group.slots.slots)
+    assert not rig.do(ev.LifelineDown, ended)
 
 
 def test_a_batch_is_not_announced_twice_to_a_member(rig):

@@ -178,9 +178,9 @@ class Hands:
         logs.write(do.level, do.event, facts)
 
     def _lose(self, token: bytes, why: str) -> None:
-        """End a session that cannot be reached: close its lifeline and notify the core."""
+        """End a session that cannot be reached: hang up its lifeline and notify the core."""
         logs.log("warning", "session_lost", reason=why)
-        self._side.forget(token)
+        self._side.hang_up(token)
         self._emit(events.LifelineDown(self._now(), token, by_daemon=True))
 
     def _exit(self, do: ins.Exit) -> None:

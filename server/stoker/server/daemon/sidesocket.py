@@ -10,6 +10,7 @@ cannot lock anyone out. A client whose lifeline's buffer is full, because it doe
 dropped.
 """
 
+import contextlib
 import errno
 import functools
 import os
@@ -27,6 +28,8 @@ from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 5.0
 MAX_HALF_OPEN: Final = 64
+MAX_HUNG_UP: Final = 64
+"""Lost sessions whose client may be alive; beyond that, nobody learns of their end."""
 MAX_ACCEPTS: Final = 64
 _SO_PEERGROUPS = 59
 _MAX_GROUPS = 256  # the most that Python's getsockopt can fetch
@@ -59,6 +62,7 @@ class SideSocket:
         self._half_open: dict[socket.socket, tuple[float, int]] = {}
         self._lifelines: dict[bytes, socket.socket] = {}
         self._ending: list[socket.socket] = []
+        self._hung_up: dict[bytes, socket.socket] = {}
         self._calls: dict[int, Callable[[], None]] = {}
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.refused_connections = 0
@@ -86,6 +90,23 @@ class SideSocket:
         sock = self._lifelines.pop(token, None)
         if sock is not None:
             self._close(sock)
+
+    def hang_up(self, token: bytes) -> None:
+        """Void the token, and tell its client; the client's end of the lifeline is still watched.
+
+        So the core learns when a client is dead that was only lost before: its slots are free then.
+        """
+        self._expected.discard(token)
+        sock = self._lifelines.pop(token, None)
+        if sock is None:
+            return
+        if len(self._hung_up) >= MAX_HUNG_UP:
+            self._close(sock)
+            return
+        with contextlib.suppress(OSError):  # the client has closed its end
+            sock.shutdown(socket.SHUT_WR)
+        self._hung_up[token] = sock
+        self._calls[sock.fileno()] = functools.partial(self._ended, token)
 
     def end(self, token: bytes) -> None:
         """Void the token, and close its lifeline at the next tick.
@@ -120,6 +141,7 @@ class SideSocket:
             *self._half_open,
             *self._lifelines.values(),
             *self._ending,
+            *self._hung_up.values(),
         ]:
             sock.close()
         self._half_open.clear()
@@ -217,6 +239,23 @@ class SideSocket:
         if data:
             self._note("a client sent data on its lifeline after Attach")
         self._lose(token)
+
+    def _ended(self, token: bytes) -> None:
+        """Read a lifeline that was hung up: its end means that the client is dead or done."""
+        sock = self._hung_up.get(token)
+        if sock is None:
+            return
+        try:
+            data, descriptor = receive_packet(sock)
+        except BlockingIOError:
+            return
+        except (OSError, ProtocolError):
+            data, descriptor = b"", None
+        if descriptor is not None:
+            os.close(descriptor)
+        if not data:
+            self._close(self._hung_up.pop(token))
+            self._on_down(token)
 
     def _lose(self, token: bytes) -> None:
         self.forget(token)

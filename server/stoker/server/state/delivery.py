@@ -292,7 +292,7 @@ class Deliveries:
             group: its group.
             token: its token.
             reads_on: whether its client may still read the slots that it holds; then they are not
-                used again.
+                used again before it is gone, too.
         """
         member = group.members.pop(token, None)
         if member is None or group.closing:

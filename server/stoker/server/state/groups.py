@@ -127,6 +127,7 @@ class Group:
         growths: members whose slots have no memory yet, in turn.
         growing: whether the memory of the first of them is being reserved.
         gate: whether it has begun.
+        ghosts: sessions that ended while their clients may live -> slots that these may read.
         begun: number of batches begun, which is the serial of the next one.
         by_place: batches that sessions can share.
         by_slot: batches that are wanted, leased or kept, by the number of their slot.
@@ -144,9 +145,9 @@ class Group:
 
     __slots__ = (
         "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "capacity", "claims",
-        "closing", "course", "gate", "growing", "growths", "members", "name", "number", "open",
-        "queued", "record", "reserved", "slab", "slab_bytes", "slot_bytes", "slots", "starved",
-        "stopped", "stream", "told", "under_way", "used_bytes",
+        "closing", "course", "gate", "ghosts", "growing", "growths", "members", "name", "number",
+        "open", "queued", "record", "reserved", "slab", "slab_bytes", "slot_bytes", "slots",
+        "starved", "stopped", "stream", "told", "under_way", "used_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -177,6 +178,7 @@ class Group:
         self.growths: deque[Growth] = deque()
         self.growing = False
         self.gate = Gate(size)
+        self.ghosts: dict[bytes, int] = {}
         self.begun = 0
         self.by_place: dict[Key, BatchState] = {}
         self.by_slot: dict[int, BatchState] = {}

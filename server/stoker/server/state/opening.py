@@ -14,7 +14,7 @@ from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
 from stoker.protocol.messages import Building, Open, Opened
-from stoker.server.state import joining
+from stoker.server.state import joining, sharing
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
@@ -106,6 +106,13 @@ class Openings:
             if functions != wish.sent:
                 wish.sent, wish.sent_at = functions, now
                 self._context.send(session.token, Building(wish.request.request, *functions))
+
+    def bury(self, token: bytes) -> None:
+        """Free the slots that an ended session's client could still read, because it is gone."""
+        for group in self._groups.by_number.values():
+            if token in group.ghosts and not group.closing:
+                sharing.bury(self._context, self._budget, group, token)
+                self._groups.freed(group)
 
     def check_gate(self, group: Group) -> None:
         """Let a group begin whose members are there, or have been waited for long enough."""

@@ -130,6 +130,7 @@ class Sessions:
         """
         session = self.by_token.pop(token, None)
         if session is None:
+            self._openings.bury(token)
             return
         self._unattached.pop(token, None)
         self._openings.leave(session)

@@ -89,15 +89,28 @@ def depart(
         group: the group without the member.
         member: the member.
         reads_on: whether its client may still read the slots that it holds; they are not used
-            again.
+            again until `bury`.
     """
     kept = member.held if reads_on else 0
-    if not reads_on:
-        for slot in group.slots.slots:
-            group.slots.release(slot.index, slot.generation, member.token)
+    if kept:
+        group.ghosts[member.token] = kept
+    else:
+        _release_all(group, member.token)
     budget.give(0, group.stream.build)
-    withdraw(context, group, max(member.quota - kept, 0))
+    withdraw(context, group, member.quota - kept)
     shrink(context, budget, group)
+
+
+def bury(context: Context, budget: Budget, group: Group, token: bytes) -> None:
+    """Release the slots of a session that ended before, whose client is gone now."""
+    _release_all(group, token)
+    withdraw(context, group, group.ghosts.pop(token))
+    shrink(context, budget, group)
+
+
+def _release_all(group: Group, token: bytes) -> None:
+    for slot in group.slots.slots:
+        group.slots.release(slot.index, slot.generation, token)
 
 
 def shrink(context: Context, budget: Budget, group: Group) -> None:
