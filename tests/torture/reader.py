@@ -36,7 +36,7 @@ def main() -> None:
 
 def open_loader(address: str, options: dict[str, object]) -> Loader:
     """Open a stream, as soon as a daemon listens: it may be killed and start again."""
-    deadline = time.monotonic() + options["reconnect_s"]
+    deadline = time.monotonic() + (options["reconnect_s"] or 0.0)
     while True:
         try:
             return Loader(address, device="numpy", **options)
