@@ -3,8 +3,8 @@
     python reader.py ADDRESS OPTIONS
 
 OPTIONS is JSON, the arguments of a Loader; `graph` in place of a name is the pipeline as data, and
-`buckets` are the arguments of `Buckets`. Each line is whole: whoever kills the process can compare
-what it had received.
+`buckets` are the arguments of `Buckets`. Each line is whole, so that a test that kills the
+process can compare what it had received.
 """
 
 import json

@@ -11,7 +11,7 @@ delivered. The events:
 - a second training process, which reads the same stream, gets SIGKILL;
 - the job ends without a word, and one with another number of ranks goes on from its cursor.
 
-What every client received is compared with the interpreter's stream, batch by batch.
+The batches of every client are compared with the interpreter's stream, batch by batch.
 """
 
 import contextlib
