@@ -30,6 +30,7 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pytest
+import warm
 
 from stoker.dataset.reading.alike import Located
 from stoker.jit import set_cache_root
@@ -140,11 +141,12 @@ class Snapshot:
 
 def _files() -> frozenset[str]:
     found, kept = [], _kept_by_multiprocessing()
+    zygote = {found.control.fileno() for found in _zygote()}
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the listing's own descriptor is closed by now
             target = os.readlink(f"/proc/self/fd/{number}")
             allowed = target in ALLOWED_FILES or any(part in target for part in ALLOWED_FOLDERS)
-            if not allowed and int(number) not in kept:
+            if not allowed and int(number) not in kept | zygote:
                 found.append(f"{number} -> {target}")
     return frozenset(found)
 
@@ -192,12 +194,21 @@ def _describe(pid: int, before: frozenset[int]) -> str | None:
             parent = _parent(parent)
     except OSError:
         return None
-    child = parent == os.getpid()
+    zygotes = [found.pid for found in _zygote()]
+    if pid in zygotes:
+        return None
+    child = parent in (os.getpid(), *zygotes)
     orphan = _marked(pid) and not _marked(parent)
     command = _read(pid, "cmdline").replace(b"\0", b" ").decode().strip()
     if not (child or orphan) or any(allowed in command for allowed in ALLOWED_COMMANDS):
         return None
     return f"{pid}: {command or '(zombie: nobody waited for it)'}"
+
+
+def _zygote() -> list[warm.Zygote]:
+    """The process from which daemons are forked, if it runs; it lives as long as the session."""
+    found = warm.running()
+    return [found] if found else []
 
 
 def _marked(pid: int) -> bool:
@@ -248,6 +259,7 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(tempfile, "tempdir", str(folder))
         before = Snapshot.take()
         yield folder
+        warm.close()
         left = [line for line in _settled(before) if line.startswith(("process", "/"))]
     shutil.rmtree(folder)
     if left:
@@ -265,6 +277,9 @@ def few_collections() -> None:
 @pytest.fixture(autouse=True)
 def no_leaks(session_folder: Path) -> Iterator[None]:
     """Fail a test that leaves something open."""
+    private = sys.modules.get("stoker.client.private.daemon")
+    if private is not None:
+        private.subprocess = warm.PrivateSubprocess
     before = Snapshot.take()
     runtime = frozenset(os.listdir(session_folder / "run"))
     yield
@@ -275,6 +290,12 @@ def no_leaks(session_folder: Path) -> Iterator[None]:
     ]
     if leaks:
         pytest.fail("the test leaves behind:\n  " + "\n  ".join(leaks), pytrace=False)
+
+
+@pytest.fixture
+def executed_daemons() -> None:
+    """Private daemons of Loaders are executed, not forked from a warm process."""
+    importlib.import_module("stoker.client.private.daemon").subprocess = subprocess
 
 
 @pytest.fixture(scope="session")

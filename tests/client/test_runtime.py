@@ -22,6 +22,8 @@ from stoker.protocol.errors import (
 
 KEY = "0123456789abcdef"
 
+pytestmark = pytest.mark.usefixtures("executed_daemons")
+
 
 def soon() -> float:
     return time.monotonic() + 10

@@ -30,7 +30,7 @@ from stoker.protocol.errors import (
     UnknownNameError,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("executed_daemons")]
 HERE = Path(__file__).parent
 ROWS, BATCH = 41, 8
 STEPS = ROWS // BATCH

@@ -140,7 +140,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     text = CONFTEST.read_text().replace("PATIENCE_S = 5.0", "PATIENCE_S = 0.5")
     (folder / "conftest.py").write_text(text)
     (folder / "test_leaking.py").write_text(LEAKING)
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    support = CONFTEST.parent / "support"
+    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {support}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--tb=short"]
     command += [f"--basetemp={folder}/tmp"]
     done = subprocess.run(

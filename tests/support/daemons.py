@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import warm as forking
+
 PATIENCE_S = 60.0
 
 
@@ -29,6 +31,7 @@ class Daemon:
         socket: str = "stoker.sock",
         stderr: int | None = None,
         prefix: Sequence[str] = (),
+        warm: bool = False,
     ) -> None:
         """Start it, and wait for its word.
 
@@ -38,18 +41,16 @@ class Daemon:
             socket: path of the socket from the folder on.
             stderr: a descriptor that takes the log; a file in the folder if None.
             prefix: a command that runs the daemon, such as prlimit with its arguments.
+            warm: whether it may be forked from a warm process; see `warm`.
         """
         log, name = tempfile.mkstemp(prefix="log-", dir=folder)
         self.log = Path(name)
         self.address = f"ipc://{folder}/{socket}"
         ready, theirs = os.pipe()
         stoker = [*prefix, sys.executable, "-m", "stoker.server"]
-        self.process = subprocess.Popen(
-            [*stoker, "serve", f"--address={self.address}", f"--ready-fd={theirs}", *flags],
-            pass_fds=[theirs],
-            stdin=subprocess.DEVNULL,
-            stderr=log if stderr is None else stderr,
-        )
+        command = [*stoker, "serve", f"--address={self.address}", f"--ready-fd={theirs}", *flags]
+        errors = log if stderr is None else stderr
+        self.process = _start(command, theirs, errors, warm=warm and not prefix)
         os.close(theirs)
         os.close(log)
         self._stopped = False
@@ -83,6 +84,18 @@ class Daemon:
         self.process.wait()
 
 
+def _start(
+    command: list[str], ready: int, errors: int, *, warm: bool
+) -> "subprocess.Popen[bytes] | forking.Forked":
+    if warm:
+        with open(os.devnull, "rb") as nothing:
+            descriptors = {0: nothing.fileno(), 1: 1, 2: errors, ready: ready}
+            forked = forking.start(command, descriptors)
+        if forked is not None:
+            return forked
+    return subprocess.Popen(command, pass_fds=[ready], stdin=subprocess.DEVNULL, stderr=errors)
+
+
 @contextmanager
 def serving(folder: Path, *flags: str) -> Iterator[Daemon]:
     """Run a daemon that comes up and, unless the test ends it itself, ends in good order.
@@ -91,7 +104,7 @@ def serving(folder: Path, *flags: str) -> Iterator[Daemon]:
         folder: of the socket and the log.
         flags: of `stoker serve`.
     """
-    daemon = Daemon(folder, *flags)
+    daemon = Daemon(folder, *flags, warm=True)
     try:
         assert daemon.ready == {"address": daemon.address}, daemon.log.read_text()
         yield daemon
@@ -114,7 +127,7 @@ class Restarted:
 
     def start(self, *flags: str) -> None:
         """Start it with these flags, or those that it had."""
-        self._daemon = Daemon(self.folder, *(flags or self.flags))
+        self._daemon = Daemon(self.folder, *(flags or self.flags), warm=True)
         assert self._daemon.ready == {"address": self.address}, self._daemon.log.read_text()
 
     @property

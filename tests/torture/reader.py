@@ -8,12 +8,15 @@ what it had received.
 """
 
 import json
+import os
 import sys
+import time
 from types import SimpleNamespace
 
 from stoker.client import Buckets, Loader
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.digest import batch_digest
+from stoker.protocol.errors import ConnectError
 
 
 def main() -> None:
@@ -24,11 +27,23 @@ def main() -> None:
         options["pipeline"] = SimpleNamespace(graph=lambda: graph)
     if "buckets" in options:
         options["buckets"] = Buckets(**options["buckets"])
-    with Loader(address, device="numpy", **options) as loader:
+    with open_loader(address, options) as loader:
         for _ in range(epochs):
             for batch in loader:
                 sys.stdout.write(batch_digest(batch, batch.epoch, batch.step) + "\n")
                 sys.stdout.flush()
+
+
+def open_loader(address: str, options: dict[str, object]) -> Loader:
+    """Open a stream, as soon as a daemon listens: it may be killed and start again."""
+    deadline = time.monotonic() + options["reconnect_s"]
+    while True:
+        try:
+            return Loader(address, device="numpy", **options)
+        except ConnectError:
+            if time.monotonic() > deadline:
+                raise
+            os.sched_yield()
 
 
 if __name__ == "__main__":

@@ -187,6 +187,7 @@ class Storm:
     def _stream(self) -> None:
         """Read one random stream while things happen."""
         rng = self._random
+        self._served.join()  # nobody opens a stream at a daemon that does not listen yet
         stream, options = self._draw_stream()
         expected = self._digests(stream)
         where = f"seed {self._seed}, after {self.kills} kills, {_short(options)}"
@@ -222,6 +223,7 @@ class Storm:
             event = self._draw_event(reader is not None and not killed)
             if event == "resume":
                 state = job.close()
+                self._served.join()
                 job = Job(self._served.address, stream, self._random)
                 job.resume(state)
             elif event == "reader":

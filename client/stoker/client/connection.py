@@ -168,7 +168,7 @@ class Connection:
             waits=before.waits + delivery.waits,
             wait_s=before.wait_s + delivery.wait_s,
             leased=book.leased,
-            slots=book.slab.slots,
+            slots=book.slots,
             reconnects=before.reconnects,
         )
 

@@ -67,13 +67,16 @@ class LeaseBook:
     """The leases of one session.
 
     Attributes:
+        slots: number of slots that the session may use, with a spare.
         copied: batches copied out completely because too many slots were leased.
     """
 
-    def __init__(self, slab: SlabMap) -> None:
+    def __init__(self, slab: SlabMap, slots: int | None = None) -> None:
+        """Take the slab, and how many of its slots the session may use; None: all of them."""
         self.slab = slab
+        self.slots = slab.slots if slots is None else slots
         self.copied = 0
-        self._limit = max(slab.slots - 2, 0)
+        self._limit = max(self.slots - 2, 0)
         self._queue: deque[SlotKey] = deque()
         self._held: dict[int, int] = {}
         self._free: list[SlotKey] = []
@@ -113,6 +116,12 @@ class LeaseBook:
     def refuse(self, slot: int, generation: int) -> None:
         """Return a slot that was announced but will not be used."""
         self._free.append((slot, generation))
+
+    def keep(self) -> None:
+        """Copy the leased slots in their place if other sessions may get them after this one."""
+        self._collect()
+        for slot in self._held:
+            self.slab.keep(slot)
 
     def free_slots(self) -> list[SlotKey]:
         """List the slots to return to the daemon; call `forget_free` after sending them."""

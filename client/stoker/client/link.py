@@ -64,7 +64,7 @@ class Link:
         self.session = connect()
         try:
             self.stream = open_stream(self.session, record, open_s)
-            self.book = LeaseBook(self.stream.slab)
+            self.book = LeaseBook(self.stream.slab, self.stream.opened.slots)
             self.prefetch = self.stream.opened.prefetch or record.prefetch
             opened, slab = self.stream.opened, self.stream.slab
             verifier = Verifier(opened, slab) if record.verify else None
@@ -91,5 +91,6 @@ class Link:
         """Release the device and all slots, and end the session."""
         try:
             self.source.close()
+            self.book.keep()
         finally:
             self.session.close()

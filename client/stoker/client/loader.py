@@ -69,7 +69,8 @@ class Loader(Inspecting):
             "cuda[:number]".
         prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 4, so
             that the stream takes at most 512 MiB, or what 2 need.
-        group: name of a group whose members share memory.
+        group: name of a group: loaders of one daemon, with the same stream, that read the same
+            batches, each of which is computed once. None: batches for this loader alone.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon. A stream without some samples is another

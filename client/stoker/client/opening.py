@@ -161,7 +161,9 @@ def _spec(opened: Opened) -> StreamSpec:
 
 def _check(opened: Opened, slab: Slab) -> None:
     said = (opened.slab, opened.slots, opened.slot_bytes)
-    if said != (slab.slab, slab.slots, slab.slot_bytes):
+    shared = not slab.writable and slab.slots >= opened.slots  # others have the rest of its slots
+    slots = opened.slots if shared else slab.slots
+    if said != (slab.slab, slots, slab.slot_bytes):
         raise ProtocolError(f"expected the same slab in OPENED and SLAB, got {said} and {slab}")
     if opened.prefetch >= opened.slots:
         raise ProtocolError(

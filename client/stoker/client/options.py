@@ -101,7 +101,7 @@ class Options:
             if self.prefetch is None
             else within("prefetch", self.prefetch, 1, MAX_DEPTH, " or None"),
             leases=leases,
-            group=None if self.group is None else _name("group", self.group),
+            group=_group(self.group),
             params=_flag("params", self.params),
             buckets=self._buckets(),
             exclude=b"" if self._has_ids() else self._excluded().to_bytes(),
@@ -320,6 +320,16 @@ def _flag(name: str, value: object) -> bool:
         hint = "; for a block shuffle give shuffle_block_size=" if value == "block" else ""
         raise UsageError(f"{name}={value!r}: expected True or False{hint}")
     return bool(value)
+
+
+def _group(group: object) -> str | None:
+    """Return the name of a group; an empty one is more likely a mistake than a name."""
+    if group is None or (_name("group", group) and isinstance(group, str)):
+        return group
+    raise UsageError(
+        "group='': expected a name that the members of the group share, or None for a loader of"
+        " its own"
+    )
 
 
 def _name(name: str, value: object) -> str:

@@ -3,11 +3,12 @@
 The map is made with the system call `mmap`, not with the `mmap` module, for two reasons: it leaves
 no descriptor open, and a forked child (where the map is absent, MADV_DONTFORK) must never unmap an
 address range that may by then have another use. A writable slab is mapped shared: in-place
-operations on a batch are legal and die with the slot. A read-only slab (for further members of a
-group) is mapped privately, so that in-place operations stay within this process; `forget` drops
-such private pages when a slot is returned, because they would hide the next batch there.
+operations on a batch are legal and die with the slot. A read-only slab (that of a group) is mapped
+privately, so that in-place operations stay within this process; `forget` drops such private pages
+when a slot is returned, because they would hide the next batch there.
 
-The map lives as long as the last array in it, even if the loader is closed.
+The map lives as long as the last array in it, even if the loader is closed. Other members of a
+group may get the slots of a closed loader; `keep` makes this process's copy of a slot first.
 """
 
 import ctypes
@@ -15,9 +16,13 @@ import fcntl
 import mmap
 import os
 
+import numpy as np
+
 from stoker.protocol.errors import PeerError, ProtocolError
 
 _F_SEAL_SHRINK = 0x0002
+_MAP_NORESERVE = 0x4000
+"""A group's slab has room for many members; the unused part needs no memory."""
 _MADV_DONTNEED = 4
 _MADV_DONTFORK = 10
 _FAILED = ctypes.c_void_p(-1).value
@@ -62,7 +67,7 @@ class SlabMap:
             None,
             self.size_bytes,
             mmap.PROT_READ | mmap.PROT_WRITE,
-            mmap.MAP_SHARED if writable else mmap.MAP_PRIVATE,
+            mmap.MAP_SHARED if writable else mmap.MAP_PRIVATE | _MAP_NORESERVE,
             descriptor,
             0,
         )
@@ -76,6 +81,15 @@ class SlabMap:
         """Drop this process's changes in a slot of a privately mapped slab."""
         if not self.writable:
             _libc.madvise(self.address + slot * self.slot_bytes, self.slot_bytes, _MADV_DONTNEED)
+
+    def keep(self, slot: int) -> None:
+        """Copy a slot of a privately mapped slab, in its place: writing to a page copies it."""
+        if self.writable:
+            return
+        address = self.address + slot * self.slot_bytes
+        buffer = (ctypes.c_uint8 * self.slot_bytes).from_address(address)
+        pages = np.frombuffer(memoryview(buffer).cast("B"), np.uint8)[:: mmap.PAGESIZE]
+        np.bitwise_or(pages, 0, out=pages)
 
     def __del__(
         self, _getpid: object = os.getpid, _munmap: object = _libc.munmap

@@ -107,7 +107,7 @@ class Rig:
         said = self.send(token, _open(**changes))
         for build in of(said, ins.StartBuild):
             said = self.do(ev.Built, result(build.request.build, **(built or {})))
-        for slab in of(said, ins.ReserveSlab):
+        for slab in of(said, ins.ReserveSlab) + of(said, ins.GrowSlab):
             said = self.do(ev.SlabReserved, slab.slab)
         assert of(records(said, token), Opened), said
         return token

@@ -11,7 +11,7 @@ import heapq
 import random
 import sys
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -88,8 +88,10 @@ class World:
         self._number = 0
         self.workers: dict[int, Worker] = {}
         self.clients: dict[bytes, Client] = {}
-        self.todo = draw.randint(1, 4)
-        self.memory: dict[int, list[dict[int, object]]] = {}
+        self.todo = draw.randint(1, 4) * (1 + (seed % 2))
+        self.memory: dict[int, dict[int, dict[int, object]]] = {}
+        self.growing: set[int] = set()
+        self.grouped = seed % 2 == 1
         self.reserved: dict[int, int] = {}
         self.replays: set[int] = set()
         self.builds: set[int] = set()
@@ -185,7 +187,7 @@ class World:
         """A run ends with the first bad row of a batch, as far as no sample is replaced in it."""
         (group,) = [g for g in self.core._groups.by_number.values() if token in g.members]
         sid, place = group.stream.stream_id, (details["epoch"], details["step"])
-        cut, crashed = group.course.cut(*place), group.crashed(*place)
+        cut, crashed = group.course.cut(*place), group.crashed(group.members[token].run, *place)
         rows = range(cut.first_row, cut.first_row + cut.rows)
         bad = [row for row in rows if self.fate(sid, *place, row, crashed) == "fail"]
         assert details["row"] == bad[0], (details, bad)
@@ -264,10 +266,37 @@ class World:
                 del self.reserved[do.slab]
                 self.event(ev.SlabRefused, do.slab, "no memory")
             else:
-                self.memory[do.slab] = [{} for _ in range(64)]
+                self.memory[do.slab] = defaultdict(dict)
                 self.event(ev.SlabReserved, do.slab)
 
         self.later(self.random.uniform(0, 1), end)
+
+    def do_GrowSlab(self, do: ins.GrowSlab) -> None:
+        assert do.slab not in self.growing, "one growth of a slab at a time"
+        self.growing.add(do.slab)
+        size_bytes = len(do.slots) * do.slot_bytes
+        self.reserved[do.slab] += size_bytes
+        assert sum(self.reserved.values()) <= self.settings.memory_limit_bytes
+
+        def end() -> None:
+            self.growing.discard(do.slab)
+            if self.chance(self.faults):
+                if do.slab in self.reserved:
+                    self.reserved[do.slab] -= size_bytes
+                self.seen["growth refused"] += 1
+                self.event(ev.SlabRefused, do.slab, "no memory")
+            else:
+                self.event(ev.SlabReserved, do.slab)
+
+        self.later(self.random.uniform(0, 1), end)
+
+    def do_ShrinkSlab(self, do: ins.ShrinkSlab) -> None:
+        self.reserved[do.slab] -= len(do.slots) * do.slot_bytes
+        for slot in do.slots:
+            assert not self.holder(do.slab, slot)
+            for worker in self.workers.values():
+                assert all((w.slab, w.slot) != (do.slab, slot) for w in worker.writing())
+            self.memory[do.slab].pop(slot, None)
 
     def do_FreeSlab(self, do: ins.FreeSlab) -> None:
         for worker in self.workers.values():
@@ -317,7 +346,7 @@ class World:
     # ------------------------------------------------------------ memory and fate
 
     def runs(self) -> list[Any]:
-        return [group.run for group in self.core._groups.by_number.values() if group.run]
+        return [run for group in self.core._groups.by_number.values() for run in group.runs]
 
     def holder(self, slab: int, slot: int) -> bool:
         return any(client.holds(slab, slot) for client in self.clients.values())
@@ -501,6 +530,8 @@ class Client:
         self.token = draw.getrandbits(128).to_bytes(16, "big")
         self.peer = self.token
         self.hoards = draw.random() < 0.2
+        self.group: str | None = None
+        self.pace = draw.choice([1, 1, 1, 30]) if world.grouped else 1
         self.target = draw.randint(0, 25)
         self.opened: Opened | None = None
         self.run = 0
@@ -544,12 +575,27 @@ class Client:
         draw = self.world.random
         world_size = draw.randint(1, 3)
         self.prefetch, self.leases = draw.randint(1, 4), draw.randint(1, 3)
+        if self.world.grouped and draw.random() < 0.8:
+            return self.wish_to_join()
         return Open(
             request=3, dataset="", pipeline=f"p{draw.randint(0, 2)}", graph=b"",
             batch_size=draw.choice([3, 16, 40]), rank=draw.randrange(world_size),
             world_size=world_size, shuffle=True, tail="pad", seed=draw.randint(0, 1), freeze={},
             views=draw.choice([1, 1, 2]), total_epochs=None, on_error="raise",
             prefetch=self.prefetch, leases=self.leases, group=None,
+        )  # fmt: skip
+
+    def wish_to_join(self) -> Open:
+        """Ask to join a group; some ask for another stream than its other members."""
+        draw = self.world.random
+        self.group = draw.choice(["a", "a", "b"])
+        other = draw.random() < 0.1
+        return Open(
+            request=3, dataset="", pipeline="p1", graph=b"", batch_size=16 if other else 40,
+            rank=draw.randrange(2) if self.group == "b" else 0,
+            world_size=2 if self.group == "b" else 1, shuffle=True, tail="pad", seed=0, freeze={},
+            views=1, total_epochs=None, on_error="raise", prefetch=self.prefetch,
+            leases=self.leases, group=self.group,
         )  # fmt: skip
 
     def say(self, *records: Any) -> None:
@@ -559,6 +605,7 @@ class Client:
 
     def said(self, records: tuple[Any, ...]) -> None:
         if not self.closed:
+            self.closed = any(isinstance(record, Close) for record in records)
             self.world.event(ev.Received, self.token, records)
 
     def hear(self, records: tuple[Any, ...]) -> None:
@@ -668,6 +715,8 @@ class Client:
             self.world.random.randint(0, 3),
             self.world.random.randint(0, self.opened.steps),
         )
+        if self.group is not None and self.world.random.random() < 0.8:
+            self.place = (0, min(self.world.random.randint(0, 2), self.opened.steps))
         self.credits = self.prefetch
         self.say(Release(freed), Seek(self.run, *self.place), Credit(self.run, self.prefetch))
         if self.place[1] == self.opened.steps:
@@ -693,7 +742,7 @@ class Client:
         if self.taken >= self.target:
             self.leave()
         else:
-            self.world.later(draw.choice([0.001, 0.01, 0.1]), self.step)
+            self.world.later(draw.choice([0.001, 0.01, 0.1]) * self.pace, self.step)
 
     def take(self) -> None:
         record = self.queue.pop(0)
@@ -756,15 +805,25 @@ def check(world: World) -> None:
     rows = Counter()
     for claim in claims:
         rows[id(claim.batch)] += claim.hi - claim.lo
-    assert core._budget.used_bytes == sum(world.reserved.values()) <= settings.memory_limit_bytes
+    used_bytes = sum(group.used_bytes for group in groups.by_number.values())
+    assert used_bytes == core._budget.used_bytes <= settings.memory_limit_bytes
+    for group in groups.by_number.values():
+        waiting = [growth for growth in group.growths if growth is not group.growths[0]]
+        if group.growths and not group.growing:
+            waiting = list(group.growths)
+        promised = sum(len(growth.slots) for growth in waiting) * group.slot_bytes
+        unfreed = len(group.slots.left) * group.slot_bytes
+        assert world.reserved[group.slab] == group.used_bytes - promised, unfreed
     assert len(core._sessions.by_token) <= settings.max_sessions
     work = False
     for group in groups.by_number.values():
         assert group.claims == sum(claim.batch.group is group for claim in claims)
         check_slots(group, writers)
         if not group.closing:
-            check_run(group, rows)
-            work = work or any(b.unclaimed for b in (group.run.pending if group.run else ()))
+            check_sharing(group)
+            for member in group.members.values():
+                check_run(group, member, rows)
+            work = work or any(b.unclaimed for run in group.runs for b in run.pending)
     if work and world.exit is None:
         for worker in pool.workers.values():
             room = 1 if worker.stalls(world.now) else settings.outstanding
@@ -781,18 +840,56 @@ def check_slots(group: Any, writers: Counter[int]) -> None:
         assert slot.writers == writers[id(slot)]
         assert not slot.writers or slot.state in WRITTEN
         assert bool(slot.holders) == (slot.state is SlotState.LEASED)
-    pending = {id(batch.slot) for batch in group.run.pending} if group.run else set()
+    pending = {id(batch.slot) for run in group.runs for batch in run.pending}
     for slot in slots:
         under_way = slot.state in (SlotState.FILLING, SlotState.READY)
-        assert group.closing or under_way == (id(slot) in pending), slot.state
+        leased = slot.state is SlotState.LEASED
+        assert group.closing or leased or under_way == (id(slot) in pending), slot.state
 
 
-def check_run(group: Any, rows: Counter[int]) -> None:
-    run = group.run
+def check_sharing(group: Any) -> None:
+    """Slots, members and the batches in the slots agree."""
+    slots = group.slots.slots
+    states = Counter(slot.state for slot in slots)
+    present = len(slots) - states[SlotState.GONE] - states[SlotState.COMING]
+    assert (
+        group.used_bytes
+        == (present + states[SlotState.COMING] + len(group.slots.left)) * group.slot_bytes
+    )
+    assert not (group.slots.owed and group.slots._free)
+    quotas = sum(member.quota for member in group.members.values())
+    assert present - 1 - group.slots.owed == quotas, "each member has brought its slots"
+    runs = {id(run) for run in group.runs}
+    waited = 0
+    for index, batch in group.by_slot.items():
+        assert batch.slot is slots[index]
+        assert batch.slot.state not in (SlotState.FREE, SlotState.GONE, SlotState.CANCELLED)
+        assert all(id(run) in runs and batch in run.pending for run in batch.runs)
+        assert batch.slot.holders <= batch.had
+        waited += bool(batch.runs)
+    assert waited == group.under_way
+    for slot in slots:
+        if slot.state in (SlotState.READY, SlotState.LEASED, SlotState.KEPT, SlotState.FILLING):
+            assert slot.index in group.by_slot, slot.state
+    for batch in group.by_place.values():
+        assert group.by_slot[batch.slot.index] is batch
+    held = Counter(token for slot in slots for token in slot.holders)
+    for token, member in group.members.items():
+        pending = len(member.run.pending) if member.run else 0
+        assert member.held == held[token]
+        assert member.held + pending <= member.quota
+    if group.starved:
+        idle = states[SlotState.FREE] + states[SlotState.KEPT]
+        assert not idle, "a member waits for a slot, and one is idle"
+        assert states[SlotState.CANCELLED] + states[SlotState.RETIRED], "waits for another member"
+
+
+def check_run(group: Any, member: Any, rows: Counter[int]) -> None:
+    run = member.run
     if run is None:
         return
     assert len(run.pending) <= run.credits + AHEAD_OF_CREDITS
-    assert [b.serial for b in run.pending] == sorted({b.serial for b in run.pending})
+    assert [b.place for b in run.pending] == sorted({b.place for b in run.pending})
     for batch in run.pending:
         unclaimed = sum(r.hi - r.lo for r in batch.ranges)
         assert batch.unclaimed == unclaimed
@@ -800,12 +897,14 @@ def check_run(group: Any, rows: Counter[int]) -> None:
         if batch.failure is None:
             assert batch.missing == unclaimed + rows[id(batch)]
         assert (batch in group.open) == (unclaimed > 0)
+        assert run in batch.runs
     if run.pending:
         waits = run.pending[0].missing or not run.credits
         assert waits, "a batch in turn that is not announced"
     failed = any(batch.failure is not None for batch in run.pending)
     assert run.ended or run.ending == failed, "a run ends in the turn of a batch that failed"
-    if not run.ended and not run.ending and group.slots._free and not group.open:
+    idle = group.slots._free or any(s.state is SlotState.KEPT for s in group.slots.slots)
+    if not run.ended and not run.ending and idle and member.has_room and not group.open:
         assert len(run.pending) >= run.credits, "a free slot, a credit and no batch begun"
     assert not run.ended or not run.pending
 

@@ -53,7 +53,7 @@ def refused(rig, make_open, **changes):
         ),
         ({"pipeline": ""}, "usage", "expected a pipeline by name or as an object, got neither"),
         ({"graph": b"{}"}, "usage", "expected a pipeline by name or as an object, got both"),
-        ({"group": "sweep"}, "usage", "group 'sweep': this version has only groups of one"),
+        ({"group": ""}, "usage", "expected a name of the group, or none, got an empty name"),
         ({"rank": 2, "world_size": 2}, "usage", "rank: expected one from 0 to world_size - 1 = 1"),
         (
             {"batch_size": 2, "rank": 0, "world_size": 3},

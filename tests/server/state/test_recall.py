@@ -75,7 +75,7 @@ def test_what_waits_behind_a_long_row_is_recalled(uneven):
 
 def test_the_worker_that_stalls_gets_rows_of_the_newest_batch_only(uneven):
     until_recalled(uneven)
-    newest = uneven.core._groups.by_number[1].run.pending[-1].step
+    newest = uneven.core._groups.by_number[1].runs[0].pending[-1].step
     recalled(uneven, 1)
     assert {work.step for work in uneven.claims(1)[1:]} <= {newest}
 
@@ -92,11 +92,11 @@ def test_rows_that_cost_alike_are_not_recalled(rig):
 def test_a_worker_that_has_begun_it_keeps_its_claim(uneven):
     """Nothing came back; the claim ends as any other."""
     until_recalled(uneven)
-    missing = uneven.core._groups.by_number[1].run.pending[0].missing
+    missing = uneven.core._groups.by_number[1].runs[0].pending[0].missing
     rows = sum(work.row_hi - work.row_lo for work in uneven.claims(1)[:2])
     uneven.finish(1)
     uneven.finish(1)
-    assert uneven.core._groups.by_number[1].run.pending[0].missing == missing - rows
+    assert uneven.core._groups.by_number[1].runs[0].pending[0].missing == missing - rows
     assert uneven.counters()["recalled_chunks_total"] == 0
 
 

@@ -215,6 +215,12 @@ def _private_options(options: Options) -> tuple[Options, str | None]:
         raise UsageError(
             f"dataset={options.dataset!r}: the path already names the dataset; leave dataset out"
         )
+    if options.group is not None:
+        raise UsageError(
+            f"group={options.group!r}: with the path of a dataset each program starts its own"
+            " daemon, so no other would share its batches; start one with `stoker serve`, and give"
+            " all members its address"
+        )
     if not isinstance(options.pipeline, str):
         checked = dataclasses.replace(options, dataset=DATASET)
         checked.record(1)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from stoker.protocol import messages
+from stoker.protocol.errors import ResourceError
 from stoker.server.daemon.broker import Broker
 from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
@@ -76,6 +77,8 @@ class Hands:
             ins.SendReplay: self._send_replay,
             ins.DropReplay: lambda do: processes.drop_replay(do.replay),
             ins.ReserveSlab: self._reserve_slab,
+            ins.GrowSlab: self._grow_slab,
+            ins.ShrinkSlab: lambda do: reserver.shrink(do.slab, do.slots, do.slot_bytes),
             ins.FreeSlab: lambda do: reserver.free(do.slab),
             ins.Quarantine: self._quarantine,
             ins.StartWorker: lambda do: processes.start_worker(do.worker),
@@ -139,9 +142,14 @@ class Hands:
             self._lose(do.token, "its lifeline is not up or not read")
 
     def _reserve_slab(self, do: ins.ReserveSlab) -> None:
-        refusal = self._reserver.reserve(do.slab, do.size_bytes)
+        self._note(do.slab, self._reserver.reserve(do.slab, do.size_bytes, do.capacity_bytes))
+
+    def _grow_slab(self, do: ins.GrowSlab) -> None:
+        self._note(do.slab, self._reserver.grow(do.slab, do.slots, do.slot_bytes))
+
+    def _note(self, slab: int, refusal: ResourceError | None) -> None:
         if refusal is not None:
-            self._emit(events.SlabRefused(self._now(), do.slab, str(refusal.details["reason"])))
+            self._emit(events.SlabRefused(self._now(), slab, str(refusal.details["reason"])))
 
     def _tell_stream(self, do: ins.TellStream) -> None:
         slab = self._reserver[do.slab]
@@ -173,7 +181,7 @@ class Hands:
         """End a session that cannot be reached: close its lifeline and notify the core."""
         logs.log("warning", "session_lost", reason=why)
         self._side.forget(token)
-        self._emit(events.LifelineDown(self._now(), token))
+        self._emit(events.LifelineDown(self._now(), token, by_daemon=True))
 
     def _exit(self, do: ins.Exit) -> None:
         self.exit_code = do.code

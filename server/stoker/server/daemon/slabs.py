@@ -6,13 +6,18 @@ It is allocated (fallocate, which touches every page, on the memory node of the 
 then sealed against shrinking, growing and further sealing, so that a peer can neither truncate it
 while it is written nor make it grow. Its mode is 0600.
 
+The slab of a group has a size that allows for further members, and is a sparse file: only the parts
+that members brought have memory. `fill` allocates a part, `punch` frees one. So it stays one file
+with one map in each process, while members come and go.
+
 Sizes are bytes. `reserver` runs all this outside the daemon's loop.
 """
 
+import ctypes
 import errno
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from stoker.protocol.errors import ResourceError
@@ -22,10 +27,17 @@ SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 CHUNK_BYTES: Final = 64 * 2**20
 SPARE_BYTES: Final = 64 * 2**20
 _MFD_NOEXEC_SEAL: Final = 0x8
+_PUNCH: Final = 0x1 | 0x2
+"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE."""
+Part = tuple[int, int]
+"""(start, size) in bytes."""
 _REMEDY = (
     "lower batch_size, prefetch or the size of the outputs, end other clients, or give the daemon"
     " more memory"
 )
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
 def human(size_bytes: int) -> str:
@@ -40,7 +52,7 @@ class SlabMemory:
     """One memfd of fixed size, fully allocated and sealed.
 
     Attributes:
-        size_bytes: its size in bytes.
+        size_bytes: its size in bytes, with the parts that have no memory.
         descriptor: open for reading and writing, close-on-exec; -1 once closed.
     """
 
@@ -53,10 +65,11 @@ class SlabMemory:
         cls,
         size_bytes: int,
         *,
+        capacity_bytes: int = 0,
         room: Callable[[], Room] = room,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> "SlabMemory":
-        """Create a slab and allocate all of it, `CHUNK_BYTES` at a time.
+        """Create a slab and allocate its first `size_bytes`, `CHUNK_BYTES` at a time.
 
         Before each chunk the free room is checked again: other processes allocate too, and
         allocating more than there is would wake the kernel's out-of-memory killer instead of
@@ -64,6 +77,7 @@ class SlabMemory:
 
         Args:
             size_bytes: at least 1.
+            capacity_bytes: the size of the file; 0: `size_bytes`.
             room: returns how much memory may still be used.
             cancelled: called before each chunk; True ends the work.
 
@@ -71,14 +85,40 @@ class SlabMemory:
             ResourceError: not enough memory or descriptors, or it was cancelled; `details` has
             the `reason` without the remedy, and `needed_bytes`.
         """
-        slab = cls(_create(size_bytes), size_bytes)
+        capacity_bytes = capacity_bytes or size_bytes
+        slab = cls(_create(capacity_bytes), capacity_bytes)
         try:
-            slab._allocate(room, cancelled)
+            slab._allocate([(0, size_bytes)], room, cancelled)
             fcntl.fcntl(slab.descriptor, fcntl.F_ADD_SEALS, SEALS)
         except BaseException:
             slab.close()
             raise
         return slab
+
+    def fill(
+        self,
+        parts: Sequence[Part],
+        *,
+        room: Callable[[], Room] = room,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Allocate parts that have no memory: all of them, or none.
+
+        Raises:
+            ResourceError: as in `reserve`.
+        """
+        try:
+            self._allocate(parts, room, cancelled)
+        except BaseException:
+            self.punch(parts)
+            raise
+
+    def punch(self, parts: Sequence[Part]) -> None:
+        """Free the memory of parts; they read as zeros from then on."""
+        for start, size_bytes in parts:
+            code = _libc.fallocate(self.descriptor, _PUNCH, start, size_bytes)
+            if code:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def reopen_read_only(self) -> int:
         """Return a new read-only descriptor of the same memory; the caller owns it.
@@ -93,17 +133,40 @@ class SlabMemory:
             os.close(self.descriptor)
             self.descriptor = -1
 
-    def _allocate(self, room: Callable[[], Room], cancelled: Callable[[], bool]) -> None:
-        for start in range(0, self.size_bytes, CHUNK_BYTES):
-            rest, now = self.size_bytes - start, room()
+    def _allocate(
+        self, parts: Sequence[Part], room: Callable[[], Room], cancelled: Callable[[], bool]
+    ) -> None:
+        wanted = sum(size_bytes for _, size_bytes in parts)
+        done = 0
+        for start, size_bytes in _chunks(parts):
+            rest, now = wanted - done, room()
             if cancelled():
                 raise ResourceError(reason := "reserving the slab was cancelled", reason=reason)
             if rest + SPARE_BYTES > now.size_bytes:
-                raise too_little(self.size_bytes, max(0, now.size_bytes - SPARE_BYTES + start), now)
+                raise too_little(wanted, max(0, now.size_bytes - SPARE_BYTES + done), now)
             try:
-                os.posix_fallocate(self.descriptor, start, min(CHUNK_BYTES, rest))
+                os.posix_fallocate(self.descriptor, start, size_bytes)
             except OSError as error:
-                raise _refused(self.size_bytes, error) from None
+                raise _refused(wanted, error) from None
+            done += size_bytes
+
+
+def parts_of(slots: Iterable[int], slot_bytes: int) -> list[Part]:
+    """Return the parts of a slab that slots have; neighbors are one part."""
+    parts: list[Part] = []
+    for slot in sorted(slots):
+        start = slot * slot_bytes
+        if parts and sum(parts[-1]) == start:
+            parts[-1] = parts[-1][0], parts[-1][1] + slot_bytes
+        else:
+            parts.append((start, slot_bytes))
+    return parts
+
+
+def _chunks(parts: Iterable[Part]) -> Iterator[Part]:
+    for start, size_bytes in parts:
+        for first in range(start, start + size_bytes, CHUNK_BYTES):
+            yield first, min(CHUNK_BYTES, start + size_bytes - first)
 
 
 def _create(size_bytes: int) -> int:

@@ -82,6 +82,10 @@ class Budget:
             self.used_bytes -= build.working_bytes * self._workers
             self.working_bytes -= build.working_bytes * self._workers
 
+    def give_slots(self, size_bytes: int) -> None:
+        """Return the budget of slots that a stream no longer has."""
+        self.used_bytes -= size_bytes
+
     def _further(self, build: BuildResult) -> int:
         """Return the bytes that workers need for a stream beyond those for the open ones."""
         return 0 if _engine(build) in self._streams else build.working_bytes * self._workers

@@ -8,6 +8,7 @@ can cause a record that the client's decoder rejects.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import Detail, StokerError
 from stoker.protocol.messages import DaemonRecord, Error
 from stoker.server.state.instructions import Instruction, Log, Send
@@ -29,6 +30,8 @@ class Counts:
 
     sessions: int = 0
     batches: int = 0
+    shared_batches: int = 0
+    dropped_batches: int = 0
     chunks: int = 0
     recalled_chunks: int = 0
     rows: int = 0
@@ -52,6 +55,14 @@ class Counts:
     retired_slots: int = 0
     stale_releases: int = 0
     stale_results: int = 0
+
+    def add_epoch(self, account: EpochAccount | None) -> None:
+        """Count an epoch whose last batch is announced, over all ranks."""
+        self.epochs += 1
+        if account is not None:
+            self.carried_samples += account.carried_out
+            self.dropped_samples += account.dropped
+            self.padded_positions += account.padded
 
 
 @dataclass(slots=True)

@@ -72,7 +72,9 @@ class Core:
             Greeted: self._sessions.greeted,
             Received: self._sessions.received,
             LifelineUp: lambda event: self._sessions.lifeline_up(event.token),
-            LifelineDown: lambda event: self._sessions.end(event.token, "lifeline down"),
+            LifelineDown: lambda event: self._sessions.end(
+                event.token, "lifeline down", reads_on=event.by_daemon
+            ),
             Built: lambda event: self._openings.built(event.result),
             BuildFailed: self._openings.build_failed,
             BuildDied: self._openings.build_died,

@@ -1,15 +1,16 @@
-"""Delivery to groups: seek, take credits, begin steps, announce in order, fail, close.
+"""Delivery to the members of groups: seek, take credits, begin steps, announce, fail, close.
 
-A run begins its next steps while slots are free and fewer batches are pending than the client has
-granted credits; brief batches may run `AHEAD_OF_CREDITS` further ahead, so that workers continue
+A run waits for its next steps while its member has room and fewer batches are pending than the
+client has granted credits. `sharing` finds a step that is there already, or a slot for a new one.
+Brief batches may run `AHEAD_OF_CREDITS` further ahead, so that workers continue
 while READY travels to the client and its credit travels back:
 
     len(pending) <= credits + AHEAD_OF_CREDITS.
 
 A complete batch waits until all earlier batches of the run are announced. Announcing costs one
-credit and leases the slot to the session. A new SEEK voids batches that are not announced;
-announced batches stay leased until their RELEASE. A batch that fails ends the run in its turn: the
-batches before it are delivered first, then the error.
+credit and leases the slot to the session. A new SEEK voids batches that are not announced and that
+no other run waits for; announced batches stay leased until their RELEASE. A batch that fails ends
+each run that waits for it in its turn: the batches before it are delivered first, then the error.
 """
 
 from bisect import insort
@@ -17,12 +18,12 @@ from collections import deque
 from operator import attrgetter
 
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
-from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
-from stoker.protocol.messages import Credit, Error, Ready, Release, Seek
+from stoker.protocol.messages import Credit, Ready, Release, Seek
+from stoker.server.state import sharing
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import Context, Fault, error_record
-from stoker.server.state.groups import BatchState, Group, Range, Run
+from stoker.server.state.groups import BatchState, Group, Member, Range, Run
 from stoker.server.state.instructions import ForgetStream, FreeSlab
 from stoker.server.state.slots import SlotState
 from stoker.server.state.streams import Stream, Streams
@@ -44,12 +45,8 @@ class Deliveries:
         self.by_slab: dict[int, Group] = {}
         self.rotation: deque[Group] = deque()
 
-    def add(self, group: Group) -> None:
-        """Add a new group, whose slab is being reserved."""
-        self.by_number[group.number] = self.by_slab[group.slab] = group
-
-    def seek(self, group: Group, record: Seek) -> None:
-        """Begin a run.
+    def seek(self, group: Group, token: bytes, record: Seek) -> None:
+        """Begin a run of a member.
 
         Raises:
             ProtocolError: the run's number does not increase; nothing changes.
@@ -57,17 +54,19 @@ class Deliveries:
                 many crashed samples, or one is not in the dataset, and nothing changes.
             StokerError: the stream has stopped; the run delivers nothing.
         """
-        before = group.run
+        member = group.members[token]
+        before = member.run
         if before is not None and record.run <= before.number:
             raise ProtocolError(
                 f"SEEK: expected a run above {before.number}, got {record.run}; runs must increase"
             )
-        _check_crashed(record.crashed, group.stream)
+        group.stream.check_crashed(record.crashed)
         if before is not None:
             self._void(group, before, 0)
-        group.run = run = Run(record.run, record.epoch, record.step, record.crashed)
+        member.run = run = Run(record.run, record.epoch, record.step, record.crashed)
         if group.record.verify:
             run.chain = chain_start(group.stream.stream_id, run.epoch, run.step)
+        self.freed(group)
         steps = group.course.steps(run.epoch)
         if run.step == steps:
             run.epoch, run.step = run.epoch + 1, 0
@@ -82,43 +81,60 @@ class Deliveries:
                 step=record.step,
             )
 
-    def credit(self, group: Group, record: Credit) -> None:
-        """Add credits to the run; credits for another run are void."""
-        run = group.run
+    def credit(self, group: Group, token: bytes, record: Credit) -> None:
+        """Add credits to the member's run; credits for another run are void."""
+        member = group.members[token]
+        run = member.run
         if run is not None and run.number == record.run:
             run.credits = min(run.credits + record.batches, MAX_CREDITS)
-            self.deliver(group)
+            self._deliver(group, member)
 
     def release(self, group: Group, token: bytes, record: Release) -> None:
         """Release slots; stale pairs are counted and ignored."""
+        member = group.members[token]
         for index, generation in record.slots:
-            if not group.slots.release(index, generation, token):
+            if group.slots.release(index, generation, token):
+                member.held -= 1
+            else:
                 self._context.counts.stale_releases += 1
+        self.freed(group)
 
     def fill(self, group: Group) -> None:
-        """Begin the next steps of the run, as far as credits and free slots allow.
+        """Begin the next steps of all runs, as far as credits and slots allow."""
+        group.starved = False
+        for member in group.members.values():
+            self.fill_run(group, member)
 
-        At most `AHEAD` of them have unclaimed rows at a time, however many credits a client grants,
-        so one event never begins more. The scheduler calls again when all are claimed.
+    def fill_run(self, group: Group, member: Member) -> None:
+        """Begin the next steps of a member's run, as far as credits and slots allow.
+
+        At most `AHEAD` of a group have unclaimed rows at a time, however many credits a client
+        grants, so one event never begins more. The scheduler calls `fill` when all are claimed.
         """
-        run = group.run
+        run = member.run
         if run is None or run.ended or run.ending:
             return
         granted = run.credits or run.begun
         brief = bool(granted) and group.stream.is_brief(group.course.largest.rows)
         pending, limit = run.pending, run.credits + AHEAD_OF_CREDITS * brief
-        while len(pending) < limit and len(group.open) < AHEAD:
-            slot = group.slots.take()
-            if slot is None:
-                break
-            batch = BatchState(group, run.begun, run.epoch, run.step, slot)
-            run.begun += 1
+        while len(pending) < limit and member.has_room:
+            batch = sharing.find(group, member, run)
+            if batch is None:
+                if len(group.open) >= AHEAD:
+                    break
+                slot = sharing.take(self._context, group)
+                if slot is None:
+                    group.starved = True
+                    break
+                place = run.epoch, run.step
+                batch = group.begin(place, group.crashed(run, *place), slot)
+            sharing.wait_for(run, batch)
             run.step += 1
             if run.step == group.course.steps(run.epoch):
                 run.epoch, run.step = run.epoch + 1, 0
-            pending.append(batch)
-            group.open.append(batch)
         self._queue(group)
+        if pending and not pending[0].missing:
+            self._deliver(group, member)
 
     def claim_ended(self, batch: BatchState) -> None:
         """Continue with slot, batch and group after a claim has ended, successfully or not."""
@@ -128,28 +144,35 @@ class Deliveries:
         if group.closing:
             self._finish(group)
         elif batch.void:
+            sharing.shrink(self._context, self._budget, group)
             self.fill(group)
         elif batch.missing == 0:
             group.slots.complete(batch.slot)
-            self.deliver(group)
+            self.deliver(batch)
         elif batch.failure is not None:
-            self.deliver(group)
+            self.deliver(batch)
 
-    def deliver(self, group: Group) -> None:
+    def deliver(self, batch: BatchState) -> None:
+        """Announce what a batch allows that is complete or has failed, to all that wait for it."""
+        waiting = set(map(id, batch.runs))
+        for member in list(batch.group.members.values()):
+            if id(member.run) in waiting:
+                self._deliver(batch.group, member)
+
+    def _deliver(self, group: Group, member: Member) -> None:
         """Announce complete batches whose turn it is; a failed one in its turn ends the run."""
-        run = group.run
+        run = member.run
         if run is None:
             return
         pending, records = run.pending, []
         while pending and pending[0].missing == 0 and run.credits:
-            records.append(self._announce(group, run, pending.popleft()))
+            records.append(self._announce(group, member, run, pending.popleft()))
         if records:
             self._context.counts.batches += len(records)
-            for token in group.members:
-                self._context.send(token, *records)
+            self._context.send(member.token, *records)
         first = pending[0] if pending and run.credits else None
         if first is not None and first.failure is not None and first.settled:
-            self._end_run(group, run, first.failure)
+            self._end_run(group, member, first.failure)
 
     def put_back(self, batch: BatchState, ranges: list[Range]) -> None:
         """Make the rows of a lost claim unclaimed again."""
@@ -171,24 +194,32 @@ class Deliveries:
 
         Must be called before the claim has ended.
         """
-        run = batch.group.run
-        if batch.void or run is None:
+        if batch.void:
             return
-        batch.fail(lo, error_record(*fault, run=run.number))
-        run.ending = True
-        self._void(batch.group, run, batch.serial + 1)
+        batch.fail(lo, fault)
+        batch.group.unlist(batch)
+        for run in list(batch.runs):
+            run.ending = True
+            self._void(batch.group, run, run.pending.index(batch) + 1)
+        self.freed(batch.group)
 
-    def end_run(self, group: Group, fault: Fault) -> None:
-        """End the group's run at once, with an error to its sessions."""
-        if group.run is not None and not group.run.ended:
-            self._end_run(group, group.run, error_record(*fault, run=group.run.number))
+    def end_run(self, group: Group, token: bytes, fault: Fault) -> None:
+        """End a member's run at once, with an error to its session."""
+        member = group.members[token]
+        if member.run is not None and not member.run.ended:
+            self._end_run(group, member, fault)
+
+    def end_runs(self, group: Group, fault: Fault) -> None:
+        """End all runs of a group at once, with an error to its sessions."""
+        for token in list(group.members):
+            self.end_run(group, token, fault)
 
     def stop_stream(self, stream: Stream, error: StokerError) -> None:
         """Stop a stream for good: all its groups get the error, now and at each later SEEK."""
         for group in self.by_number.values():
             if group.stream is stream and group.stopped is None:
                 group.stopped = error
-                self.end_run(group, error.to_record())
+                self.end_runs(group, error.to_record())
 
     def rewind(self, stream: Stream, place: tuple[int, int]) -> None:
         """Begin again at a place, because the stream's rows differ from there on.
@@ -196,15 +227,16 @@ class Deliveries:
         Announced batches stay valid: they hold only rows that could be computed.
         """
         for group in self.by_number.values():
-            run = group.run
-            if group.stream is not stream or run is None or run.ended:
+            if group.stream is not stream:
                 continue
-            later = [batch for batch in run.pending if (batch.epoch, batch.step) >= place]
-            if later:
-                self._void(group, run, later[0].serial)
-                run.epoch, run.step = later[0].epoch, later[0].step
+            for run in group.runs:
+                later = [batch for batch in run.pending if batch.place >= place]
+                if run.ended or not later:
+                    continue
+                self._void(group, run, len(run.pending) - len(later))
+                run.epoch, run.step = later[0].place
                 run.ending = False  # the batch that failed was the last one begun
-                self.fill(group)
+            self.fill(group)
 
     def move(self, batch: BatchState) -> BatchState | None:
         """Begin a batch again in the spare slot: a writer of its slot cannot be confirmed dead.
@@ -213,7 +245,7 @@ class Deliveries:
             The batch that replaces it, to be filled; or None: it was void or had failed, or no
             spare is left and the run has ended with an error.
         """
-        group, run = batch.group, batch.group.run
+        group, runs = batch.group, list(batch.runs)
         if batch.slot.state is SlotState.RETIRED:  # two of its writers cannot be confirmed dead
             return None
         self._context.counts.retired_slots += 1
@@ -222,45 +254,75 @@ class Deliveries:
             0 if batch.void else batch.cut.rows - batch.unclaimed
         )
         batch.drop()
-        if run is None or not wanted:
+        group.forget(batch)
+        self._reopen(group)
+        if not wanted:
             if replaced:
+                sharing.withdraw(self._context, group, 0)  # the spare may be owed
+                sharing.shrink(self._context, self._budget, group)
                 self.fill(group)
             else:
                 self._no_spare(group)
             return None
-        place = run.pending.index(batch)
         if not replaced:
-            del run.pending[place]
+            for run in runs:
+                run.pending.remove(batch)
+                sharing.leave(run, batch)
             self._no_spare(group)
             return None
         slot = group.slots.take()
         assert slot is not None  # the spare
-        fresh = run.pending[place] = BatchState(group, batch.serial, batch.epoch, batch.step, slot)
+        fresh = group.begin(batch.place, batch.crashed, slot)
+        fresh.serial = batch.serial
+        group.open.sort(key=_serial)
+        fresh.runs, batch.runs = runs, []
+        for run in runs:
+            run.pending[run.pending.index(batch)] = fresh
         if batch.failure is not None:
             fresh.fail(batch.cut.first_row, batch.failure)
-            self.deliver(group)
+            group.unlist(fresh)
+            self.deliver(fresh)
         self._reopen(group)
         return fresh if fresh.failure is None else None
 
-    def close(self, group: Group, token: bytes) -> None:
-        """Remove a session; the group ends with the last one, once its claims have ended."""
-        group.members.pop(token, None)
-        if group.members or group.closing:
+    def close(self, group: Group, token: bytes, *, reads_on: bool = False) -> None:
+        """Remove a session; the group ends with the last one, once its claims have ended.
+
+        Args:
+            group: its group.
+            token: its token.
+            reads_on: whether its client may still read the slots that it holds; then they are not
+                used again.
+        """
+        member = group.members.pop(token, None)
+        if member is None or group.closing:
+            return
+        if member.run is not None:
+            member.run.ended = True
+            self._void(group, member.run, 0)
+        if group.members:
+            sharing.depart(self._context, self._budget, group, member, reads_on=reads_on)
+            self.fill(group)
             return
         group.closing = True
-        if group.run is not None:
-            self._void(group, group.run, 0)
-            group.run.ended = True
         self._finish(group)
+
+    def freed(self, group: Group) -> None:
+        """Continue after slots may have become free."""
+        sharing.shrink(self._context, self._budget, group)
+        if group.starved:
+            self.fill(group)
 
     def reserved(self, group: Group) -> bool:
         """Note that the slab is reserved; False if it is no longer wanted."""
         group.reserved = True
+        sharing.shrink(self._context, self._budget, group)
         self._finish(group)
         return not group.closing
 
     def refused(self, group: Group) -> None:
         """Remove a group whose slab was refused."""
+        group.closing = True
         self._remove(group)
 
     def _no_spare(self, group: Group) -> None:
@@ -270,16 +332,19 @@ class Deliveries:
             " (state D in ps: usually a network file system)",
             slab=group.slab,
         )
-        self.end_run(group, group.stopped.to_record())
+        self.end_runs(group, group.stopped.to_record())
 
-    def _announce(self, group: Group, run: Run, batch: BatchState) -> Ready:
+    def _announce(self, group: Group, member: Member, run: Run, batch: BatchState) -> Ready:
         run.credits -= 1
         slot = batch.slot
         assert batch.outputs is not None  # its rows are written
-        for token in group.members:
-            group.slots.lease(slot, token)
+        sharing.leave(run, batch)
+        self._context.counts.shared_batches += bool(batch.had)
+        batch.had.add(member.token)
+        member.held += 1
+        group.slots.lease(slot, member.token)
         if group.record.rank == 0 and batch.step + 1 == group.course.steps(batch.epoch):
-            self._count_epoch(group, batch.epoch)
+            self._context.counts.add_epoch(group.course.account(batch.epoch))
         if group.record.verify:
             digest = batch_of_rows(batch.digests)
             run.chain = chain_on(run.chain, batch.epoch, batch.step, digest)
@@ -289,34 +354,22 @@ class Deliveries:
             bytes(batch.digests), run.chain,
         )  # fmt: skip
 
-    def _count_epoch(self, group: Group, epoch: int) -> None:
-        """Count an epoch whose last batch is announced, over all ranks."""
-        counts, account = self._context.counts, group.course.account(epoch)
-        counts.epochs += 1
-        if account is not None:
-            counts.carried_samples += account.carried_out
-            counts.dropped_samples += account.dropped
-            counts.padded_positions += account.padded
-
-    def _end_run(self, group: Group, run: Run, record: Error) -> None:
-        self._void(group, run, 0)
+    def _end_run(self, group: Group, member: Member, fault: Fault) -> None:
+        run = member.run
+        assert run is not None  # its caller knows it
         run.ended = True
+        self._void(group, run, 0)
         self._context.counts.errors += 1
-        for token in group.members:
-            self._context.send(token, record)
+        self._context.send(member.token, error_record(*fault, run=run.number))
+        self.freed(group)
 
-    def _void(self, group: Group, run: Run, serial: int) -> None:
-        """Drop the run's batches from that serial on."""
-        pending = run.pending
-        while pending and pending[-1].serial >= serial:
-            batch = pending.pop()
-            batch.drop()
-            group.slots.void(batch.slot)
+    def _void(self, group: Group, run: Run, kept: int) -> None:
+        """Drop the run's pending batches, except for the first ones."""
+        sharing.drop(group, run, kept)
         self._reopen(group)
 
     def _reopen(self, group: Group) -> None:
-        run = group.run
-        group.open = [batch for batch in run.pending if batch.unclaimed] if run else []
+        group.open = [batch for batch in group.open if batch.unclaimed]
         self._queue(group)
 
     def _queue(self, group: Group) -> None:
@@ -336,15 +389,6 @@ class Deliveries:
         del self.by_number[group.number]
         del self.by_slab[group.slab]
         self._streams.leave(group.stream)
-        self._budget.give(group.slab_bytes, group.stream.build)
-
-
-def _check_crashed(crashed: list[int], stream: Stream) -> None:
-    rows = stream.spec.dataset_rows
-    if any(number >= rows for number in crashed):
-        raise UsageError(f"SEEK: crashed: expected ids from 0 to {rows - 1}, got {crashed}")
-    if len(stream.crashed.keys() | crashed) > MAX_CRASHED:
-        raise UsageError(
-            f"SEEK: crashed: at most {MAX_CRASHED} samples of a stream can be replaced, this would "
-            f"be {len(stream.crashed.keys() | crashed)}: leave them out with an exclude list"
-        )
+        for _ in list(group.members)[1:]:  # that waited for memory which was refused
+            self._budget.give(0, group.stream.build)
+        self._budget.give(group.used_bytes, group.stream.build)

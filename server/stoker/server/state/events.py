@@ -47,9 +47,10 @@ class LifelineUp(Event):
 
 @dataclass(frozen=True)
 class LifelineDown(Event):
-    """The lifeline closed: the client is dead, gone or done."""
+    """The lifeline closed: the client is dead, gone or done; or the daemon closed it."""
 
     token: bytes
+    by_daemon: bool = False
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class Faults:
             return
         group.told.pop(event.worker, None)
         self._builds.forget(group.stream.build)
-        self._groups.end_run(group, fault)
+        self._groups.end_runs(group, fault)
 
     def _give_up(self, worker: WorkerState) -> None:
         """Retire the slot of its head, which may still write; put its other claims back."""
@@ -207,7 +207,8 @@ class Faults:
             return "leave the sample out, or repair it"
         if self._context.settings.crash_policy == "raise" or sample in stream.crashed:
             return f"repair the sample, or leave it out: Loader(exclude=[{sample}])"
-        runs = [g.run for g in self._groups.by_number.values() if g.stream is stream and g.run]
+        groups = [g for g in self._groups.by_number.values() if g.stream is stream]
+        runs = [run for group in groups for run in group.runs]
         if any(len({sample, *stream.crashed, *run.crashed}) > MAX_CRASHED for run in runs):
             return f"{MAX_CRASHED} others are already replaced; leave all of them out with exclude="
         return None
@@ -238,7 +239,7 @@ class Faults:
             deaths = pool.start_deaths
             self._context.log("error", "workers_broken", reason=pool.last_reason, deaths=deaths)
             for group in self._groups.by_number.values():
-                self._groups.end_run(group, broken(pool).to_record())
+                self._groups.end_runs(group, broken(pool).to_record())
 
     def _put_back(self, batch: BatchState, ranges: list[Range], claim: Claim) -> None:
         self._groups.put_back(batch, ranges)

@@ -1,8 +1,9 @@
-"""Groups and runs, as data: a slab, its slots, its sessions, and the run that fills the slots.
+"""Groups, members and runs, as data: a slab, its slots, its sessions, the batches in the slots.
 
-The members of a group are its sessions; this version makes groups of one member. A run is the
-delivery that starts with one SEEK; `delivery` drives it. For the workers a group is a stream: its
-number identifies rows, layout and slab.
+The members of a group are its sessions. A session that names no group is the only member of its
+own. A run is the delivery to one member that starts with its SEEK; `delivery` drives it, and
+`sharing` decides which batches members share. For the workers a group is a stream: its number
+identifies rows, layout and slab.
 
 A `BatchState` is a batch that is being computed: its unclaimed rows, and the number of rows not yet
 written. Rows are those of the global batch. `ranges` holds the unclaimed rows in the order in which
@@ -20,23 +21,28 @@ from typing import NamedTuple
 from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
-from stoker.protocol.messages import Error
+from stoker.server.state.context import Fault
 from stoker.server.state.course import Course
-from stoker.server.state.slots import Slot, SlotPool
+from stoker.server.state.slots import Slot, SlotPool, SlotState
 from stoker.server.state.streams import Stream
 from stoker.server.work.records import OpenStream
 
+Place = tuple[int, int]
+"""(epoch, step)."""
+Key = tuple[int, int, tuple[int, ...]]
+"""(epoch, step, samples that are replaced): batches with the same key have the same bytes."""
+
 
 class Run:
-    """The delivery that starts with one SEEK.
+    """The delivery to a member that starts with one SEEK.
 
     Attributes:
         number: the client's number for it.
         credits: number of announcements that the client still grants.
         epoch: epoch of the next step to begin.
         step: the next step to begin.
-        begun: number of batches begun, which is the serial of the next one.
-        pending: batches that are begun and not announced, in order; never more than
+        begun: number of batches begun for it, or shared with it.
+        pending: those of them that are not announced, in order; never more than
             `credits + AHEAD_OF_CREDITS`.
         ending: whether no more steps are begun, because one failed.
         ended: whether it delivers nothing more.
@@ -70,22 +76,68 @@ class Run:
         self.chain = b""
 
 
+class Member:
+    """A session in its group.
+
+    Attributes:
+        token: the session's token.
+        quota: slots that it brought, and that it may use at a time; 0 until their memory is there.
+        held: slots that were announced to it and that it has not released.
+        run: its current run.
+    """
+
+    __slots__ = ("held", "quota", "run", "token")
+
+    def __init__(self, token: bytes, quota: int) -> None:
+        self.token = token
+        self.quota = quota
+        self.held = 0
+        self.run: Run | None = None
+
+    @property
+    def place(self) -> Place:
+        """The (epoch, step) of the next batch that it will ask for; the start before a SEEK."""
+        return (0, 0) if self.run is None else (self.run.epoch, self.run.step)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may use one more slot."""
+        pending = 0 if self.run is None else len(self.run.pending)
+        return self.held + pending < self.quota
+
+
+class Growth(NamedTuple):
+    """Slots that a member brings, and whose memory is not reserved yet."""
+
+    token: bytes
+    slots: list[int]
+
+
 class Group:
     """Sessions that share one slab.
 
     Attributes:
         number: its number; workers use it as the number of the stream.
+        name: the name that its sessions gave; empty for a session of its own.
         slab: number of its slab.
-        slab_bytes: size of its slab.
+        capacity: number of slots that the slab has room for; others than those present cost none.
+        slab_bytes: size of the slab with all of them.
+        used_bytes: the part of the memory budget that it has.
         stream: its stream.
         record: the description of the stream that workers get.
         course: the steps of the members' rank.
         slot_bytes: size of a slot; it has room for the largest batch.
         slots: its slots.
         reserved: whether the memory of the slab is reserved.
-        members: tokens of its sessions.
-        run: the current run.
+        members: its sessions, by token.
+        growths: members whose slots have no memory yet, in turn.
+        growing: whether the memory of the first of them is being reserved.
+        begun: number of batches begun, which is the serial of the next one.
+        by_place: batches that sessions can share.
+        by_slot: batches that are wanted, leased or kept, by the number of their slot.
+        under_way: number of batches that a run waits for.
         open: batches with unclaimed rows, in order.
+        starved: whether a member with room got no slot; the next one that is free is for it.
         queued: whether it is in the rotation.
         claims: number of its claims that have not ended.
         told: the workers that have its description.
@@ -96,26 +148,44 @@ class Group:
     """
 
     __slots__ = (
-        "bare_deaths", "bare_since", "claims", "closing", "course", "members", "number", "open",
-        "queued", "record", "reserved", "run", "slab", "slab_bytes", "slot_bytes", "slots",
-        "stopped", "stream", "told",
+        "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "capacity", "claims",
+        "closing", "course", "growing", "growths", "members", "name", "number", "open", "queued",
+        "record", "reserved", "slab", "slab_bytes", "slot_bytes", "slots", "starved", "stopped",
+        "stream", "told", "under_way", "used_bytes",
     )  # fmt: skip
 
     def __init__(
-        self, slab: int, stream: Stream, record: OpenStream, course: Course, slots: int
+        self,
+        slab: int,
+        stream: Stream,
+        record: OpenStream,
+        course: Course,
+        slots: int,
+        *,
+        name: str = "",
+        capacity: int = 0,
     ) -> None:
         self.number = record.stream
+        self.name = name
         self.slab = slab
-        self.slab_bytes = slots * record.layout.slot_bytes
+        self.capacity = max(capacity, slots)
+        self.slot_bytes = record.layout.slot_bytes
+        self.slab_bytes = self.capacity * self.slot_bytes
+        self.used_bytes = slots * self.slot_bytes
         self.stream = stream
         self.record = record
         self.course = course
-        self.slot_bytes = record.layout.slot_bytes
-        self.slots = SlotPool(slots)
+        self.slots = SlotPool(slots, self._after)
         self.reserved = False
-        self.members: dict[bytes, None] = {}
-        self.run: Run | None = None
+        self.members: dict[bytes, Member] = {}
+        self.growths: deque[Growth] = deque()
+        self.growing = False
+        self.begun = 0
+        self.by_place: dict[Key, BatchState] = {}
+        self.by_slot: dict[int, BatchState] = {}
+        self.under_way = 0
         self.open: list[BatchState] = []
+        self.starved = False
         self.queued = False
         self.claims = 0
         self.told: dict[int, None] = {}
@@ -124,15 +194,59 @@ class Group:
         self.stopped: StokerError | None = None
         self.closing = False
 
-    def crashed(self, epoch: int, step: int) -> tuple[int, ...]:
-        """Return the samples that are replaced in a step of its run, ascending."""
-        from_cursor = self.run.crashed if self.run is not None else frozenset()
-        met = self.stream.crashed
+    @property
+    def runs(self) -> list[Run]:
+        """The current runs of its members."""
+        return [member.run for member in self.members.values() if member.run is not None]
+
+    def crashed(self, run: Run, epoch: int, step: int) -> tuple[int, ...]:
+        """Return the samples that are replaced in a step of a run, ascending."""
+        from_cursor, met = run.crashed, self.stream.crashed
         if not from_cursor and not met:
             return ()
         return tuple(
             sorted(from_cursor.union(n for n, since in met.items() if since <= (epoch, step)))
         )
+
+    def begin(self, place: Place, crashed: tuple[int, ...], slot: Slot) -> "BatchState":
+        """Begin to fill a slot with a batch."""
+        batch = BatchState(self, self.begun, place, crashed, slot)
+        self.begun += 1
+        self.by_place[batch.key] = self.by_slot[slot.index] = batch
+        self.open.append(batch)
+        return batch
+
+    def unlist(self, batch: "BatchState") -> None:
+        """Share a batch no longer with sessions that do not wait for it yet."""
+        if self.by_place.get(batch.key) is batch:
+            del self.by_place[batch.key]
+
+    def forget(self, batch: "BatchState") -> None:
+        """Forget a batch, whose slot will have another use."""
+        self.unlist(batch)
+        if self.by_slot.get(batch.slot.index) is batch:
+            del self.by_slot[batch.slot.index]
+
+    def comes_to(self, batch: "BatchState") -> bool:
+        """Whether a member that did not get a batch will ask for it later."""
+        if not self.name or self.by_place.get(batch.key) is not batch:
+            return False
+        return any(
+            member.place <= batch.place and member.token not in batch.had
+            for member in self.members.values()
+        )
+
+    def _after(self, slot: Slot) -> SlotState:
+        """Return what a complete slot without holders becomes."""
+        batch = self.by_slot.get(slot.index)
+        if batch is None:
+            return SlotState.FREE
+        if batch.runs:
+            return SlotState.READY
+        if self.comes_to(batch):
+            return SlotState.KEPT
+        self.forget(batch)
+        return SlotState.FREE
 
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -148,42 +262,58 @@ class Range(NamedTuple):
 
 
 class BatchState:
-    """One step of a run, being filled or waiting for its turn.
+    """One step, being filled, waiting for its turn, leased or kept.
 
     Attributes:
         group: the group that the batch is for.
+        runs: the runs that wait for it.
+        had: tokens of the sessions that it was announced to.
         cut: which rows of the global batch it has, and their layout in the slot.
-        serial: its number in the run; batches are claimed and delivered in this order.
+        serial: its number in the group; batches are claimed in this order.
         unclaimed: number of rows in `ranges`.
         missing: number of rows that no claim has delivered.
         void: whether the batch is no longer wanted.
-        failure: the error that it ends with; `failed_lo` is the first row of the failed claim.
+        failure: the error that it ends with, in wire form; `failed_lo` is the first row of the
+            failed claim.
         crashed: samples that are replaced in it because they crashed workers, ascending.
         outputs: the places of its outputs, for READY; None until a claim is done.
         digests: those of its rows, if the stream is verified.
     """
 
     __slots__ = (
-        "_shapes", "crashed", "cut", "digests", "epoch", "failed_lo", "failure", "group", "missing",
-        "outputs", "ranges", "serial", "slot", "step", "unclaimed", "void",
+        "_shapes", "crashed", "cut", "digests", "epoch", "failed_lo", "failure", "group", "had",
+        "missing", "outputs", "ranges", "runs", "serial", "slot", "step", "unclaimed", "void",
     )  # fmt: skip
 
-    def __init__(self, group: "Group", serial: int, epoch: int, step: int, slot: Slot) -> None:
+    def __init__(
+        self, group: "Group", serial: int, place: Place, crashed: tuple[int, ...], slot: Slot
+    ) -> None:
         self.group = group
+        self.runs: list[Run] = []
+        self.had: set[bytes] = set()
         self.serial = serial
-        self.epoch = epoch
-        self.step = step
+        self.epoch, self.step = place
         self.slot = slot
-        self.cut = group.course.cut(epoch, step)
+        self.cut = group.course.cut(*place)
         self.missing = self.unclaimed = self.cut.rows
         self.ranges = deque([Range(self.cut.first_row, self.cut.first_row + self.cut.rows)])
-        self.crashed = group.crashed(epoch, step)
+        self.crashed = crashed
         self.void = False
-        self.failure: Error | None = None
+        self.failure: Fault | None = None
         self.failed_lo = 0
         self.outputs: list[Placed] | None = None
         self._shapes: Shapes = ()
         self.digests = bytearray(self.cut.rows * ROW_DIGEST_BYTES * group.record.verify)
+
+    @property
+    def place(self) -> Place:
+        """Its (epoch, step)."""
+        return self.epoch, self.step
+
+    @property
+    def key(self) -> Key:
+        """What its bytes depend on, besides the stream."""
+        return self.epoch, self.step, self.crashed
 
     def take(self, rows: int, unit: int = 1) -> tuple[int, int]:
         """Claim rows; returns [lo, hi).
@@ -216,7 +346,7 @@ class BatchState:
         parts = [Range(first, ranges[0].lo), *ranges, Range(ranges[-1].hi, last)]
         self.ranges = deque(part for part in parts if part.hi > part.lo)
 
-    def fail(self, lo: int, failure: Error) -> None:
+    def fail(self, lo: int, failure: Fault) -> None:
         """Record that the claim starting at row `lo` failed: only rows below it matter from now on.
 
         So the batch ends with the error of its first bad row, independent of timing.
@@ -251,9 +381,8 @@ class BatchState:
 
     @property
     def is_newest(self) -> bool:
-        """Whether it is the last batch of its run so far, so that no other batch waits for it."""
-        run = self.group.run
-        return run is not None and bool(run.pending) and run.pending[-1] is self
+        """Whether it is the last batch of its runs so far, so that no other batch waits for it."""
+        return bool(self.runs) and all(run.pending[-1] is self for run in self.runs)
 
     @property
     def settled(self) -> bool:

@@ -90,10 +90,32 @@ class DropReplay(Instruction):
 
 @dataclass(frozen=True)
 class ReserveSlab(Instruction):
-    """Reserve memory in full; answered by SlabReserved or SlabRefused."""
+    """Reserve memory in full; answered by SlabReserved or SlabRefused.
+
+    The slab has room for `capacity_bytes`; what is beyond `size_bytes` has no memory yet.
+    """
 
     slab: int
     size_bytes: int
+    capacity_bytes: int
+
+
+@dataclass(frozen=True)
+class GrowSlab(Instruction):
+    """Reserve the memory of further slots; answered by SlabReserved or SlabRefused."""
+
+    slab: int
+    slots: tuple[int, ...]
+    slot_bytes: int
+
+
+@dataclass(frozen=True)
+class ShrinkSlab(Instruction):
+    """Free the memory of slots; the slab keeps its size."""
+
+    slab: int
+    slots: tuple[int, ...]
+    slot_bytes: int
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,15 @@ def totals(counts: Counts) -> dict[str, int | float]:
 def depths(groups: Iterable[Group]) -> dict[str, int | float]:
     """Return the current values of the groups; O(slots)."""
     found: dict[str, int | float] = {"unclaimed_rows": 0, "batches_under_way": 0, "credits": 0}
+    found["members"] = 0
     found |= {f"{state.value}_slots": 0 for state in SlotState}
+    del found["gone_slots"]  # they are not there
     for group in groups:
         found["unclaimed_rows"] += sum(batch.unclaimed for batch in group.open)
-        if group.run is not None:
-            found["batches_under_way"] += len(group.run.pending)
-            found["credits"] += group.run.credits
+        found["batches_under_way"] += group.under_way
+        found["credits"] += sum(run.credits for run in group.runs)
+        found["members"] += len(group.members) if group.name else 0
         for slot in group.slots.slots:
-            found[f"{slot.state.value}_slots"] += 1
+            if slot.state is not SlotState.GONE:
+                found[f"{slot.state.value}_slots"] += 1
     return found

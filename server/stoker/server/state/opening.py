@@ -1,6 +1,7 @@
 """Opening a stream: names, build, StreamSpec, memory, slab, in that order; each step may fail.
 
-OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A failure is ERROR
+OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A session that
+joins a group (`joining`) has GrowSlab in place of ReserveSlab. A failure is ERROR
 with the number of the request; the session may then OPEN again. A session that goes away in between
 leaves nothing behind: its build is ended unless others wait for it, its slab is freed once it is
 reserved. While a build lasts, BUILDING goes to the sessions that asked for it.
@@ -13,12 +14,13 @@ from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
 from stoker.protocol.messages import Building, Open, Opened
+from stoker.server.state import joining
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import Context, Fault, error_record
 from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
 from stoker.server.state.events import BuildDied, BuildFailed
-from stoker.server.state.groups import Group
+from stoker.server.state.groups import Group, Member
 from stoker.server.state.instructions import ReserveSlab, SendSlab
 from stoker.server.state.names import names_of, resolve_dataset, resolve_mix, resolve_pipeline
 from stoker.server.state.session import Session, Wish
@@ -51,6 +53,7 @@ class Openings:
         self._numbers = 0
         self._waiting: dict[bytes, Session] = {}
         self._reserving: dict[int, Session] = {}
+        self._joining: dict[bytes, Session] = {}
 
     def begin(self, session: Session, request: Open) -> None:
         """Start to open a stream for a session.
@@ -96,6 +99,7 @@ class Openings:
             self._waiting.pop(session.token, None)
             self._builds.leave(wish.key, session.token)
         else:
+            self._joining.pop(session.token, None)
             self._groups.close(wish.group, session.token)
 
     def tick(self) -> None:
@@ -137,13 +141,31 @@ class Openings:
         """Complete the OPEN whose slab is reserved."""
         session = self._reserving.pop(slab, None)
         group = self._groups.by_slab.get(slab)
-        if session is None or group is None or not self._groups.reserved(group):
+        if group is None:
             return
-        wish, session.wish, session.group = session.wish, None, group
-        assert wish is not None  # otherwise the group would be closing
-        slots, course, spec = len(group.slots.slots), group.course, group.stream.spec
+        if group.reserved:
+            session = self._grown(group)
+        elif not self._groups.reserved(group):
+            return
+        if session is not None and session.wish is not None and session.wish.group is group:
+            self._opened(session, session.wish, group)
+        joining.begin_growth(self._context, self._budget, group)
+
+    def _grown(self, group: Group) -> Session | None:
+        """Return the session whose slots have got their memory; None if it has gone."""
+        if not group.growing:
+            return None
+        member = joining.end_growth(self._context, group)
+        self._groups.freed(group)
+        return None if member is None else self._joining.pop(member.token)
+
+    def _opened(self, session: Session, wish: Wish, group: Group) -> None:
+        """Answer an OPEN whose slots have their memory."""
+        session.wish, session.group = None, group
+        slots = group.members[session.token].quota + SPARE
+        course, spec, slab = group.course, group.stream.spec, group.slab
         self._context.out.append(
-            SendSlab(session.token, slab, slots, group.slot_bytes, writable=True)
+            SendSlab(session.token, slab, group.capacity, group.slot_bytes, writable=not group.name)
         )
         self._context.send(
             session.token,
@@ -171,7 +193,8 @@ class Openings:
         self._context.log(
             "info", "opened", client=session.client,
             **names_of(wish.request, self._context.settings.datasets),
-            stream=group.stream.stream_id, slab=slab, slab_bytes=group.slab_bytes,
+            stream=group.stream.stream_id, slab=slab, slab_bytes=slots * group.slot_bytes,
+            group=group.name or None, members=len(group.members),
             rank=wish.request.rank, world_size=wish.request.world_size,
         )  # fmt: skip
 
@@ -185,16 +208,43 @@ class Openings:
         """Fail the OPEN whose slab the kernel refused."""
         session = self._reserving.pop(slab, None)
         group = self._groups.by_slab.get(slab)
-        if session is None or group is None:
+        if group is None:
             return
-        self._groups.refused(group)
-        if session.wish is not None and session.wish.group is group:
-            error = ResourceError(
-                f"not enough memory: the kernel refused a slab of {group.slab_bytes} bytes:"
-                f" {reason}; {REMEDY}",
-                needed_bytes=group.slab_bytes,
-            )
-            self._refuse(session, error.to_record())
+        if not group.reserved:
+            self._groups.refused(group)
+            self._refuse_memory(session, group, len(group.slots.slots), reason)
+            self._found_again(group)
+        elif group.growing:
+            slots = len(group.growths[0].slots)
+            token = joining.fail_growth(self._budget, group)
+            self._groups.close(group, token)
+            self._refuse_memory(self._joining.pop(token, None), group, slots, reason)
+            joining.begin_growth(self._context, self._budget, group)
+
+    def _refuse_memory(
+        self, session: Session | None, group: Group, slots: int, reason: str
+    ) -> None:
+        if session is None or session.wish is None or session.wish.group is not group:
+            return
+        size_bytes = slots * group.slot_bytes
+        error = ResourceError(
+            f"not enough memory: the kernel refused a slab of {size_bytes} bytes: {reason}; "
+            + REMEDY,
+            needed_bytes=size_bytes,
+        )
+        self._refuse(session, error.to_record())
+
+    def _found_again(self, group: Group) -> None:
+        """Reserve memory for the sessions that were to join a group whose slab was refused."""
+        for growth in group.growths:
+            session = self._joining.pop(growth.token, None)
+            if session is None or session.wish is None:
+                continue
+            session.wish.group = None
+            try:
+                self._reserve(session, session.wish, group.stream.build)
+            except StokerError as error:
+                self._refuse(session, error.to_record())
 
     def _reserve(self, session: Session, wish: Wish, result: BuildResult) -> None:
         """Compose the stream and reserve its memory."""
@@ -206,9 +256,16 @@ class Openings:
         spec = compose(request, result, wish.excluded)
         course = lay_course(wish.share, spec, result, request)
         largest = course.largest
+        group = joining.group_of(request, spec, result, self._groups.by_number.values())
         wish.prefetch = self._prefetch(request, largest.layout.slot_bytes, result)
         slots = wish.prefetch + request.leases + SPARE
         slots += self._ahead(slots, largest.layout.slot_bytes, result)
+        if group is not None:
+            joining.join(self._budget, group, session.token, slots - SPARE, result)
+            self._joining[session.token] = session
+            wish.group = group
+            joining.begin_growth(self._context, self._budget, group)
+            return
         self._budget.take(slots, largest.layout.slot_bytes, result)
         self._numbers += 1
         record = OpenStream(
@@ -219,12 +276,16 @@ class Openings:
             result.parts,
         )  # fmt: skip
         slab = self._numbers
-        group = Group(slab, self._streams.join(spec, result), record, course, slots)
-        group.members[session.token] = None
-        self._groups.add(group)
+        group = Group(
+            slab, self._streams.join(spec, result), record, course, slots,
+            name=request.group or "",
+            capacity=joining.capacity_of(request, slots, largest.layout.slot_bytes),
+        )  # fmt: skip
+        group.members[session.token] = Member(session.token, slots - SPARE)
+        self._groups.by_number[group.number] = self._groups.by_slab[slab] = group
         self._reserving[slab] = session
         wish.group = group
-        self._context.out.append(ReserveSlab(slab, group.slab_bytes))
+        self._context.out.append(ReserveSlab(slab, group.used_bytes, group.slab_bytes))
 
     def _prefetch(self, request: Open, slot_bytes: int, build: BuildResult) -> int:
         """Return how many batches are prefetched; the client may leave it to the daemon."""

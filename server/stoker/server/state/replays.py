@@ -35,7 +35,7 @@ class Replays:
         Raises:
             UsageError: the stream has no such id or view, or a replay of the session is pending.
         """
-        stream, run = group.stream, group.run
+        stream, run = group.stream, group.members[token].run
         spec = stream.spec
         if record.id >= spec.dataset_rows:
             raise UsageError(

@@ -162,10 +162,10 @@ class Scheduler:
     def _brief(self, group: Group, batch: BatchState) -> int:
         """Return the rows of a chunk of brief rows, an equal part of a batch; otherwise 0."""
         rows, brief_rows = batch.cut.rows, group.stream.brief_rows
-        if not brief_rows or group.run is None:
+        if not brief_rows or not batch.runs:
             return 0
         claims = self._pool.up * self._context.settings.outstanding
-        parts = max(rows // brief_rows, claims // max(len(group.run.pending), 1), 1)
+        parts = max(rows // brief_rows, claims // max(group.under_way, 1), 1)
         return -(-rows // parts)
 
 

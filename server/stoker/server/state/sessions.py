@@ -113,14 +113,21 @@ class Sessions:
                 self._log_refusal(session, record, error)
                 faults += 1
             if faults > MAX_FAULTS:
-                self.end(session.token, f"more than {MAX_FAULTS} errors in one message")
+                reason = f"more than {MAX_FAULTS} errors in one message"
+                self.end(session.token, reason, reads_on=True)
             if session.token not in self.by_token:
                 return
         if session.group is not None:
-            self._groups.fill(session.group)
+            self._groups.fill_run(session.group, session.group.members[session.token])
 
-    def end(self, token: bytes, reason: str) -> None:
-        """End a session; its memory is freed once no worker writes to it."""
+    def end(self, token: bytes, reason: str, *, reads_on: bool = False) -> None:
+        """End a session; its memory is freed once no worker writes to it.
+
+        Args:
+            token: the session's token.
+            reason: for the log.
+            reads_on: whether its client may still read the slots that it holds.
+        """
         session = self.by_token.pop(token, None)
         if session is None:
             return
@@ -128,7 +135,7 @@ class Sessions:
         self._openings.leave(session)
         self._replays.leave(token)
         if session.group is not None:
-            self._groups.close(session.group, token)
+            self._groups.close(session.group, token, reads_on=reads_on)
         self._context.out.append(EndSession(token))
         self._context.log("info", "session_ended", client=session.client, reason=reason)
 
@@ -137,7 +144,7 @@ class Sessions:
         self.closed = True
         for token in list(self.by_token):
             self._context.send(token, Bye(reason))
-            self.end(token, reason)
+            self.end(token, reason, reads_on=True)
 
     def tick(self) -> None:
         """End sessions whose lifeline did not come up in time; they are in order of HELLO."""
@@ -202,9 +209,9 @@ class Sessions:
         elif isinstance(record, Release):
             self._release(session, record)
         elif isinstance(record, Credit):
-            self._groups.credit(self._group(session, record), record)
+            self._groups.credit(self._group(session, record), session.token, record)
         elif isinstance(record, Seek):
-            self._seek(self._group(session, record), record)
+            self._seek(self._group(session, record), session.token, record)
         elif isinstance(record, Open):
             self._open(session, record)
         elif isinstance(record, AskReplay):
@@ -224,10 +231,10 @@ class Sessions:
             )
         self._openings.begin(session, record)
 
-    def _seek(self, group: Group, record: Seek) -> None:
-        self._groups.seek(group, record)
+    def _seek(self, group: Group, token: bytes, record: Seek) -> None:
+        self._groups.seek(group, token, record)
         if self._pool.broken:
-            self._groups.end_run(group, broken(self._pool).to_record())
+            self._groups.end_run(group, token, broken(self._pool).to_record())
 
     def _release(self, session: Session, record: Release) -> None:
         if session.group is None:

@@ -6,10 +6,18 @@ repeated release names an old generation and is ignored. A voided slot that stil
 a slot whose writer cannot be confirmed dead, which becomes `retired`. If that writer is confirmed
 dead later, the retired slot becomes the spare.
 
+In a slab that several sessions read, a slot without holders goes where `after` says: it is `ready`
+if another session still waits for its batch, and `kept` if another session will come to the batch
+later. A kept slot can be used again at any time. Such a slab also grows and shrinks: a `gone` slot
+has no memory, and that of a `coming` one is being reserved. `withdraw` names how many slots shall
+go; each goes when it would become free.
+
 Invariants: writers > 0 only in filling, cancelled and retired; holders only in leased;
-`slots = spare + free + filling + cancelled + ready + leased + retired`; `spare + retired >= 1`.
+`slots = spare + free + filling + cancelled + ready + leased + kept + retired + coming
++ gone`; `spare + retired >= 1`; no slot is free while slots are owed.
 """
 
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 
@@ -22,7 +30,10 @@ class SlotState(Enum):
     CANCELLED = "cancelled"
     READY = "ready"
     LEASED = "leased"
+    KEPT = "kept"
     RETIRED = "retired"
+    COMING = "coming"
+    GONE = "gone"
 
 
 class Slot:
@@ -46,14 +57,63 @@ class Slot:
         self.holders: set[bytes] = set()
 
 
-class SlotPool:
-    """All slots of one slab, including the spare."""
+def _free(_: Slot) -> SlotState:
+    return SlotState.FREE
 
-    def __init__(self, count: int) -> None:
-        """Make `count` slots, the last of which is the spare; at least 2."""
+
+class SlotPool:
+    """All slots of one slab, including the spare.
+
+    Attributes:
+        slots: by number.
+        owed: number of slots that are still to go.
+        left: slots that are gone, and whose memory nobody has freed yet.
+    """
+
+    def __init__(self, count: int, after: Callable[[Slot], SlotState] = _free) -> None:
+        """Make `count` slots, the last of which is the spare; at least 2.
+
+        Args:
+            count: how many.
+            after: returns what a complete slot without holders becomes: ready, kept or free.
+        """
         self.slots = [Slot(index, SlotState.FREE) for index in range(count)]
         self.slots[-1].state = SlotState.SPARE
+        self.owed = 0
+        self.left: list[int] = []
+        self._after = after
         self._free = self.slots[-2::-1]
+
+    def plan(self, count: int, most: int) -> list[int] | None:
+        """Return the numbers of `count` slots to add: gone ones first; None beyond `most` slots."""
+        gone = [s.index for s in self.slots if s.state is SlotState.GONE]
+        gone = [index for index in gone if index not in self.left]
+        new = range(len(self.slots), len(self.slots) + max(count - len(gone), 0))
+        if len(self.slots) + len(new) > most:
+            return None
+        self.slots += [Slot(index, SlotState.GONE) for index in new]
+        chosen = [*gone[:count], *new]
+        for index in chosen:
+            self.slots[index].state = SlotState.COMING
+        return chosen
+
+    def admit(self, indices: Iterable[int]) -> None:
+        """Make planned slots free, whose memory is there now."""
+        for index in indices:
+            _expect(self.slots[index], SlotState.COMING)
+            self._to_free(self.slots[index])
+
+    def cancel(self, indices: Iterable[int]) -> None:
+        """Give up planned slots, which never got memory."""
+        for index in indices:
+            _expect(self.slots[index], SlotState.COMING)
+            self.slots[index].state = SlotState.GONE
+
+    def withdraw(self, count: int) -> None:
+        """Let so many slots go, free ones at once; the others when they would become free."""
+        self.owed += count
+        while self.owed and self._free:
+            self._to_free(self._free.pop(0))
 
     def take(self) -> Slot | None:
         """Start to fill the slot that was freed last (its memory is warm); None if none is free."""
@@ -89,17 +149,36 @@ class SlotPool:
             return False
         slot.holders.remove(holder)
         if not slot.holders:
-            self._to_free(slot)
+            self.settle(slot)
         return True
 
+    def settle(self, slot: Slot) -> None:
+        """Decide about a complete slot without holders: ready, kept or free."""
+        slot.state = self._after(slot)
+        if slot.state is SlotState.FREE:
+            self._to_free(slot)
+
+    def reuse(self, slot: Slot) -> None:
+        """Make a kept slot ready again, because a session waits for its batch."""
+        _expect(slot, SlotState.KEPT)
+        slot.state = SlotState.READY
+
+    def give_up(self, slot: Slot) -> None:
+        """Free a kept slot."""
+        _expect(slot, SlotState.KEPT)
+        self._to_free(slot)
+
     def void(self, slot: Slot) -> None:
-        """Discard the batch in a slot: free it at once, or when its writers have ended."""
+        """Discard a batch that nobody holds: free its slot at once, or when its writers have ended.
+
+        A complete one may be kept.
+        """
         if slot.writers:
             _expect(slot, SlotState.FILLING)
             slot.state = SlotState.CANCELLED
         elif slot.state is not SlotState.FILLING:
             _expect(slot, SlotState.READY)
-            self._to_free(slot)
+            self.settle(slot)
         else:
             self._to_free(slot)
 
@@ -111,7 +190,8 @@ class SlotPool:
         spare = next((s for s in self.slots if s.state is SlotState.SPARE), None)
         if spare is None:
             return False
-        self._to_free(spare)
+        spare.state = SlotState.FREE
+        self._free.append(spare)
         return True
 
     def writer_ended(self, slot: Slot) -> None:
@@ -132,8 +212,13 @@ class SlotPool:
         return sum(slot.state is state for slot in self.slots)
 
     def _to_free(self, slot: Slot) -> None:
-        slot.state = SlotState.FREE
-        self._free.append(slot)
+        if self.owed:
+            self.owed -= 1
+            slot.state = SlotState.GONE
+            self.left.append(slot.index)
+        else:
+            slot.state = SlotState.FREE
+            self._free.append(slot)
 
 
 def _expect(slot: Slot, state: SlotState) -> None:

@@ -12,6 +12,7 @@ from stoker.order.buckets.turns import BucketTurns
 from stoker.order.mix import mix_steps
 from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.chain import MAX_VERIFIED_ROWS
+from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
@@ -118,6 +119,21 @@ class Stream:
             self.suspects.popitem(last=False)
         return deaths[0], deaths[1]
 
+    def check_crashed(self, crashed: list[int]) -> None:
+        """Check the samples that a cursor lists as replaced, because they crashed workers.
+
+        Raises:
+            UsageError: there are too many, or one is not in the dataset.
+        """
+        rows, all_of_them = self.spec.dataset_rows, self.crashed.keys() | crashed
+        if any(number >= rows for number in crashed):
+            raise UsageError(f"SEEK: crashed: expected ids from 0 to {rows - 1}, got {crashed}")
+        if len(all_of_them) > MAX_CRASHED:
+            raise UsageError(
+                f"SEEK: crashed: at most {MAX_CRASHED} samples of a stream can be replaced, this"
+                f" would be {len(all_of_them)}: leave them out with an exclude list"
+            )
+
     def acquit(self, epoch: int, step: int, lo: int, hi: int) -> None:
         """Clear the rows [lo, hi) of a step, which are done, of suspicion."""
         for row in [r for r in self.suspects if r[:2] == (epoch, step) and lo <= r[2] < hi]:
@@ -154,16 +170,13 @@ def check_request(request: Open) -> Share:
     """Check a request as far as possible without a build; return the rank's part of a batch.
 
     Raises:
-        UsageError: the rank is not below the world size, has no row or too many, a group is named,
-            the request for buckets is invalid, or things are given that exclude each other: an
-            exclude list and a subset, buckets and weights, a block shuffle and buckets or no
-            shuffle.
+        UsageError: the rank is not below the world size, has no row or too many, the name of the
+            group is empty, the request for buckets is invalid, or things are given that exclude
+            each other: an exclude list and a subset, buckets and weights, a block shuffle and
+            buckets or no shuffle.
     """
-    if request.group is not None:
-        raise UsageError(
-            f"group {request.group!r}: this version has only groups of one session; leave group"
-            " out, then each session has its own memory"
-        )
+    if request.group is not None and not request.group:
+        raise UsageError("open: expected a name of the group, or none, got an empty name")
     if request.buckets:
         request_from_bytes(request.buckets)
     if request.mix:

@@ -1,0 +1,137 @@
+"""Joining a group by its name: who may, and the memory that each further member brings.
+
+All members of a name have one StreamSpec and one world size, and ask alike for draw records and
+digests; a session that differs is refused with the differences. Each rank of the name has its own
+group, because each has its own rows.
+
+The first member founds the group: its slab has room for `MEMBERS` times its own slots, of which
+only its own have memory. A further member brings its slots: their memory is reserved in turn, one
+growth of a slab at a time, and then it is open. Until then it uses no slot.
+"""
+
+from collections.abc import Iterable
+
+from stoker.protocol.errors import ResourceError, UsageError
+from stoker.protocol.messages import Open
+from stoker.protocol.spec import StreamSpec, differences
+from stoker.server.state.budget import Budget
+from stoker.server.state.context import Context
+from stoker.server.state.groups import Group, Growth, Member
+from stoker.server.state.instructions import GrowSlab
+from stoker.server.state.sharing import withdraw
+from stoker.server.work.records import BuildResult
+
+MEMBERS = 64
+"""Members of a group that all ask for as many slots as the first one."""
+MAX_SLOTS = 2**20
+MAX_SLAB_BYTES = 2**44
+
+
+def capacity_of(request: Open, slots: int, slot_bytes: int) -> int:
+    """Return for how many slots a new slab has room; without a group exactly its own."""
+    if request.group is None:
+        return slots
+    return max(slots, min(slots * MEMBERS, MAX_SLOTS, MAX_SLAB_BYTES // slot_bytes))
+
+
+def group_of(
+    request: Open, spec: StreamSpec, build: BuildResult, groups: Iterable[Group]
+) -> Group | None:
+    """Return the group that a request joins; None if it founds one.
+
+    Raises:
+        UsageError: the group of that name delivers another stream, or in another way.
+    """
+    if request.group is None:
+        return None
+    mates = [
+        group
+        for group in groups
+        if group.name == request.group and not group.closing and group.stopped is None
+    ]
+    if mates:
+        _check_alike(request, spec, build, mates[0])
+    return next((group for group in mates if group.record.rank == request.rank), None)
+
+
+def join(budget: Budget, group: Group, token: bytes, slots: int, build: BuildResult) -> None:
+    """Add a member, whose slots are reserved when it is their turn.
+
+    Raises:
+        ResourceError: the group has no room for more slots, or the budget is not sufficient.
+    """
+    chosen = group.slots.plan(slots, group.capacity)
+    if chosen is None:
+        raise ResourceError(
+            f"group {group.name!r} has room for {group.capacity} slots in all, and"
+            f" {len(group.members)} members; this one needs {slots} more: use a smaller prefetch,"
+            " or another group for some of the members",
+            members=len(group.members),
+            slots=group.capacity,
+        )
+    try:
+        budget.take(slots, group.slot_bytes, build)
+    except ResourceError:
+        group.slots.cancel(chosen)
+        raise
+    group.used_bytes += slots * group.slot_bytes
+    group.members[token] = Member(token, 0)
+    group.growths.append(Growth(token, chosen))
+
+
+def begin_growth(context: Context, budget: Budget, group: Group) -> None:
+    """Reserve the slots of the member whose turn it is, unless a growth is under way."""
+    while group.reserved and group.growths and not group.growing:
+        growth = group.growths[0]
+        if growth.token in group.members:
+            group.growing = True
+            context.out.append(GrowSlab(group.slab, tuple(growth.slots), group.slot_bytes))
+        else:
+            _give_back(budget, group, group.growths.popleft())
+
+
+def end_growth(context: Context, group: Group) -> Member | None:
+    """Let the member use its slots, whose memory is there; None if it has left."""
+    group.growing = False
+    growth = group.growths.popleft()
+    group.slots.admit(growth.slots)
+    member = group.members.get(growth.token)
+    if member is None:
+        withdraw(context, group, len(growth.slots))
+    else:
+        member.quota = len(growth.slots)
+    return member
+
+
+def fail_growth(budget: Budget, group: Group) -> bytes:
+    """Give up the slots whose memory was refused; return the token of their member."""
+    group.growing = False
+    growth = group.growths.popleft()
+    _give_back(budget, group, growth)
+    return growth.token
+
+
+def _give_back(budget: Budget, group: Group, growth: Growth) -> None:
+    size_bytes = len(growth.slots) * group.slot_bytes
+    group.slots.cancel(growth.slots)
+    group.used_bytes -= size_bytes
+    budget.give_slots(size_bytes)
+
+
+def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, mate: Group) -> None:
+    theirs = mate.record
+    changed = differences(mate.stream.spec.to_data(), spec.to_data())
+    for name, before, now in (
+        ("world_size", theirs.world_size, request.world_size),
+        ("params", theirs.params, bool(request.params and build.params_bytes)),
+        ("verify", theirs.verify, request.verify),
+    ):
+        if before != now:
+            changed.append(f"{name}: was {before}, is {now}")
+    if changed:
+        raise UsageError(
+            f"group {request.group!r}: all its members read the same batches, but this one asks for"
+            " others (was: the group; is: this member):\n  " + "\n  ".join(changed) + "\ngive all"
+            " members the same arguments, or give this one another group",
+            group=request.group,
+        )

@@ -1,0 +1,113 @@
+"""Daemons that tests fork from a warm process are like those that are executed."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+from daemons import Daemon, children
+from warm import Forked, PrivateSubprocess
+
+from stoker.client import Loader
+from stoker.client.private import daemon as private
+from stoker.dataset import schema, write
+from stoker.pipeline import pipeline
+from stoker.protocol.digest import batch_digest
+
+pytestmark = pytest.mark.slow
+
+
+@pipeline
+def numbers(sample):
+    return {"value": sample.value}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder, with a dataset, and a setting in the environment."""
+    rows = ({"value": np.float32(number / 7)} for number in range(40))
+    write(tmp_path / "packed", [schema.scalar("value", "float32")], rows)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STOKER_WORKERS_COUNT", "2")
+    return tmp_path
+
+
+def life(folder, *, warm: bool) -> dict[str, object]:
+    """What can be seen of a daemon from its start to its end."""
+    flags = "--dataset=numbers=packed", "--memory-limit=64MiB", "--op-module=*"
+    with contextlib.closing(Daemon(folder, *flags, warm=warm)) as served:
+        assert isinstance(served.process, Forked if warm else subprocess.Popen)
+        with Loader(served.address, pipeline=numbers, batch_size=8, device="numpy") as loader:
+            digests = [batch_digest(b, b.epoch, b.step) for b in loader]
+            (template,) = children(served.pid)
+            workers = len(children(template))
+        seen = {
+            "ready": served.ready,
+            "digests": digests,
+            "workers": workers,
+            "session": os.getsid(served.pid) == os.getsid(0),
+            "descriptors": open_files(served.pid),
+            "code": served.stop(signal.SIGTERM),
+            "template is gone": not os.path.exists(f"/proc/{template}"),
+        }
+        lines = served.log.read_text().splitlines()
+    events = {line.split()[3] for line in lines}
+    return seen | {"log": events & {"listening", "opened", "session_ended", "stopping", "stopped"}}
+
+
+def open_files(pid: int) -> list[str]:
+    """What a process has open, by kind, but for slabs, which are freed soon after use."""
+    folder = f"/proc/{pid}/fd"
+    found = [os.readlink(f"{folder}/{number}") for number in os.listdir(folder)]
+    plain = [re.sub(r"log-\w+|\d+", "N", name) for name in found]
+    return sorted({name for name in plain if "stoker-slab" not in name})
+
+
+def test_a_forked_daemon_is_like_an_executed_one(folder):
+    executed, forked = life(folder, warm=False), life(folder, warm=True)
+    assert executed["code"] == 0
+    assert len(executed["digests"]) == 5
+    assert executed["workers"] == 2
+    assert len(executed["log"]) == 5
+    assert forked == executed
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_exit_codes_and_errors(folder, warm):
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        with contextlib.closing(Daemon(folder, "--dataset=numbers=packed", warm=warm)) as served:
+            assert served.process.poll() is None
+            os.kill(served.pid, number)
+            with (
+                pytest.raises(subprocess.TimeoutExpired)
+                if number == signal.SIGSTOP
+                else (contextlib.nullcontext())
+            ):
+                assert served.process.wait(0.2 if number == signal.SIGSTOP else 20) == -9
+    with contextlib.closing(Daemon(folder, "--dataset=numbers=nowhere", warm=warm)) as served:
+        assert "nowhere" in served.ready["error"][1]
+        assert served.wait() == 1
+        assert served.log.read_text().startswith("stoker: ")
+    with contextlib.closing(Daemon(folder, "--nonsense", warm=warm)) as served:
+        assert (served.ready, served.wait()) == (None, 2)
+
+
+def test_other_starts_are_executed(folder, monkeypatch):
+    """What a fork cannot take over: variables of the interpreter, another user or limit."""
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    with contextlib.closing(Daemon(folder, "--dataset=numbers=packed", warm=True)) as served:
+        assert isinstance(served.process, subprocess.Popen)
+
+
+@pytest.mark.parametrize("way", [subprocess, PrivateSubprocess])
+def test_a_private_daemon_leads_its_session_and_ends_with_its_loader(folder, monkeypatch, way):
+    monkeypatch.setattr(private, "subprocess", way)
+    with Loader("packed", pipeline=numbers, batch_size=8, device="numpy", workers=1) as loader:
+        (child,) = next(iter(private._children.values()))
+        assert isinstance(child, Forked if way is PrivateSubprocess else subprocess.Popen)
+        assert os.getsid(child.pid) == child.pid
+        assert len(list(loader)) == 5
+    assert child.wait(20) == 0

@@ -1,0 +1,189 @@
+"""Daemons forked from a warm process (`zygote.py`), which cost a fifth of what new ones cost.
+
+`start` and `private_subprocess` fork where nothing depends on how a daemon was started, and execute
+otherwise: with another `PYTHON...` variable or another limit on open files than the zygote has. The
+zygote starts when it is first needed and lives as long as this process.
+"""
+
+import atexit
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stoker.server.daemon.launch import PINNED
+
+PATIENCE_S = 60.0
+SERVE = ("-m", "stoker.server")
+
+
+class Forked:
+    """A daemon that the zygote has forked; like `subprocess.Popen` as far as tests use that."""
+
+    def __init__(self, args: Sequence[str], status: socket.socket) -> None:
+        self.args = args
+        self.returncode: int | None = None
+        self._status = status
+        assert select.select([status], [], [], PATIENCE_S)[0], "the zygote does not answer"
+        self.pid: int = json.loads(status.recv(64))
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        return self._look(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; return the exit code."""
+        code = self._look(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            data = self._status.recv(64)
+            assert data, "the zygote is gone"
+            self.returncode = json.loads(data)
+            self._status.close()
+        return self.returncode
+
+    def __del__(self) -> None:
+        self._status.close()
+
+
+class Zygote:
+    """The warm process.
+
+    Attributes:
+        pid: its process id.
+        control: the socket to it.
+    """
+
+    def __init__(self) -> None:
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
+        self.state = _state(os.environ)
+        script = str(Path(__file__).with_name("zygote.py"))
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", script, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **PINNED},
+            )
+        self.pid = self._process.pid
+        atexit.register(self.close)
+
+    def fork(
+        self,
+        command: Sequence[str],
+        descriptors: Mapping[int, int],
+        environment: Mapping[str, str],
+        *,
+        session: bool,
+    ) -> Forked:
+        """Fork a daemon.
+
+        Args:
+            command: what would be executed, with `-m stoker.server`.
+            descriptors: number in the daemon -> descriptor here.
+            environment: the daemon's.
+            session: whether it leads a session of its own.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        place = command.index("stoker.server")
+        request = {
+            "arguments": command[place + 1 :],
+            "searches_folder": "-P" not in command[:place],
+            "environment": dict(environment),
+            "folder": os.getcwd(),
+            "descriptors": list(descriptors),
+            "session": session,
+        }
+        sent = [theirs.fileno(), *descriptors.values()]
+        with theirs:
+            socket.send_fds(self.control, [json.dumps(request).encode()], sent)
+        return Forked(command, ours)
+
+    def close(self) -> None:
+        """End it, once; daemons that still run lose nothing but their parent."""
+        self.control.close()
+        deadline = time.monotonic() + PATIENCE_S
+        self._process.wait(deadline - time.monotonic())
+        atexit.unregister(self.close)
+
+
+_zygotes: dict[int, Zygote] = {}
+"""Process id -> its zygote; a forked process makes one of its own."""
+
+
+def running() -> Zygote | None:
+    """Return this process's zygote, if it has started."""
+    return _zygotes.get(os.getpid())
+
+
+def zygote() -> Zygote:
+    """Return this process's zygote; start it if necessary."""
+    if os.getpid() not in _zygotes:
+        _zygotes[os.getpid()] = Zygote()
+    return _zygotes[os.getpid()]
+
+
+def close() -> None:
+    """End this process's zygote, if it has started."""
+    found = _zygotes.pop(os.getpid(), None)
+    if found is not None:
+        found.close()
+
+
+def start(command: Sequence[str], descriptors: Mapping[int, int]) -> Forked | None:
+    """Fork a daemon with this process's environment; None if one must be executed."""
+    if _state(os.environ) != zygote().state:
+        return None
+    return zygote().fork(command, descriptors, os.environ, session=False)
+
+
+class PrivateSubprocess:
+    """Takes the place of `subprocess` where a Loader starts a private daemon."""
+
+    DEVNULL = subprocess.DEVNULL
+    TimeoutExpired = subprocess.TimeoutExpired
+
+    @staticmethod
+    def Popen(command: Sequence[str], **options: Any) -> Any:
+        """Start it, as `subprocess.Popen` does."""
+        usual = command[0] == sys.executable and tuple(command[2:4]) == SERVE
+        if not usual or _state(options["env"]) != zygote().state:
+            return subprocess.Popen(command, **options)
+        with open(os.devnull, "rb") as nothing:
+            given = {0: nothing, 1: options["stdout"], 2: options["stderr"]}
+            descriptors = {number: file.fileno() for number, file in given.items()}
+            descriptors |= {number: number for number in options["pass_fds"]}
+            return zygote().fork(command, descriptors, options["env"], session=True)
+
+
+def _state(environment: Mapping[str, str]) -> tuple:
+    """What a process keeps from its start, and a fork cannot change."""
+    names = sorted(name for name in environment if name.startswith("PYTHON"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limits, os.geteuid(), [(name, environment[name]) for name in names]

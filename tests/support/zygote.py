@@ -1,0 +1,198 @@
+"""A warm process from which tests fork daemons: `python zygote.py CONTROL`.
+
+A new daemon imports for a second and a half of processor time, its template included; most tests
+only need one that serves. This process has imported what both import, holds no socket of ZeroMQ and
+has one thread. For each request it forks a child, which takes over the request's environment,
+folder, descriptors and arguments, and runs `stoker.server` as `python -m` does. The first act of
+that child is to fork its template, which waits until the daemon launches it. So parents, signals,
+sessions, exit codes and logs are those of a real daemon. What differs: the daemon has numba loaded,
+`/proc/PID/cmdline` names this file, and hashes of text are the same in all daemons of a zygote.
+Tests of those, and of starting itself, execute a real one.
+
+Messages on the control socket are JSON with descriptors; see `daemons.Zygote`.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+
+MESSAGE_BYTES = 2**20
+MOST_DESCRIPTORS = 16
+ABOVE = 512
+"""Descriptors of a request wait above this number until their own are free."""
+
+
+def warm() -> None:
+    """Import what a daemon and its template import; ZeroMQ must not be in a template."""
+    import typer  # noqa: PLC0415, F401
+
+    import stoker.server.commands.serve  # noqa: PLC0415, F401
+    from stoker.server.workers import recent, template  # noqa: PLC0415
+
+    preload, recent.preload = recent.preload, lambda: None  # what it loads depends on the cache
+    try:
+        template._load()
+    finally:
+        recent.preload = preload
+    gc.collect()
+    gc.freeze()
+
+
+def main(control: socket.socket) -> Callable[[], None] | None:
+    """Serve requests; return what a child does, in the child."""
+    running: dict[int, tuple[int, socket.socket]] = {}
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        for fd, _ in poll.poll():
+            if fd in running:
+                pid, status = running.pop(fd)
+                poll.unregister(fd)
+                os.close(fd)
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                with status, contextlib.suppress(OSError):  # nobody may wait
+                    status.send(json.dumps(code).encode())
+                continue
+            data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, MOST_DESCRIPTORS)
+            if not data:
+                return None
+            request = json.loads(data)
+            status = socket.socket(fileno=descriptors.pop(0))
+            pid = os.fork()
+            if not pid:
+                return lambda: run(request, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            pidfd = os.pidfd_open(pid)
+            running[pidfd] = pid, status
+            poll.register(pidfd, select.POLLIN)
+            status.send(json.dumps(pid).encode())
+
+
+def run(request: dict, descriptors: list[int]) -> None:
+    """Become the daemon of a request."""
+    if request["session"]:
+        os.setsid()
+    take_descriptors(descriptors, request["descriptors"])
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    if request["searches_folder"]:
+        sys.path.insert(0, request["folder"])
+    sys.argv = ["stoker", *request["arguments"]]
+    launch = sys.modules["stoker.server.daemon.launch"]
+    launch.subprocess = Templates()
+    code = 0
+    try:
+        runpy.run_module("stoker.server", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code or 0)  # to take all modules apart would cost more than the fork
+
+
+def take_descriptors(given: list[int], wanted: list[int]) -> None:
+    """Give descriptors the numbers that they shall have, and close all others."""
+    above = [fcntl.fcntl(fd, fcntl.F_DUPFD, ABOVE) for fd in given]
+    os.closerange(0, ABOVE)
+    for fd, number in zip(above, wanted, strict=True):
+        os.dup2(fd, number)
+    os.closerange(ABOVE, ABOVE + 2 * MOST_DESCRIPTORS)
+
+
+class Templates:
+    """Takes the place of `subprocess` where a daemon launches its template.
+
+    The first template is a child that was forked here, before the daemon had threads or sockets;
+    later ones are executed.
+    """
+
+    DEVNULL = subprocess.DEVNULL
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if not pid:
+            ours.close()
+            become_template(theirs)
+        theirs.close()
+        self._waiting: socket.socket | None = ours
+        self._pid = pid
+
+    def Popen(self, command: list[str], **options: object) -> subprocess.Popen:
+        """Launch the template, as `subprocess.Popen` does."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return subprocess.Popen(command, **options)
+        (descriptor,) = options["pass_fds"]
+        message = {
+            "arguments": command[command.index("-m") + 2 :],
+            "environment": dict(options["env"]),
+            "descriptor": descriptor,
+        }
+        with waiting:
+            socket.send_fds(waiting, [json.dumps(message).encode()], [descriptor])
+        return adopted(command, self._pid)
+
+
+def adopted(command: list[str], pid: int) -> subprocess.Popen:
+    """Return the object for a child that this process has forked by itself."""
+    process = subprocess.Popen.__new__(subprocess.Popen)
+    process.args, process.pid, process.returncode = command, pid, None
+    process.stdin = process.stdout = process.stderr = None
+    process._child_created = True
+    process._communication_started = False
+    process._waitpid_lock = threading.Lock()
+    return process
+
+
+def become_template(waiting: socket.socket) -> None:
+    """Wait for a launch, then be a template; never returns."""
+    code = 1
+    try:
+        data, descriptors, _, _ = socket.recv_fds(waiting, MESSAGE_BYTES, MOST_DESCRIPTORS)
+        if not data:
+            os._exit(0)  # the daemon ended before it launched one
+        request = json.loads(data)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        take_descriptors([nothing, 1, 2, *descriptors], [0, 1, 2, request["descriptor"]])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        sys.modules["stoker.server.workers.template"].main(request["arguments"])
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which end this process
+    warm()
+    child = main(socket.socket(fileno=int(sys.argv[1])))
+    if child is not None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        child()
