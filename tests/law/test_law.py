@@ -264,7 +264,7 @@ def test_a_split_is_the_subset_of_its_ids(daemon, dataset, law, tmp_path):
 @pytest.mark.slow
 def test_a_repeated_sample_is_replayed_with_its_own_draws(address):
     """Of a weighted stream, `drawn_as` has the visit of every row."""
-    with Loader(address, device="numpy", **_options("weighted classes")) as loader:
+    with Loader(address, device="numpy", verify=True, **_options("weighted classes")) as loader:
         batch = next(iter(loader))
         visits = batch["drawn_as"][:, 1]
         row = int(visits.argmax())

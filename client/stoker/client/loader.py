@@ -51,14 +51,14 @@ class Loader(Inspecting):
             client.
         dataset: name of the dataset at the daemon; may be omitted if the daemon has only one, and
             must be omitted with a path.
+        mix: several datasets of the daemon in one stream, name -> ratio; see `mixture`.
         pipeline: name of a pipeline at the daemon; with a path, `"module:attribute"`; or a pipeline
-            object of `stoker.pipeline`.
+            object of `stoker.pipeline`; with `mix` one for all, or name of a dataset -> pipeline.
         batch_size: positions per rank in a batch; the global batch is batch_size * world_size.
         global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
         shuffle: whether each epoch has its own order.
-        shuffle_block_size: shuffle blocks of so many neighboring samples, and those inside each
-            block, so that reads from slow storage stay close together; None: shuffle all.
+        shuffle_block_size: shuffle blocks of so many neighboring samples, for slow storage.
         drop_last: whether an incomplete last batch is dropped; see `last`.
         last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
             rank only), or "pad" (rows that are not `valid` fill it). None follows `drop_last`:
@@ -85,7 +85,7 @@ class Loader(Inspecting):
             "epoch" to fix only the epoch.
         total_epochs: length of schedules, for pipelines that read it.
         workers: worker processes of a private daemon; None lets the daemon count the processors.
-        as_numpy: return NumPy arrays, as device="numpy" does.
+        as_numpy: the same as device="numpy".
         buckets: batches of one size each, chosen by the size of each image, or batches of sequences
             of similar length; see `Buckets` and `LengthBuckets`. Every batch then has an output
             `drawn_as`: (rows, 3) int64, the epoch, visit and view that each row draws with.
@@ -112,6 +112,7 @@ class Loader(Inspecting):
         address_or_path: str | os.PathLike[str],
         *,
         dataset: str | None = None,
+        mix: Mapping[str, float] | None = None,
         pipeline: object,
         batch_size: int | None = None,
         global_batch_size: int | None = None,
@@ -148,6 +149,7 @@ class Loader(Inspecting):
         last = resolve_last(last, drop_last, world_size)
         options = Options(
             dataset=dataset,
+            mix=mix,
             pipeline=pipeline,
             batch_size=batch_size,
             global_batch_size=global_batch_size,

@@ -260,9 +260,9 @@ def broken(pool: Pool) -> ResourceError:
 
 
 def _sample_at(batch: BatchState, row: int) -> int | None:
-    """Return the sample at a row of the order; None if only workers know: buckets and weights."""
+    """Return the sample at a row of the order; None if only workers know: not of a plain order."""
     record, spec = batch.group.record, batch.group.stream.spec
-    if record.weights or batch.group.course.bucket(batch.epoch, batch.step) is not None:
+    if record.weights or record.parts or batch.group.course.buckets:
         return None
     excluded = excluded_of(record.exclude, record.subset, spec.dataset_rows)
     order = PlainOrder(spec, excluded=excluded)
