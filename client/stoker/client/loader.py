@@ -35,6 +35,7 @@ from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.spec import StreamSpec
 
 _log = logging.getLogger("stoker.client")
+_FIXED = {"drop_last", "last", "mix", "shuffle", "shuffle_block_size", "weights"}
 
 
 class Loader(Inspecting):
@@ -73,13 +74,11 @@ class Loader(Inspecting):
         group_size: number of its loaders, if the first batch is to wait for them, up to a minute.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
-            such as a quarantine file of the daemon. A stream without some samples is another
-            stream.
+            such as a quarantine file of the daemon.
         subset: the only samples to visit: a split of the dataset, such as "train", or ids or a file
-            as for `exclude`, each id once, in any order (with `shuffle=False` ascending).
-        weights: how often each sample comes in an epoch, relative to others: one number per sample
-            (an array, or the path of a file), the name of a numeric field, or {class: weight}; 0
-            leaves a sample out. Every batch then has an output `drawn_as`, as with buckets.
+            as for `exclude`, each id once (with `shuffle=False` ascending).
+        weights: how often each sample comes: one number per sample (an array, or a file), the name
+            of a numeric field, or {class: weight}. Batches then have `drawn_as`, as with buckets.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.
@@ -206,12 +205,12 @@ class Loader(Inspecting):
 
         Args:
             address_or_path: as for `Loader`.
-            options: as for `Loader`, except `shuffle`, `drop_last` and `last`.
+            options: as for `Loader`, except those of the order and the last batch.
 
         Raises:
-            UsageError: an option is one of those three.
+            UsageError: an option is one of them.
         """
-        fixed = sorted({"shuffle", "drop_last", "last"} & options.keys())
+        fixed = sorted(_FIXED & options.keys())
         if fixed:
             raise UsageError(
                 f"Loader.for_evaluation: {fixed[0]}= cannot be chosen: it reads every sample once, "
