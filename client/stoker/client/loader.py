@@ -10,7 +10,6 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NoReturn
 
 from stoker.client.batch import Batch
@@ -351,12 +350,7 @@ class Loader(Inspecting):
     def __enter__(self) -> "Loader":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _next(self, turn: int) -> Any:
