@@ -52,9 +52,9 @@ golden-older: $(OLDER)/.installed ## the frozen results with the oldest numba an
 hostile: $(STAMP) ## attacks on daemon, clients and readers in their long form (about an hour)
 	STOKER_TEST_HOSTILE=10000 $(BIN)/python -m pytest tests/hostile
 
-torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about an hour); SEED replays
+torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about two hours); SEED replays
 	@echo "SEED=$(SEED)"
-	STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x --timeout 1800 tests/torture
+	STOKER_ENDURANCE=100 STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x --timeout 1800 tests/torture
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json

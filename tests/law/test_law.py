@@ -388,7 +388,7 @@ def test_worker_killed_in_mid_batch(daemon, law, expected):
 
 @pytest.mark.slow
 def test_template_killed(daemon, law, expected):
-    """The parent of all workers dies, and they with it: everything is started anew."""
+    """The parent of all workers dies, and they with it: everything is started again."""
     with daemon(2) as running:
         with Loader(running.address, device="numpy", prefetch=2, **_options("training")) as loader:
             batches = iter(loader)

@@ -102,6 +102,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:26]).shuffle_block == 0
     assert decode("client", usual(vectors, "open")[1][:27]).mix == b""
     assert found.mix == []
+    assert decode("client", usual(vectors, "open")[1][:27]).group_size == 0
     assert found.prefetch == 0
 
 
@@ -143,6 +144,7 @@ BOUNDS = {
         "weights": [b"x" * (2**21 + 1), "text", None, [1]],
         "shuffle_block": COUNT,
         "mix": [b"x" * (2**20 + 1), "text", None, [1]],
+        "group_size": SMALL,
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
     "credit": {"run": COUNT, "batches": SMALL},
@@ -235,6 +237,7 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("open", "prefetch_bytes"), ("open", "weights"), ("open", "shuffle_block"),
             ("open", "mix"), ("opened", "mix"),
+            ("open", "group_size"),
             ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
             ("ready", "chain")}  # fmt: skip
 """Fields that came later: they have a default."""

@@ -11,7 +11,7 @@ delivered. The events:
 - a second training process, which reads the same stream, gets SIGKILL;
 - the job ends without a word, and one with another number of ranks goes on from its cursor.
 
-What every client received is compared with the interpreter's stream, batch by batch.
+The batches of every client are compared with the interpreter's stream, batch by batch.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,6 +124,18 @@ class Reader:
                 stdout=file,
                 stderr=errors,
             )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def wait_for_a_batch(self) -> None:
+        """Wait until it has received a batch."""
+        pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+        while not self._out.read_text():
+            assert time.monotonic() < deadline, self._errors.read_text()
+            pause.wait(0.01)
 
     def kill(self) -> None:
         """Kill it, wherever it is."""

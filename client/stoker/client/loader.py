@@ -10,7 +10,6 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NoReturn
 
 from stoker.client.batch import Batch
@@ -70,8 +69,8 @@ class Loader(Inspecting):
             "cuda[:number]".
         prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 4, so
             that the stream takes at most 512 MiB, or what 2 need.
-        group: name of a group: loaders of one daemon, with the same stream, that read the same
-            batches, each of which is computed once. None: batches for this loader alone.
+        group: name of a group: loaders of one daemon and stream share batches, each computed once.
+        group_size: number of its loaders, if the first batch is to wait for them, up to a minute.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon.
@@ -96,8 +95,7 @@ class Loader(Inspecting):
         reconnect_s: how long to wait for a daemon that is lost to come back (a private one is
             started again); the stream then goes on where it was, with the same bytes. None raises
             `DaemonLostError` at once.
-        verify: whether each batch is compared with digests that its workers computed, right before
-            it is delivered; see `Batch.digest`. Another batch raises `CorruptBatchError`.
+        verify: whether each batch must have the digests that its workers computed (`Batch.digest`).
 
     Raises:
         UsageError: an argument is wrong; the message says which one and what is expected.
@@ -125,6 +123,7 @@ class Loader(Inspecting):
         device: object = "cpu",
         prefetch: int | None = None,
         group: str | None = None,
+        group_size: int | None = None,
         on_error: str = "raise",
         exclude: str | os.PathLike[str] | Iterable[int] | None = None,
         subset: str | os.PathLike[str] | Iterable[int] | None = None,
@@ -160,6 +159,7 @@ class Loader(Inspecting):
             world_size=world_size,
             prefetch=prefetch,
             group=group,
+            group_size=group_size,
             on_error=on_error,
             exclude=exclude,
             subset=subset,
@@ -350,12 +350,7 @@ class Loader(Inspecting):
     def __enter__(self) -> "Loader":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _next(self, turn: int) -> Any:

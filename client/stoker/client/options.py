@@ -34,6 +34,7 @@ SLAB_BYTES = 2**29
 MOST_CHOSEN = 4
 """The most that it chooses. Older daemons take this number."""
 MAX_DEPTH = 4096
+MOST_MEMBERS = 64
 OTHER_BYTES = 2**16
 """Room in the message for all other arguments, of which `freeze` is the longest."""
 _NOT_MIXED = ("dataset", "buckets", "exclude", "subset", "weights", "shuffle_block_size", "params")
@@ -67,6 +68,7 @@ class Options:
     weights: object = None
     shuffle_block_size: int | None = None
     mix: Mapping[str, float] | None = None
+    group_size: int | None = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -102,6 +104,7 @@ class Options:
             else within("prefetch", self.prefetch, 1, MAX_DEPTH, " or None"),
             leases=leases,
             group=_group(self.group),
+            group_size=self._group_size(),
             params=_flag("params", self.params),
             buckets=self._buckets(),
             exclude=b"" if self._has_ids() else self._excluded().to_bytes(),
@@ -124,6 +127,16 @@ class Options:
             if given is not None and given is not False:
                 raise UsageError(f"mix and {name}: expected only one of them; leave {name} out")
         return mix_data(self.mix, self.pipeline)
+
+    def _group_size(self) -> int:
+        if self.group_size is None:
+            return 0
+        if self.group is None:
+            raise UsageError(
+                f"group_size={self.group_size!r} without group=: expected the name of the group "
+                "that has so many members"
+            )
+        return within("group_size", self.group_size, 1, MOST_MEMBERS, " or None")
 
     def _shuffle_block(self) -> int:
         size = self.shuffle_block_size

@@ -69,7 +69,8 @@ class Open(Record, frozen=True, tag="open"):
     `stoker.protocol.chain`. `weights` says how often each sample comes, not together with
     `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of so many neighboring
     samples are shuffled, and the samples inside each. With `mix` the stream has several datasets,
-    `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`.
+    `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`. A group begins when
+    `group_size` of its members are there, or after a while.
     """
 
     request: Small
@@ -99,6 +100,7 @@ class Open(Record, frozen=True, tag="open"):
     weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""
     shuffle_block: Count = 0
     mix: Annotated[bytes, msgspec.Meta(max_length=MAX_MIX_BYTES)] = b""
+    group_size: Small = 0
 
 
 class Seek(Record, frozen=True, tag="seek"):

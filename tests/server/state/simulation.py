@@ -69,6 +69,7 @@ class World:
             replay_deadline_s=5.0,
             build_deadline_s=4.0,
             start_deadline_s=3.0,
+            group_wait_s=3.0,
             crash_policy=draw.choice(["raise", "replace", "replace"]),
             brief_row_s=(0.0, 0.1, 1e9)[seed % 3],
             brief_batch_s=(0.01, 1e9)[seed // 3 % 2],
@@ -92,6 +93,7 @@ class World:
         self.memory: dict[int, dict[int, dict[int, object]]] = {}
         self.growing: set[int] = set()
         self.grouped = seed % 2 == 1
+        self.group_size = 2 * (seed % 4 == 3)
         self.reserved: dict[int, int] = {}
         self.replays: set[int] = set()
         self.builds: set[int] = set()
@@ -595,7 +597,7 @@ class Client:
             rank=draw.randrange(2) if self.group == "b" else 0,
             world_size=2 if self.group == "b" else 1, shuffle=True, tail="pad", seed=0, freeze={},
             views=1, total_epochs=None, on_error="raise", prefetch=self.prefetch,
-            leases=self.leases, group=self.group,
+            leases=self.leases, group=self.group, group_size=self.world.group_size,
         )  # fmt: skip
 
     def say(self, *records: Any) -> None:
@@ -904,7 +906,9 @@ def check_run(group: Any, member: Any, rows: Counter[int]) -> None:
     failed = any(batch.failure is not None for batch in run.pending)
     assert run.ended or run.ending == failed, "a run ends in the turn of a batch that failed"
     idle = group.slots._free or any(s.state is SlotState.KEPT for s in group.slots.slots)
-    if not run.ended and not run.ending and idle and member.has_room and not group.open:
+    if not group.gate.is_open:
+        assert not run.pending
+    elif not run.ended and not run.ending and idle and member.has_room and not group.open:
         assert len(run.pending) >= run.credits, "a free slot, a credit and no batch begun"
     assert not run.ended or not run.pending
 

@@ -61,7 +61,7 @@ def test_the_stream_goes_on_without_the_sample(lone):
     works = [work for one in of(lone.said, ins.Assign) for work in one.work]
     after = [work for work in works if work.crashed]
     assert {work.crashed for work in after} == {(33,)}
-    assert sum(work.row_hi - work.row_lo for work in after) == 48, "the whole step is done anew"
+    assert sum(work.row_hi - work.row_lo for work in after) == 48, "the whole step is done again"
     (quarantined,) = of(lone.said, ins.Quarantine)
     assert [bad.id for bad in quarantined.bad] == [33]
     assert quarantined.bad[0].reason == "it killed or hung a worker 2 times, the last: signal 11"

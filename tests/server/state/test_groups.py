@@ -238,6 +238,7 @@ def test_a_worker_dies_and_no_member_notices(rig):
         ({"views": 2}, "views: was 1, is 2"),
         ({"tail": "pad"}, "tail: was 'drop', is 'pad'"),
         ({"verify": True}, "verify: was False, is True"),
+        ({"group_size": 2}, "group_size: was 0, is 2"),
     ],
 )
 def test_a_member_that_differs_is_refused_with_the_difference(rig, make_open, changes, named):
@@ -382,3 +383,49 @@ def test_64_members(make_rig):
     assert rig.counters()["rows_total"] == 3 * 16
     assert all(len(of(rig.sent(token), Ready)) == 3 for token in members)
     assert not any(of(rig.sent(token), Error) for token in members)
+
+
+def test_a_group_of_a_given_size_begins_with_its_last_member(rig):
+    first, second = (join(rig, group_size=2) for _ in range(2))
+    rig.run(first)
+    rig.work()
+    assert rig.counters()["rows_total"] == 0
+    rig.run(second)
+    rig.work()
+    assert places(rig, first) == places(rig, second) == [(0, 0), (0, 1), (0, 2)]
+    assert rig.counters()["rows_total"] == 48
+    late = join(rig, group_size=2)
+    rig.run(late, epoch=7)
+    rig.work()
+    assert len(rig.ready(late)) == 3, "it waits for nobody"
+
+
+def test_a_group_begins_without_members_that_never_come(rig):
+    first, gone = (join(rig, group_size=3) for _ in range(2))
+    rig.run(first)
+    rig.run(gone)
+    rig.end(gone, "die")
+    rig.tick(59)
+    rig.work()
+    assert not rig.ready(first)
+    rig.tick(2)
+    rig.work()
+    assert len(rig.ready(first)) == 3
+    (line,) = [one for one in of(rig.said, ins.Log) if one.event == "group_begins_without_all"]
+    assert (line.facts["members"], line.facts["expected"]) == (1, 3)
+
+
+def test_a_member_counts_once_however_often_it_seeks(rig):
+    first = join(rig, group_size=2)
+    rig.run(first)
+    rig.run(first, run=2)
+    rig.work()
+    assert not rig.ready(first)
+
+
+def test_each_rank_waits_for_the_members_of_its_own(rig):
+    ranks = [join(rig, group_size=2, rank=rank, world_size=2) for rank in (0, 1, 0)]
+    for token in ranks:
+        rig.run(token)
+    rig.work()
+    assert [len(rig.ready(token)) for token in ranks] == [3, 0, 3]

@@ -112,7 +112,7 @@ class Deliveries:
         grants, so one event never begins more. The scheduler calls `fill` when all are claimed.
         """
         run = member.run
-        if run is None or run.ended or run.ending:
+        if run is None or run.ended or run.ending or not group.gate.is_open:
             return
         granted = run.credits or run.begun
         brief = bool(granted) and group.stream.is_brief(group.course.largest.rows)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
+from stoker.server.state.admission import Gate, Growth
 from stoker.server.state.context import Fault
 from stoker.server.state.course import Course
 from stoker.server.state.slots import Slot, SlotPool, SlotState
@@ -106,13 +107,6 @@ class Member:
         return self.held + pending < self.quota
 
 
-class Growth(NamedTuple):
-    """Slots that a member brings, and whose memory is not reserved yet."""
-
-    token: bytes
-    slots: list[int]
-
-
 class Group:
     """Sessions that share one slab.
 
@@ -132,6 +126,7 @@ class Group:
         members: its sessions, by token.
         growths: members whose slots have no memory yet, in turn.
         growing: whether the memory of the first of them is being reserved.
+        gate: whether it has begun.
         begun: number of batches begun, which is the serial of the next one.
         by_place: batches that sessions can share.
         by_slot: batches that are wanted, leased or kept, by the number of their slot.
@@ -149,9 +144,9 @@ class Group:
 
     __slots__ = (
         "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "capacity", "claims",
-        "closing", "course", "growing", "growths", "members", "name", "number", "open", "queued",
-        "record", "reserved", "slab", "slab_bytes", "slot_bytes", "slots", "starved", "stopped",
-        "stream", "told", "under_way", "used_bytes",
+        "closing", "course", "gate", "growing", "growths", "members", "name", "number", "open",
+        "queued", "record", "reserved", "slab", "slab_bytes", "slot_bytes", "slots", "starved",
+        "stopped", "stream", "told", "under_way", "used_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +159,7 @@ class Group:
         *,
         name: str = "",
         capacity: int = 0,
+        size: int = 0,
     ) -> None:
         self.number = record.stream
         self.name = name
@@ -180,6 +176,7 @@ class Group:
         self.members: dict[bytes, Member] = {}
         self.growths: deque[Growth] = deque()
         self.growing = False
+        self.gate = Gate(size)
         self.begun = 0
         self.by_place: dict[Key, BatchState] = {}
         self.by_slot: dict[int, BatchState] = {}

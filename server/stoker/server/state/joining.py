@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from stoker.protocol.errors import ResourceError, UsageError
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import StreamSpec, differences
+from stoker.server.state.admission import Growth
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import Context
-from stoker.server.state.groups import Group, Growth, Member
+from stoker.server.state.groups import Group, Member
 from stoker.server.state.instructions import GrowSlab
 from stoker.server.state.sharing import withdraw
 from stoker.server.work.records import BuildResult
@@ -125,6 +126,7 @@ def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, mate: Grou
         ("world_size", theirs.world_size, request.world_size),
         ("params", theirs.params, bool(request.params and build.params_bytes)),
         ("verify", theirs.verify, request.verify),
+        ("group_size", mate.gate.size, request.group_size),
     ):
         if before != now:
             changed.append(f"{name}: was {before}, is {now}")

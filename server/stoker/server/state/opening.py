@@ -105,6 +105,8 @@ class Openings:
     def tick(self) -> None:
         """Send BUILDING to sessions that asked for it, if there is something new."""
         now = self._context.now
+        for group in self._groups.by_number.values():
+            self.check_gate(group)
         for session in self._waiting.values():
             wish = session.wish
             if wish is None or not wish.request.progress or now - wish.sent_at < PROGRESS_S:
@@ -113,6 +115,18 @@ class Openings:
             if functions != wish.sent:
                 wish.sent, wish.sent_at = functions, now
                 self._context.send(session.token, Building(wish.request.request, *functions))
+
+    def check_gate(self, group: Group) -> None:
+        """Let a group begin whose members are there, or have been waited for long enough."""
+        members, wait_s = len(group.runs), self._context.settings.group_wait_s
+        if not group.gate.check(self._context.now, members, wait_s):
+            return
+        if members < group.gate.size:
+            self._context.log(
+                "warning", "group_begins_without_all", group=group.name, members=members,
+                expected=group.gate.size,
+            )  # fmt: skip
+        self._groups.fill(group)
 
     def built(self, result: BuildResult) -> None:
         """Continue all OPENs that waited for a build that succeeded."""
@@ -279,6 +293,7 @@ class Openings:
         group = Group(
             slab, self._streams.join(spec, result), record, course, slots,
             name=request.group or "",
+            size=request.group_size,
             capacity=joining.capacity_of(request, slots, largest.layout.slot_bytes),
         )  # fmt: skip
         group.members[session.token] = Member(session.token, slots - SPARE)

@@ -232,7 +232,10 @@ class Sessions:
         self._openings.begin(session, record)
 
     def _seek(self, group: Group, token: bytes, record: Seek) -> None:
-        self._groups.seek(group, token, record)
+        try:
+            self._groups.seek(group, token, record)
+        finally:
+            self._openings.check_gate(group)
         if self._pool.broken:
             self._groups.end_run(group, token, broken(self._pool).to_record())
 

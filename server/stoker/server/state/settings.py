@@ -48,6 +48,7 @@ class Settings:
         cached_builds: number of results that are kept.
         concurrent_replays: replays that run at a time; others wait.
         replay_deadline_s: a replay that takes longer is ended.
+        group_wait_s: a group of a given size begins without the other members after this time.
         max_bad_fraction: a stream stops if more of its dataset's samples are bad.
         crash_policy: what happens to a sample that crashes or hangs workers: its stream stops
             ("raise"), or continues with a substitute ("replace").
@@ -86,5 +87,6 @@ class Settings:
     cached_builds: int = 64
     concurrent_replays: int = 1
     replay_deadline_s: float = 120.0
+    group_wait_s: float = 60.0
     max_bad_fraction: float = 1.0
     crash_policy: Literal["raise", "replace"] = "raise"

@@ -1,0 +1,146 @@
+"""What further members of a group cost: CPU time of N trainings against one, through one daemon.
+
+    python benchmarks/groups.py PACKED --workload w1 --members 1 4 --rounds 5 --workers 2
+
+Starts a daemon and N member processes with `Loader(group=...)`. All begin an epoch at the same time
+and read one value of each image; a round measures the CPU time of daemon, workers and members for
+`--epochs` of them. Numbers of members take turns, so that other programs disturb all alike.
+`decodes` is the number of rows computed for each sample delivered to one member. Prints Markdown.
+"""
+
+import argparse
+import contextlib
+import multiprocessing as mp
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pipelines
+from meter import tree_s
+
+from stoker.client import Loader
+from stoker.client.session import ClientSession
+from stoker.protocol.messages import AskStatus, Status
+
+
+def member(address: str, workload: str, batch_size: int, group: str, pipe: Connection) -> None:
+    """Take an epoch at each word from the pipe, until it is closed."""
+    with Loader(
+        address,
+        pipeline=getattr(pipelines, workload),
+        batch_size=batch_size,
+        device="numpy",
+        group=group,
+    ) as loader:
+        pipe.send(len(loader))
+        with contextlib.suppress(EOFError):
+            while True:
+                pipe.recv()
+                total = sum(int(batch.image[:, 0, 0, 0].sum()) for batch in loader)
+                pipe.send(total)
+
+
+class Members:
+    """The processes of a group."""
+
+    def __init__(self, address: str, count: int, workload: str, batch_size: int) -> None:
+        spawn = mp.get_context("spawn")
+        self.pipes, self.processes = [], []
+        for _ in range(count):
+            ours, theirs = spawn.Pipe()
+            asked = (address, workload, batch_size, f"of-{count}", theirs)
+            process = spawn.Process(target=member, args=asked)
+            process.start()
+            theirs.close()
+            self.pipes.append(ours)
+            self.processes.append(process)
+        self.steps, *_ = [pipe.recv() for pipe in self.pipes]
+
+    def epoch(self) -> None:
+        """Have all take an epoch at the same time, and compare what they read."""
+        for pipe in self.pipes:
+            pipe.send(None)
+        totals = {pipe.recv() for pipe in self.pipes}
+        if len(totals) != 1:
+            raise SystemExit(f"members of a group read different batches: {totals}")
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.close()
+        for process in self.processes:
+            process.join()
+
+
+@contextlib.contextmanager
+def serving(packed: Path, workers: int) -> Iterator[str]:
+    """Run a daemon; yields its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"ipc://{folder}/stoker.sock"
+        command = [sys.executable, "-m", "stoker.server", "serve", "--address", address]
+        command += ["--dataset", f"photos={packed}", "--workers", str(workers)]
+        process = subprocess.Popen([*command, "--log-level", "error"])
+        try:
+            while not Path(folder, "stoker.sock.fd").exists():
+                time.sleep(0.01)
+            yield address
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def rows_computed(address: str) -> int:
+    session = ClientSession(address, 10.0)
+    with contextlib.closing(session):
+        session.send(AskStatus())
+        session.receive(time.monotonic() + 10.0)
+        status = next(record for record in session.inbox if isinstance(record, Status))
+        return int(status.counters["rows_total"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("packed", type=Path)
+    parser.add_argument("--workload", default="w1")
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--members", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--workers", type=int, default=2)
+    asked = parser.parse_args()
+    cpu_s: dict[int, list[float]] = {count: [] for count in asked.members}
+    decodes: dict[int, list[float]] = {count: [] for count in asked.members}
+    with serving(asked.packed, asked.workers) as address:
+        for number in range(asked.rounds):
+            for count in asked.members:
+                group = Members(address, count, asked.workload, asked.batch_size)
+                try:
+                    group.epoch()  # workers open the stream, members map the memory
+                    before, rows = tree_s(os.getpid()), rows_computed(address)
+                    for _ in range(asked.epochs):
+                        group.epoch()
+                    cpu_s[count].append(tree_s(os.getpid()) - before)
+                    computed = rows_computed(address) - rows
+                    decodes[count].append(
+                        computed / (group.steps * asked.batch_size * asked.epochs)
+                    )
+                finally:
+                    group.close()
+            print(f"round {number + 1} of {asked.rounds}", file=sys.stderr)
+    one = statistics.median(cpu_s[asked.members[0]])
+    print("| members | CPU-s, median (min..max) | of one | decodes |\n|--|--|--|--|")
+    for count in asked.members:
+        found = cpu_s[count]
+        print(
+            f"| {count} | {statistics.median(found):.2f} ({min(found):.2f}..{max(found):.2f})"
+            f" | {statistics.median(found) / one:.3f} | {statistics.median(decodes[count]):.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
