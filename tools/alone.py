@@ -2,7 +2,7 @@
 
     python tools/alone.py                           # all of PASSES: what `make alone` runs
     python tools/alone.py tests/law tests/jit       # each file of these folders
-    python tools/alone.py --each folder tests       # each folder directly in tests
+    python tools/alone.py --each path tests/law tests/jit   # each of these folders as a whole
     python tools/alone.py --reversed tests/ops      # each file, its last test first
 
 A test that passes only after another one fails here. A line is printed for each part as it ends:
@@ -24,10 +24,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = tuple(
+    str(folder) for folder in sorted((ROOT / "tests").iterdir()) if any(folder.rglob("test_*.py"))
+)
 PASSES = (
-    ("--each", "file", "tests/ops"),
-    ("--each", "folder", "tests"),
-    ("--reversed", "--each", "folder", "tests"),
+    ("--each", "file", str(ROOT / "tests/ops")),
+    ("--each", "path", *FOLDERS),
+    ("--reversed", "--each", "path", *FOLDERS),
 )
 """The arguments of the runs that `make alone` makes."""
 TAIL = 40
@@ -49,24 +52,19 @@ class Part:
 
 
 def parts_of(path: Path, each: str) -> Iterator[Path]:
-    """Yield what is run by itself: test files below `path`, or folders in it that have some.
+    """Yield what is run by itself: each test file below `path`, or `path` as a whole.
 
     Raises:
         FileNotFoundError: `path` does not exist, or has no tests.
     """
     if not path.exists():
         raise FileNotFoundError(f"expected a test file or a folder of tests, got {path}: not found")
-    if path.is_file():
-        found = [path]
-    else:
-        found = sorted(path.rglob("test_*.py"))
-        if each == "folder":
-            found = sorted({path / file.relative_to(path).parts[0] for file in found})
+    found = [path] if path.is_file() else sorted(path.rglob("test_*.py"))
     if not found:
         raise FileNotFoundError(
             f"expected files test_*.py below {path}, got none: name another folder"
         )
-    yield from found
+    yield from found if each == "file" else [path]
 
 
 def run(path: Path, backwards: bool) -> Part:
@@ -100,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
         description="Run test files or folders alone, one after the other.", allow_abbrev=False
     )
     made.add_argument("paths", nargs="*", type=Path, help="test files or folders")
-    made.add_argument("--each", choices=("file", "folder"), default="file", help="what runs alone")
+    made.add_argument("--each", choices=("file", "path"), default="file", help="what runs alone")
     made.add_argument("--reversed", action="store_true", help="run the last test of a part first")
     return made
 
@@ -108,10 +106,9 @@ def parser() -> argparse.ArgumentParser:
 def main(words: Sequence[str]) -> int:
     """Run what the command line names, or all of `PASSES`; return 1 if anything failed."""
     made = parser()
-    passes = [made.parse_args(words)]
+    passes = [made.parse_intermixed_args(words)]
     if not words:
-        os.chdir(ROOT)
-        passes = [made.parse_args(one) for one in PASSES]
+        passes = [made.parse_intermixed_args(one) for one in PASSES]
     elif not passes[0].paths:
         made.error("expected a test file or a folder after the options, got none")
     try:

@@ -51,7 +51,7 @@ def test_files_of_a_folder_run_together_and_a_path_given_twice_runs_once(
     folder.mkdir()
     (folder / "test_shared.py").write_text(SHARED)
     (folder / "test_tested.py").write_text(LEANS)  # pytest imports test_shared before it
-    done = alone(root, "--each", "folder", tmp_path, tmp_path)
+    done = alone(root, "--each", "path", folder, folder)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[0].endswith(str(folder))
     assert done.stdout.splitlines()[-1] == "all 1 pass alone"
@@ -62,9 +62,10 @@ def test_files_of_a_folder_run_together_and_a_path_given_twice_runs_once(
     [
         (["tests/op"], "expected a test file or a folder of tests, got"),
         (["tests/golden"], "expected files test_*.py below"),
-        (["--each", "folder"], "expected a test file or a folder after the options, got none"),
+        (["--each", "path"], "expected a test file or a folder after the options, got none"),
         (["--reverse", "tests/law"], "unrecognized arguments: --reverse"),
-        (["--each", "test", "tests/law"], "invalid choice: 'test'"),
+        (["tests/law", "--each", "path", "tests/golden"], "expected files test_*.py below"),
+        (["--each", "folder", "tests/law"], "invalid choice: 'folder'"),
     ],
 )
 def test_what_is_misspelled_or_missing_runs_nothing(
