@@ -21,7 +21,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
           tests/dataset/images/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench golden-older hostile torture clean
+.PHONY: help demo test quick alone check bench golden-older hostile torture clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test: $(STAMP)   ## run every test, with an empty kernel cache
 
 quick: $(STAMP)  ## the tests that compile nothing (half a minute)
 	$(BIN)/python -m pytest -q -m "not slow" --check-slow tests/protocol tests/order tests/server/state tests/fuzz tests/house/test_layout.py
+
+alone: $(STAMP)  ## each file of tests/ops alone, each folder alone, each folder backwards (hours)
+	nice -n 19 $(BIN)/python tools/alone.py
 
 check: $(STAMP)  ## style, types, layers, links of the documentation
 	$(BIN)/ruff check .

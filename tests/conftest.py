@@ -79,9 +79,10 @@ hypothesis.settings.load_profile("stoker")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the flag of `costs.CheckSlow`."""
+    """Add the flag of `costs.CheckSlow`, and the one of tools/alone.py."""
     words = "start with an empty kernel cache; fail unmarked tests that compile or take long"
     parser.addoption("--check-slow", action="store_true", help=words)
+    parser.addoption("--reversed", action="store_true", help="run the last test first")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -98,8 +99,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long modules first: one that begins last has a process for itself, and others idle."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run long modules first: one that begins last has a process for itself, and others idle.
+
+    With `--reversed`, run the last test of the last module first, to find tests that need others.
+    """
+    if config.getoption("--reversed"):
+        items.reverse()
+        return
     places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
