@@ -21,7 +21,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
           tests/dataset/images/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench golden-older hostile torture clean
+.PHONY: help demo test quick alone check bench golden-older hostile torture clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test: $(STAMP)   ## run every test, with an empty kernel cache
 
 quick: $(STAMP)  ## the tests that compile nothing (half a minute)
 	$(BIN)/python -m pytest -q -m "not slow" --check-slow tests/protocol tests/order tests/server/state tests/fuzz tests/house/test_layout.py
+
+alone: $(STAMP)  ## each file of tests/ops alone, each folder alone, each folder backwards (hours)
+	nice -n 19 $(BIN)/python tools/alone.py
 
 check: $(STAMP)  ## style, types, layers, links of the documentation
 	$(BIN)/ruff check .
@@ -52,9 +55,9 @@ golden-older: $(OLDER)/.installed ## the frozen results with the oldest numba an
 hostile: $(STAMP) ## attacks on daemon, clients and readers in their long form (about an hour)
 	STOKER_TEST_HOSTILE=10000 $(BIN)/python -m pytest tests/hostile
 
-torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about an hour); SEED replays
+torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about two hours); SEED replays
 	@echo "SEED=$(SEED)"
-	STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x --timeout 1800 tests/torture
+	STOKER_ENDURANCE=100 STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x --timeout 1800 tests/torture
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json

@@ -1,9 +1,9 @@
-"""Runs round every test: what a test opens, it closes.
+"""Runs around every test: what a test opens, it closes.
 
 The fixture `no_leaks` looks before and after each test at this process's open descriptors, its slab
 maps, its Python and ZeroMQ threads, at child processes (and their orphans), at /dev/shm and at the
-session's own temporary folder. What is new, and still there after `PATIENCE_S`, fails the test by
-name. Processes that a fixture of wider scope started may start and lose children of their own.
+session's own temporary folder. Anything new that is still there after `PATIENCE_S` fails the test
+by name. Processes that a fixture of wider scope started may start and lose children of their own.
 
 Limits: a process that was forked (not executed), then orphaned, is not found; threads of native
 pools (OpenMP, torch, pyarrow) are made once a process, have no names, and are not counted; a slab's
@@ -79,9 +79,10 @@ hypothesis.settings.load_profile("stoker")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the flag of `costs.CheckSlow`."""
+    """Add the flag of `costs.CheckSlow`, and the one of tools/alone.py."""
     words = "start with an empty kernel cache; fail unmarked tests that compile or take long"
     parser.addoption("--check-slow", action="store_true", help=words)
+    parser.addoption("--reversed", action="store_true", help="run the last test first")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -98,8 +99,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long modules first: one that begins last has a process for itself, and others idle."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run long modules first: one that begins last has a process for itself, and others idle.
+
+    With `--reversed`, run the last test of the last module first, to find tests that need others.
+    """
+    if config.getoption("--reversed"):
+        items.reverse()
+        return
     places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
@@ -333,9 +340,9 @@ def kernel_cache(
 
 @pytest.fixture(scope="session", autouse=True)
 def bytecode(run_folder: Path) -> Iterator[None]:
-    """Where child processes keep bytecode if the environment forbids it beside the sources.
+    """Where child processes keep bytecode if the environment forbids it next to the sources.
 
-    Without any, every daemon would compile all its modules anew: a quarter of what its start costs.
+    Without any, every daemon would compile all its modules again: a quarter of its start.
     """
     with pytest.MonkeyPatch.context() as patch:
         if sys.dont_write_bytecode:

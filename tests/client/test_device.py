@@ -1,4 +1,4 @@
-"""Copies ahead of use: order, release by event, errors in their turn; with an accelerator of ours.
+"""Copies ahead of use: order, release by event, errors in their turn; with a fake accelerator.
 
 The accelerator copies on the processor and lets its events pass when the test says so. What needs a
 real CUDA device (page-locking, streams) is not proved here.

@@ -279,7 +279,7 @@ def test_wrong_announcements_are_refused(daemon, same, what: str) -> None:
         batches = iter(loader)
         with pytest.raises(ProtocolError, match=expected):
             list(islice(batches, 2))
-        # The session is not lost: a daemon that comes to its senses is asked anew.
+        # The session is not lost: a daemon that comes to its senses is asked again.
         daemon.do(lambda: setattr(daemon, "alter_ready", lambda ready: [ready]))
         step = loader.state_dict()["step"]
         loader._connection.delivery._whole = False

@@ -314,9 +314,9 @@ def test_prefetch_is_left_to_the_daemon(daemon) -> None:
     assert daemon.of(Credit)[0] == Credit(1, 2)
 
 
-@pytest.mark.parametrize("name", ["weights", "shuffle_block_size"])
+@pytest.mark.parametrize("name", ["weights", "shuffle_block_size", "mix"])
 def test_an_older_daemon_that_ignores_an_order(daemon, name) -> None:
-    given = {"weights": [1, 2, 3], "shuffle_block_size": 8}[name]
+    given = {"weights": [1, 2, 3], "shuffle_block_size": 8, "mix": {"a": 1}}[name]
     with pytest.raises(ProtocolError, match=f"the daemon ignored {name}=, .* older Stoker"):
         Loader(daemon.address, pipeline="train", batch_size=16, **{name: given})
 

@@ -169,8 +169,9 @@ def test_a_loader_for_evaluation(load, address):
         first = [(b.index.tolist(), b.epoch, b.progress.tolist()) for b in loader]
         assert [number for index, _, _ in first for number in index] == [*range(ROWS)]
         assert [(b.index.tolist(), b.epoch, b.progress.tolist()) for b in loader] == first
-    with pytest.raises(UsageError, match="for_evaluation: shuffle= cannot be chosen"):
-        Loader.for_evaluation(address, pipeline=scheduled, batch_size=4, shuffle=True)
+    for name, value in (("shuffle", True), ("weights", [1] * ROWS), ("mix", {"a": 1})):
+        with pytest.raises(UsageError, match=f"for_evaluation: {name}= cannot be chosen"):
+            Loader.for_evaluation(address, pipeline=scheduled, batch_size=4, **{name: value})
 
 
 def test_tuples(load):

@@ -22,7 +22,7 @@ OPTIONS = {"pipeline": "client_pipelines:train", "batch_size": 4, "device": "num
 
 @pytest.fixture(scope="module", autouse=True)
 def modules() -> Iterator[None]:
-    """The modules of pipelines and sources lie on the way of every process."""
+    """Every process can import the modules of pipelines and sources."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(HERE), *sys.path])
         yield

@@ -55,7 +55,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def pipelines_module() -> Iterator[None]:
-    """The pipelines' module lies on the way of every process."""
+    """Every process can import the pipelines' module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(HERE), *sys.path])
         yield

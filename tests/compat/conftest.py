@@ -1,4 +1,4 @@
-"""Small datasets written by `DatasetWriter`, and the modules of a user's script."""
+"""Small datasets written by `DatasetWriter`, and the modules of a script."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""`verify` finds every sort of damage, by id, field and reason, whatever the number of workers."""
+"""`verify` finds every sort of damage, by id, field and reason, with any number of workers."""
 
 import msgspec
 import numpy as np

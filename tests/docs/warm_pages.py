@@ -6,9 +6,9 @@ Reads requests from standard input, one JSON line each: [page, {old: new}, folde
 forked process runs the page in the folder with its output in the two files; its exit status is one
 line on standard output. Importing numba, torch and Stoker costs more than most pages do.
 
-What a page does stays in its process: this one runs no page. The `stoker` commands of a page are
-run by a process that was forked before the page began (`Commands`), so they too begin as a fresh
-process would. `stoker serve` is always a fresh process (`run_page`).
+The effects of a page stay in its process: this one runs no page. The `stoker` commands of a page
+are run by a process that was forked before the page began (`Commands`), so they too begin as a
+fresh process would. `stoker serve` is always a fresh process (`run_page`).
 """
 
 import atexit

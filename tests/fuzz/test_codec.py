@@ -1,8 +1,8 @@
 """Whatever arrives, the codec gives records or a typed error: never another exception.
 
 Two sources: Hypothesis (any bytes, any msgpack values in the place of records), and seeded mutation
-of the golden messages, which stays near what is valid. What decodes is encoded again and must
-decode to the same: so nothing half-valid gets through.
+of the golden messages, which stays near what is valid. A message that decodes is encoded again and
+must decode to the same: so nothing half-valid gets through.
 """
 
 import json

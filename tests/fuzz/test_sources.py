@@ -1,4 +1,4 @@
-"""Whatever lies in a source, it is scanned and read, or refused with a typed error.
+"""A source with any content is scanned and read, or refused with a typed error.
 
 Seeded mutations of small valid sources: bytes changed, taken out, doubled and spliced. A mutation
 that is still a source is read to its last value.

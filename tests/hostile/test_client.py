@@ -1,4 +1,4 @@
-"""A daemon that answers a client with whatever it likes: a typed error, in time, and no harm."""
+"""A daemon that answers a client with anything: a typed error, in time, and no harm."""
 
 import gc
 import math

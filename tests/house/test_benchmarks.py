@@ -231,7 +231,7 @@ def test_data_laid_out_otherwise_are_linked(root: Path, tmp_path: Path) -> None:
 
 
 def test_mixed_data_are_what_they_say(root: Path, tmp_path: Path) -> None:
-    """A photograph of ours in the place of a wallpaper."""
+    """A photograph in the place of a wallpaper."""
     mixed = module(root, "make_mixed_data")
     for name in ("img", "mask"):
         (tmp_path / name).mkdir()

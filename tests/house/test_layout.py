@@ -66,7 +66,7 @@ def test_imports_point_one_way(root: Path) -> None:
 
 
 def test_packages_are_imported_by_their_one_name() -> None:
-    """With the tests' settings the source roots are no packages of their own."""
+    """With the tests' settings the source roots cannot be imported as packages."""
     for name in ("stoker.server", "stoker.client", "stoker.protocol"):
         __import__(name)
     assert not {"server", "client", "protocol"} & set(sys.modules)

@@ -1,4 +1,4 @@
-"""What stands in for numba's cache object: who compiles holds the folder's lock; faults pass."""
+"""The replacement of numba's cache object: who compiles holds the folder's lock; faults pass."""
 
 import fcntl
 import logging

@@ -235,3 +235,19 @@ def halved_windows(sample):
     )
     image, depth = ops.perspective(image, depth)
     return {"image": image, "depth": depth}
+
+
+@pipeline
+def windows(sample):
+    """The outputs of `squares`, by other ops: for mixtures."""
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48, scale=(0.2, 1.0))
+    image = ops.color_jitter(image, brightness=0.3, contrast=0.3)
+    return {"image": image, "mask": mask}
+
+
+@pipeline
+def squares(sample):
+    """The outputs of `windows`, by other ops: for mixtures."""
+    image, mask = ops.resize(sample.image, sample.mask, size=(48, 48))
+    image, mask = ops.horizontal_flip(image, mask, p=0.5)
+    return {"image": image, "mask": mask}

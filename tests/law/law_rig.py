@@ -176,7 +176,7 @@ def flags(
     names = (
         "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
         "mosaics", "pasted", "fitted", "fitted_mixed", "fitted_forms", "halved", "halved_windows",
-        "sentences", "folded", "varying",
+        "sentences", "folded", "varying", "windows", "squares",
     )  # fmt: skip
     config = [
         "[daemon]",

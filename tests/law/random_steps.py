@@ -1,4 +1,4 @@
-"""Examples of ops for random pipelines: parameters that fit whatever comes before.
+"""Examples of ops for random pipelines: parameters that fit any ops before them.
 
 `random_graphs` writes the pipelines.
 """

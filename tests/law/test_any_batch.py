@@ -1,4 +1,4 @@
-"""A sample's row is the same in whatever batch it comes: any size, any place, padded or not."""
+"""A sample's row is the same in any batch: any size, any place, padded or not."""
 
 import law_pipelines
 import numpy as np

@@ -10,6 +10,8 @@ from law_rig import encoded
 
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
+from stoker.protocol.digest import batch_digest
+from stoker.server.rows.reference import reference_mix
 
 pytestmark = pytest.mark.slow
 
@@ -98,3 +100,41 @@ def test_an_epoch_completes_and_its_counts_add_up(daemon, damaged, law, expected
     with daemon(2, datasets={"damaged": damaged}) as running:
         given = options(exclude=file, on_error="raise")
         assert law.delivered(running.address, EPOCHS, 2, **given) == expected(exclude=BAD)
+
+
+def test_substitutes_of_weighted_streams_and_mixtures(daemon, damaged, law, expected):
+    """A weighted one has visits of its own; that of a mixture is of the same dataset."""
+    weights = [1.0 + 2 * (number in BAD) for number in range(ROWS)]
+    with daemon(2, datasets={"damaged": damaged, "same": damaged}) as running:
+        given = options(on_error="replace", weights=weights)
+        digests = expected(on_error="replace", weights=weights)
+        assert law.delivered(running.address, EPOCHS, 2, **given) == digests
+        _check_replays(running.address, given, lambda visit: visit >= 2**47)
+        del given["dataset"], given["weights"]
+        given |= {"mix": {"damaged": 1, "same": 2}}
+        parts = [(damaged, law_pipelines.padded.graph(), ratio) for ratio in (1.0, 2.0)]
+        fields = {"batch_size": B, "seed": STREAM["seed"], "on_error": "replace"}
+        digests = [
+            batch_digest(arrays, epoch, step)
+            for epoch in EPOCHS
+            for step, arrays in reference_mix(parts, epoch=epoch, **fields)
+        ]
+        assert law.delivered(running.address, EPOCHS, 2, **given) == digests
+        _check_replays(running.address, given, lambda visit: 1 <= visit <= ROWS)
+
+
+def _check_replays(address, given, is_substitute):
+    """Every replaced row of an epoch has the visit of a substitute, by which it is replayed."""
+    replaced = 0
+    with Loader(address, device="numpy", **{**given, "last": "drop"}) as loader:
+        for batch in loader:
+            (rows,) = np.nonzero(batch.index != batch.requested)
+            for row in rows.tolist():
+                assert batch.index[row] // ROWS == batch.requested[row] // ROWS
+                assert is_substitute(batch["drawn_as"][row, 1])
+            if len(rows) and not replaced:
+                replayed = loader.replay_row(batch, rows[0])
+                for value in replayed.outputs:
+                    assert np.array_equal(value.array, batch[value.name][rows[0]])
+            replaced += len(rows)
+    assert replaced > len(BAD)

@@ -264,7 +264,7 @@ def test_a_split_is_the_subset_of_its_ids(daemon, dataset, law, tmp_path):
 @pytest.mark.slow
 def test_a_repeated_sample_is_replayed_with_its_own_draws(address):
     """Of a weighted stream, `drawn_as` has the visit of every row."""
-    with Loader(address, device="numpy", **_options("weighted classes")) as loader:
+    with Loader(address, device="numpy", verify=True, **_options("weighted classes")) as loader:
         batch = next(iter(loader))
         visits = batch["drawn_as"][:, 1]
         row = int(visits.argmax())
@@ -388,7 +388,7 @@ def test_worker_killed_in_mid_batch(daemon, law, expected):
 
 @pytest.mark.slow
 def test_template_killed(daemon, law, expected):
-    """The parent of all workers dies, and they with it: everything is started anew."""
+    """The parent of all workers dies, and they with it: everything is started again."""
     with daemon(2) as running:
         with Loader(running.address, device="numpy", prefetch=2, **_options("training")) as loader:
             batches = iter(loader)

@@ -89,6 +89,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "hue": [{"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5}],
     "invert": [{"p": 0.5}, {"p": 1}],
     "iou_crop": [{}, {"options": (0.2,), "min_scale": 0.1, "max_aspect": 4, "trials": 9}],
+    "iso_noise": [{"p": 0.9}, {"color_shift": (0, 1), "intensity": (0, 1), "p": 0.5}],
     "jpeg_compression": [{"p": 0.9}, {"quality_range": (1, 100), "p": 0.5}],
     "layout": [{}],
     "letterbox": [

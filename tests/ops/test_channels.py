@@ -17,8 +17,8 @@ MANY = (2, 5, 16)
 COLOR_OPS = frozenset(
     {
         *("channel_drop", "channel_shuffle", "clahe", "color_jitter", "contrast", "grayscale"),
-        *("hsv_to_rgb", "hue", "jpeg_compression", "rgb_shift", "rgb_to_hsv", "rgb_to_ycbcr"),
-        *("saturation", "to_gray", "to_rgb", "ycbcr_to_rgb", "augmix_transform"),
+        *("hsv_to_rgb", "hue", "iso_noise", "jpeg_compression", "rgb_shift", "rgb_to_hsv"),
+        *("rgb_to_ycbcr", "saturation", "to_gray", "to_rgb", "ycbcr_to_rgb", "augmix_transform"),
     }
 )
 """Ops that need gray, colors, or colors and alpha."""

@@ -22,6 +22,7 @@ LEVELS_ONLY = {
     "augmix_transform",
     "clahe",
     "equalize",
+    "iso_noise",
     "jpeg_compression",
     "posterize",
     "shot_noise",

@@ -2,7 +2,7 @@
 in tests/golden/choices.json.
 
 A difference is a changed contract: raise the op's `version` (or the numeric contract's), say so in
-docs/contracts/, and only then write the file anew:
+docs/contracts/, and only then write the file again:
 
     STOKER_WRITE_GOLDEN=1 python -m pytest tests/ops/test_golden.py
 """

@@ -28,6 +28,7 @@ ONE_KIND = {
     "hsv_to_rgb",
     "hue",
     "invert",
+    "iso_noise",
     "jpeg_compression",
     "layout",
     "median_blur",

@@ -24,7 +24,7 @@ def outputs_of(name, dtype, shape, form, varies):
 
 
 def made_of(outputs, slot, sizes):
-    """What a client hands out for what lies in a slot."""
+    """The arrays that a client makes of a slot."""
     output = outputs[0]
     rows = np.array(slot, output.dtype).reshape(len(slot), *output.shape)
     arrays = {output.name: rows, f"{output.name}.size": np.array(sizes, np.int64)}

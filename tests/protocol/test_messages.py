@@ -100,6 +100,8 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:23]).prefetch_bytes == 0
     assert decode("client", usual(vectors, "open")[1][:25]).weights == b""
     assert decode("client", usual(vectors, "open")[1][:26]).shuffle_block == 0
+    assert decode("client", usual(vectors, "open")[1][:27]).mix == b""
+    assert found.mix == []
     assert decode("client", usual(vectors, "open")[1][:27]).group_size == 0
     assert found.prefetch == 0
 
@@ -141,6 +143,7 @@ BOUNDS = {
         "verify": [0, "yes", None],
         "weights": [b"x" * (2**21 + 1), "text", None, [1]],
         "shuffle_block": COUNT,
+        "mix": [b"x" * (2**20 + 1), "text", None, [1]],
         "group_size": SMALL,
     },
     "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
@@ -185,6 +188,8 @@ BOUNDS = {
         "classes": [None, [], {"label": None}, {"label": [1]}, {"label": ["m" * 16385]},
                     {"n" * 257: []}, {str(n): [] for n in range(257)}],
         "prefetch": SMALL,
+        "mix": [None, [1], [["a"]], [["n" * 257, 1]], [["a", -1]], [["a", COUNT + 1]],
+                [["a", 1]] * 65],
     },
     "ready": {
         "run": COUNT,
@@ -231,6 +236,7 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("opened", "notes"), ("opened", "classes"), ("opened", "prefetch"),
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("open", "prefetch_bytes"), ("open", "weights"), ("open", "shuffle_block"),
+            ("open", "mix"), ("opened", "mix"),
             ("open", "group_size"),
             ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
             ("ready", "chain")}  # fmt: skip

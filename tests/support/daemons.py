@@ -177,6 +177,6 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the pids of a process's children, and of theirs."""
+    """Return the pids of a process's descendants."""
     found = children(pid)
     return found + [later for child in found for later in descendants(child)]

@@ -6,6 +6,7 @@ zygote starts when it is first needed and lives as long as this process.
 """
 
 import atexit
+import contextlib
 import json
 import os
 import resource
@@ -49,7 +50,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send a signal if it still runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it ended, and the zygote tells soon
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Send SIGTERM."""

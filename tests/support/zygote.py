@@ -5,7 +5,7 @@ only need one that serves. This process has imported what both import, holds no 
 has one thread. For each request it forks a child, which takes over the request's environment,
 folder, descriptors and arguments, and runs `stoker.server` as `python -m` does. The first act of
 that child is to fork its template, which waits until the daemon launches it. So parents, signals,
-sessions, exit codes and logs are those of a real daemon. What differs: the daemon has numba loaded,
+sessions, exit codes and logs are those of a real daemon. Differences: the daemon has numba loaded,
 `/proc/PID/cmdline` names this file, and hashes of text are the same in all daemons of a zygote.
 Tests of those, and of starting itself, execute a real one.
 

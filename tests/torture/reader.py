@@ -3,8 +3,8 @@
     python reader.py ADDRESS OPTIONS
 
 OPTIONS is JSON, the arguments of a Loader; `graph` in place of a name is the pipeline as data, and
-`buckets` are the arguments of `Buckets`. Each line is whole: whoever kills the process can compare
-what it had received.
+`buckets` are the arguments of `Buckets`. Each line is whole, so that a test that kills the
+process can compare what it had received.
 """
 
 import json
@@ -36,7 +36,7 @@ def main() -> None:
 
 def open_loader(address: str, options: dict[str, object]) -> Loader:
     """Open a stream, as soon as a daemon listens: it may be killed and start again."""
-    deadline = time.monotonic() + options["reconnect_s"]
+    deadline = time.monotonic() + (options["reconnect_s"] or 0.0)
     while True:
         try:
             return Loader(address, device="numpy", **options)

@@ -1,17 +1,17 @@
 """A storm: one daemon, streams that are read from it, and kills of everything around them.
 
-Everything is decided by the seed: the daemon's workers; the streams, with pipelines of the Law's
-table or random ones, which a client sends as data; ranks, prefetch, verification; and after which
-batches something happens. There is no clock in it: the next event comes when so many batches were
-delivered. The events:
+Everything is decided by the seed: the daemon's workers; the streams, with weights, block shuffles
+and exclude lists, and with pipelines of the Law's table or random ones, which a client sends as
+data; ranks, groups, prefetch, verification; and after which batches something happens. There is no
+clock in it: the next event comes when so many batches were delivered. The events:
 
 - a worker, or the template with all workers, gets SIGKILL;
 - the daemon gets SIGKILL, at once or while its clients wait, and is started again;
 - a worker or the daemon is stopped by SIGSTOP, and goes on a moment later;
-- a second training process, which reads the same stream, gets SIGKILL;
+- a second training process, which reads the same stream, in the same group or alone, gets SIGKILL;
 - the job ends without a word, and one with another number of ranks goes on from its cursor.
 
-What every client received is compared with the interpreter's stream, batch by batch.
+The batches of every client are compared with the interpreter's stream, batch by batch.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,6 +69,7 @@ class Job:
 
     def __init__(self, address: str, stream: Mapping[str, object], rng: random.Random) -> None:
         ranks = min(rng.choice((1, 1, 2, 3)), stream["global_batch_size"])
+        ranks = 1 if "group" in stream else ranks
         self._stack = contextlib.ExitStack()
         self.loaders = [
             self._stack.enter_context(
@@ -123,6 +125,18 @@ class Reader:
                 stdout=file,
                 stderr=errors,
             )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def wait_for_a_batch(self) -> None:
+        """Wait until it has received a batch."""
+        pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+        while not self._out.read_text():
+            assert time.monotonic() < deadline, self._errors.read_text()
+            pause.wait(0.01)
 
     def kill(self) -> None:
         """Kill it, wherever it is."""
@@ -190,9 +204,13 @@ class Storm:
         self._served.join()  # nobody opens a stream at a daemon that does not listen yet
         stream, options = self._draw_stream()
         expected = self._digests(stream)
+        with_reader = rng.random() < 0.25
+        if with_reader and rng.random() < 0.5:
+            group = {"group": f"storm-{self.kills}"}
+            stream, options = stream | group, options | group
         where = f"seed {self._seed}, after {self.kills} kills, {_short(options)}"
         reader = None
-        if rng.random() < 0.25:
+        if with_reader:
             out = self._folder / f"reader-{self.kills}"
             reader = Reader(self._served.address, options | {"reconnect_s": PATIENCE_S}, out)
         try:
@@ -281,15 +299,23 @@ class Storm:
         }
         if rng.random() < 0.2:
             plain["exclude"] = rng.sample(range(SAMPLES), 5)
+        if rng.random() < 0.2 and plain["shuffle"]:
+            plain["shuffle_block_size"] = rng.choice((4, 9))
         if rng.random() < 1 / 3:
             graph = Graph.from_data(Writer(rng.randrange(self._pipelines)).graph())
             plain["dataset"] = "boxed"
+            if rng.random() < 0.2:
+                plain["weights"] = "weight"
             sent = SimpleNamespace(graph=lambda: graph)
             return plain | {"pipeline": sent}, plain | {"graph": graph.to_data()}
         plain["pipeline"] = rng.choice(sorted(DATASETS))
         plain["dataset"] = DATASETS[plain["pipeline"]]
         if plain["pipeline"] != "fitted":
+            if rng.random() < 0.2:
+                classes = plain["dataset"] == "photos"
+                plain["weights"] = {"day": 1, "night": 2.5} if classes else "weight"
             return plain, plain
+        plain.pop("shuffle_block_size", None)
         buckets = rng.choice(BUCKETS)
         return plain | {"buckets": Buckets(**buckets)}, plain | {"buckets": buckets}
 
@@ -303,9 +329,10 @@ class Storm:
             range(EPOCHS),
             stream.get("buckets"),
             stream.get("exclude", ()),
+            stream.get("weights"),
             batch_size=stream["global_batch_size"],
             seed=stream["seed"],
-            order=OrderSpec(shuffle=stream["shuffle"]),
+            order=OrderSpec(shuffle=stream["shuffle"], block=stream.get("shuffle_block_size")),
             tail=stream["last"],
             views=stream["views"],
             total_epochs=stream["total_epochs"],

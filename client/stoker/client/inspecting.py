@@ -70,6 +70,18 @@ class Inspecting(ABC):
         return Samples(rows, self.spec.dataset, classes, lambda number: self.replay(number, 0))
 
     @property
+    def mixture(self) -> dict[str, range]:
+        """Of a mixture: name of each dataset -> its ids, as in `batch.index`; otherwise empty.
+
+        Sample i of the dataset "coco" has the id `loader.mixture["coco"][i]`.
+        """
+        found, first = {}, 0
+        for name, rows in self._opened.mix:
+            found[name] = range(first, first + rows)
+            first += rows
+        return found
+
+    @property
     def sampler(self) -> EpochSampler | None:
         """Passes `set_epoch` on to the loader: Lightning calls it before each epoch.
 
@@ -190,7 +202,7 @@ class Inspecting(ABC):
         if delivered < 0:
             raise UsageError(f"row {row} holds no sample: its index is -1")
         self._check_usable()
-        if self.spec.buckets is not None or self.spec.order.weights is not None:
+        if self.spec.buckets or self.spec.order.weights or self.spec.mix:
             epoch, visit, view = (int(number) for number in batch["drawn_as"][row])
             return self.replay(delivered, epoch, visit, view)
         first_row = self._opened.first_row

@@ -10,7 +10,6 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NoReturn
 
 from stoker.client.batch import Batch
@@ -35,6 +34,7 @@ from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.spec import StreamSpec
 
 _log = logging.getLogger("stoker.client")
+_FIXED = {"drop_last", "last", "mix", "shuffle", "shuffle_block_size", "weights"}
 
 
 class Loader(Inspecting):
@@ -51,14 +51,14 @@ class Loader(Inspecting):
             client.
         dataset: name of the dataset at the daemon; may be omitted if the daemon has only one, and
             must be omitted with a path.
+        mix: several datasets of the daemon in one stream, name -> ratio; see `mixture`.
         pipeline: name of a pipeline at the daemon; with a path, `"module:attribute"`; or a pipeline
-            object of `stoker.pipeline`.
+            object of `stoker.pipeline`; with `mix` one for all, or name of a dataset -> pipeline.
         batch_size: positions per rank in a batch; the global batch is batch_size * world_size.
         global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
         shuffle: whether each epoch has its own order.
-        shuffle_block_size: shuffle blocks of so many neighboring samples, and those inside each
-            block, so that reads from slow storage stay close together; None: shuffle all.
+        shuffle_block_size: shuffle blocks of so many neighboring samples, for slow storage.
         drop_last: whether an incomplete last batch is dropped; see `last`.
         last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
             rank only), or "pad" (rows that are not `valid` fill it). None follows `drop_last`:
@@ -73,19 +73,17 @@ class Loader(Inspecting):
         group_size: number of its loaders, if the first batch is to wait for them, up to a minute.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
-            such as a quarantine file of the daemon. A stream without some samples is another
-            stream.
+            such as a quarantine file of the daemon.
         subset: the only samples to visit: a split of the dataset, such as "train", or ids or a file
-            as for `exclude`, each id once, in any order (with `shuffle=False` ascending).
-        weights: how often each sample comes in an epoch, relative to others: one number per sample
-            (an array, or the path of a file), the name of a numeric field, or {class: weight}; 0
-            leaves a sample out. Every batch then has an output `drawn_as`, as with buckets.
+            as for `exclude`, each id once (with `shuffle=False` ascending).
+        weights: how often each sample comes: one number per sample (an array, or a file), the name
+            of a numeric field, or {class: weight}. Batches then have `drawn_as`, as with buckets.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.
         total_epochs: length of schedules, for pipelines that read it.
         workers: worker processes of a private daemon; None lets the daemon count the processors.
-        as_numpy: return NumPy arrays, as device="numpy" does.
+        as_numpy: the same as device="numpy".
         buckets: batches of one size each, chosen by the size of each image, or batches of sequences
             of similar length; see `Buckets` and `LengthBuckets`. Every batch then has an output
             `drawn_as`: (rows, 3) int64, the epoch, visit and view that each row draws with.
@@ -111,6 +109,7 @@ class Loader(Inspecting):
         address_or_path: str | os.PathLike[str],
         *,
         dataset: str | None = None,
+        mix: Mapping[str, float] | None = None,
         pipeline: object,
         batch_size: int | None = None,
         global_batch_size: int | None = None,
@@ -148,6 +147,7 @@ class Loader(Inspecting):
         last = resolve_last(last, drop_last, world_size)
         options = Options(
             dataset=dataset,
+            mix=mix,
             pipeline=pipeline,
             batch_size=batch_size,
             global_batch_size=global_batch_size,
@@ -204,12 +204,12 @@ class Loader(Inspecting):
 
         Args:
             address_or_path: as for `Loader`.
-            options: as for `Loader`, except `shuffle`, `drop_last` and `last`.
+            options: as for `Loader`, except those of the order and the last batch.
 
         Raises:
-            UsageError: an option is one of those three.
+            UsageError: an option is one of them.
         """
-        fixed = sorted({"shuffle", "drop_last", "last"} & options.keys())
+        fixed = sorted(_FIXED & options.keys())
         if fixed:
             raise UsageError(
                 f"Loader.for_evaluation: {fixed[0]}= cannot be chosen: it reads every sample once, "
@@ -350,12 +350,7 @@ class Loader(Inspecting):
     def __enter__(self) -> "Loader":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _next(self, turn: int) -> Any:

@@ -69,6 +69,7 @@ def _check_heard(record: Open, spec: StreamSpec) -> None:
     """Check that the daemon knows the newer fields of OPEN: older ones ignore them."""
     for name, asked, got in (
         ("weights", bool(record.weights), spec.order.weights is not None),
+        ("mix", bool(record.mix), spec.mix is not None),
         ("shuffle_block_size", record.shuffle_block, spec.order.block or 0),
     ):
         if asked != got:

@@ -6,6 +6,7 @@ parameters of `Loader`; the daemon judges the rest (names, fields, memory).
 
 import dataclasses
 import math
+import numbers
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
+from stoker.protocol.mix import Component, mix_to_bytes
 from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
 from stoker.protocol.splits import is_split_name, split_to_bytes
 from stoker.protocol.subset import Subset
@@ -35,6 +37,7 @@ MAX_DEPTH = 4096
 MOST_MEMBERS = 64
 OTHER_BYTES = 2**16
 """Room in the message for all other arguments, of which `freeze` is the longest."""
+_NOT_MIXED = ("dataset", "buckets", "exclude", "subset", "weights", "shuffle_block_size", "params")
 _ON_ERROR = ("raise", "replace", "mask")
 
 
@@ -64,6 +67,7 @@ class Options:
     verify: bool = False
     weights: object = None
     shuffle_block_size: int | None = None
+    mix: Mapping[str, float] | None = None
     group_size: int | None = None
 
     def record(self, leases: int) -> Open:
@@ -75,7 +79,7 @@ class Options:
         Raises:
             UsageError: an argument is out of bounds; the message names it.
         """
-        name, graph = pipeline_data(self.pipeline)
+        name, graph = ("", b"") if self.mix is not None else pipeline_data(self.pipeline)
         on_error: Any = _one_of("on_error", self.on_error, _ON_ERROR)
         tail: Literal["drop", "pad"] = "drop" if self.last == "drop" else "pad"
         record = Open(
@@ -110,9 +114,19 @@ class Options:
             verify=_flag("verify", self.verify),
             weights=self._weights(),
             shuffle_block=self._shuffle_block(),
+            mix=self._mix(),
         )
         _check_size(record)
         return record
+
+    def _mix(self) -> bytes:
+        if self.mix is None:
+            return b""
+        for name in _NOT_MIXED:
+            given = getattr(self, name)
+            if given is not None and given is not False:
+                raise UsageError(f"mix and {name}: expected only one of them; leave {name} out")
+        return mix_data(self.mix, self.pipeline)
 
     def _group_size(self) -> int:
         if self.group_size is None:
@@ -217,9 +231,44 @@ def pipeline_data(pipeline: object) -> tuple[str, bytes]:
     return "", data
 
 
+def mix_data(mix: object, pipeline: object) -> bytes:
+    """Return the mixture as OPEN carries it.
+
+    Args:
+        mix: name of a dataset -> its ratio.
+        pipeline: the pipeline of all of them, or name of a dataset -> its pipeline.
+
+    Raises:
+        UsageError: either cannot be.
+    """
+    if not isinstance(mix, Mapping) or not mix:
+        raise UsageError(
+            f'mix={mix!r}: expected names of datasets and their ratios, such as {{"a": 0.7, "b": '
+            "0.3}"
+        )
+    own = pipeline if isinstance(pipeline, Mapping) else dict.fromkeys(mix, pipeline)
+    if own.keys() != mix.keys():
+        raise UsageError(
+            "pipeline: expected one pipeline, or one for each dataset of mix, "
+            f"{', '.join(map(str, mix))}; got {', '.join(map(str, own))}"
+        )
+    parts = []
+    for name, ratio in mix.items():
+        is_number = isinstance(ratio, numbers.Real) and not isinstance(ratio, bool)
+        if not is_number or not 0 < float(ratio) < math.inf:
+            raise UsageError(
+                f"mix[{name!r}]={ratio!r}: expected a positive number; leave a dataset out that "
+                "should not come"
+            )
+        known, graph = pipeline_data(own[name])
+        parts.append(Component(_name("mix", name), float(ratio), known, graph.decode("ascii")))
+    return mix_to_bytes(parts)
+
+
 def _check_size(record: Open) -> None:
     parts = {"pipeline": record.graph, "exclude": record.exclude, "subset": record.subset}
-    sizes = {name: len(data) for name, data in {**parts, "weights": record.weights}.items()}
+    parts |= {"weights": record.weights, "mix": record.mix}
+    sizes = {name: len(data) for name, data in parts.items()}
     if sum(sizes.values()) > MAX_MESSAGE_BYTES - OTHER_BYTES:
         listed = ", ".join(f"{name}={size}" for name, size in sizes.items() if size)
         raise UsageError(

@@ -19,6 +19,7 @@ from stoker.protocol.chain import CHAIN_BYTES, MAX_VERIFIED_ROWS, ROW_DIGEST_BYT
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
+from stoker.protocol.mix import MAX_MIX_BYTES, MAX_PARTS
 from stoker.protocol.spec import MAX_EXCLUDED
 from stoker.protocol.subset import MAX_SUBSET_BYTES
 from stoker.protocol.weights import MAX_WEIGHT_BYTES
@@ -67,8 +68,9 @@ class Open(Record, frozen=True, tag="open"):
     the slab has about that size. `verify` asks for digests in each READY; see
     `stoker.protocol.chain`. `weights` says how often each sample comes, not together with
     `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of so many neighboring
-    samples are shuffled, and the samples inside each. A
-    group begins when `group_size` of its members are there, or after a while.
+    samples are shuffled, and the samples inside each. With `mix` the stream has several datasets,
+    `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`. A group begins when
+    `group_size` of its members are there, or after a while.
     """
 
     request: Small
@@ -97,6 +99,7 @@ class Open(Record, frozen=True, tag="open"):
     verify: bool = False
     weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""
     shuffle_block: Count = 0
+    mix: Annotated[bytes, msgspec.Meta(max_length=MAX_MIX_BYTES)] = b""
     group_size: Small = 0
 
 
@@ -210,6 +213,9 @@ class Opened(Record, frozen=True, tag="opened"):
         default_factory=dict
     )
     prefetch: Small = 0
+    mix: Annotated[list[tuple[Name, Count]], msgspec.Meta(max_length=MAX_PARTS)] = msgspec.field(
+        default_factory=list
+    )
 
 
 class Ready(Record, frozen=True, tag="ready"):

@@ -26,9 +26,12 @@ MAX_EXCLUDED = 2**17
 _DIGEST = re.compile("[0-9a-f]{32}")
 _FINGERPRINT = re.compile("(content|stat|declared):[0-9a-f]{32}")
 _EXCLUDE = re.compile("[1-9][0-9]{0,7}:[0-9a-f]{32}")
+_LATER = ("mix",)
+"""Fields that were added after version 1; their default is None."""
 _MADE_OF = {
     "buckets": " (sizes of the samples, and options of the buckets)",
     "dataset": " (the samples and their fields)",
+    "mix": " (the datasets of the mixture, their pipelines and their shares)",
     "exclude": " (how many samples are left out, and which)",
     "pipeline": " (its steps, their parameters, the version of each op, and your own code in it)",
 }
@@ -77,6 +80,8 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             substitute, or "mask" its row as invalid.
         exclude: digest of the exclude list, `<number of ids>:<32 hex digits>`, or None.
         buckets: digest of the bucket plan, or None.
+        mix: digest of the mixture, or None; `dataset` then stands for all of its datasets, one
+            after the other, and `pipeline` for their pipelines.
     """
 
     version: int = version.STREAM_SPEC
@@ -94,6 +99,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     on_error: Literal["raise", "replace", "mask"] = "raise"
     exclude: str | None = None
     buckets: str | None = None
+    mix: str | None = None
 
     def __post_init__(self) -> None:
         """Check the bounds.
@@ -120,6 +126,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 f"{self.dataset_rows} samples, so none is left"
             )
         _digest("buckets", self.buckets)
+        _digest("mix", self.mix)
         for name, value in self.freeze.items():
             if name.startswith("$"):
                 raise UsageError(
@@ -144,9 +151,12 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return canonical_digest(self.to_data())  # type: ignore[arg-type]
 
     def to_data(self) -> dict[str, object]:
-        """Return the record as plain data, every field of version 1 present."""
+        """Return the record as plain data: every field of version 1, and later ones if set."""
         data = msgspec.to_builtins(self)
         assert isinstance(data, dict)
+        for name in _LATER:
+            if data[name] is None:
+                del data[name]
         return data
 
     @staticmethod

@@ -50,6 +50,7 @@ from stoker.ops.filters.erase import Erase, erase
 from stoker.ops.filters.gaussian_blur import GaussianBlur, gaussian_blur
 from stoker.ops.filters.gaussian_noise import GaussianNoise, gaussian_noise
 from stoker.ops.filters.grid_mask import GridMask, grid_mask
+from stoker.ops.filters.iso_noise import IsoNoise, iso_noise
 from stoker.ops.filters.jpeg_compression import JpegCompression, jpeg_compression
 from stoker.ops.filters.median_blur import MedianBlur, median_blur
 from stoker.ops.filters.motion_blur import MotionBlur, motion_blur
@@ -157,6 +158,7 @@ __all__ = [
     "Integer",
     "Invert",
     "IouCrop",
+    "IsoNoise",
     "ItemsKernel",
     "JpegCompression",
     "Kernel",
@@ -260,6 +262,7 @@ __all__ = [
     "hue",
     "invert",
     "iou_crop",
+    "iso_noise",
     "jpeg_compression",
     "keep_record",
     "kernel",

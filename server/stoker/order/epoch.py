@@ -223,17 +223,11 @@ def check_order(spec: StreamSpec, *, with_buckets: bool = False) -> None:
         UsageError: it cannot; the message says what is supported.
         VersionError: the spec was made with another version of the random or order contract.
     """
-    for name, got, ours in (
-        ("random", spec.contracts.random, version.RANDOM),
-        ("order", spec.contracts.order, version.ORDER),
-    ):
-        if got != ours:
-            raise VersionError(
-                f"contract {name!r}: the spec has version {got}, but this Stoker has {ours}: use "
-                "the Stoker that made the spec, or start a new stream"
-            )
+    _check_contracts(spec)
     order = spec.order
     given = [] if order.subset is None else [f"order.subset={order.subset!r}"]
+    if spec.mix is not None:
+        given.append(f"mix={spec.mix!r}")
     if spec.buckets is not None and not with_buckets:
         given.append(f"buckets={spec.buckets!r}")
     if order.kind == "subset":
@@ -269,3 +263,16 @@ def _check_weights(spec: StreamSpec, weighting: Weighting | None) -> None:
             f"expected weights {spec.order.weights} of {spec.epoch_rows} samples, which the stream "
             f"was made with, got {digest} of {0 if weighting is None else weighting.count}"
         )
+
+
+def _check_contracts(spec: StreamSpec) -> None:
+    """Check that the spec was made with our versions of the random and order contracts."""
+    for name, got, ours in (
+        ("random", spec.contracts.random, version.RANDOM),
+        ("order", spec.contracts.order, version.ORDER),
+    ):
+        if got != ours:
+            raise VersionError(
+                f"contract {name!r}: the spec has version {got}, but this Stoker has {ours}: use "
+                "the Stoker that made the spec, or start a new stream"
+            )

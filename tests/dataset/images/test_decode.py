@@ -22,7 +22,7 @@ GUARD = 173
 
 
 def decode(data: bytes, kind: str = "image"):
-    """Inspect, decode into guarded memory, and check that nothing round the picture was written."""
+    """Inspect, decode into guarded memory, and check that nothing around the image was written."""
     picture = inspect_picture(data, kind, Scratches())
     size = (picture.height, picture.width)
     total = size[0] * size[1] * (3 if kind == "image" else 1)

@@ -1,4 +1,4 @@
-"""`--orientation keep`: pixels lie as they are stored, whatever EXIF says."""
+"""`--orientation keep`: pixels are as they are stored, and EXIF has no effect."""
 
 import io
 

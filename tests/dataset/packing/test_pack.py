@@ -1,4 +1,4 @@
-"""Packing folders: what goes in comes out, whatever the workers; bad files are all named."""
+"""Packing folders: what goes in comes out, with any number of workers; bad files are all named."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Samples read in place, by address: what lies there is what reading them one by one gives."""
+"""Samples read in place, by address: the bytes there are what reading them one by one gives."""
 
 import ctypes
 
@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 
 
 def seen(found):
-    """Return the samples that lie at the addresses: for each field a list."""
+    """Return the samples at the addresses: for each field a list."""
     return [
         [
             np.frombuffer(

@@ -1,6 +1,6 @@
 """Files that FFCV 1.0.2 wrote itself, compared with what FFCV reads from them.
 
-`betons/write_betons.py` wrote them, and says what lies in `betons`.
+`betons/write_betons.py` wrote them, and says what is in `betons`.
 """
 
 import json
@@ -65,7 +65,7 @@ def test_arrays_that_ffcv_writes_but_cannot_read(packed, name, shape):
 
 
 def test_bytes_also_where_some_are_empty(packed):
-    """What follows an empty run lies at the same place."""
+    """A run after an empty one begins at the same place."""
     dataset, arrays = packed["values"]
     for row, expected in enumerate(given(arrays, "sixteen_letters_")):
         assert bytes(dataset.read("sixteen_letters_", row)) == expected.tobytes()

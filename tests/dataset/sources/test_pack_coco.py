@@ -65,7 +65,7 @@ def described(photographs):
 
 @pytest.fixture
 def coco(tmp_path, photographs, to_jpeg, described):
-    """write(change) -> the JSON file beside images/, as COCO's archives lie."""
+    """write(change) -> the JSON file next to images/, as in COCO's archives."""
     (tmp_path / "val2017").mkdir()
     (tmp_path / "annotations").mkdir()
     for name, pixels in photographs.items():

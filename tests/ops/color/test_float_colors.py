@@ -245,7 +245,7 @@ CLIPPED = [
 
 @pytest.mark.parametrize(("name", "params"), CLIPPED, ids=lambda v: str(v)[:12])
 def test_what_clips(name, params, run_op):
-    """From 0 to 1; of what is no number comes 0."""
+    """From 0 to 1; NaN becomes 0."""
     image = np.random.default_rng(1).normal(size=(30, 30, 3)).astype(np.float32)
     (got,) = run_op(make(name, params | {"p": 1}), [("image", image)]).outputs
     assert (got.min(), got.max()) in {(0, 1)} or name == "contrast"

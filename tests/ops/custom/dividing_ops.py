@@ -77,7 +77,7 @@ class ByHeight(Sized):
 
 
 class NoNumber(Sized):
-    """Its height is no number."""
+    """Its height is NaN."""
 
     out_size = staticmethod(no_number)
 

@@ -1,4 +1,4 @@
-"""Ops of a user's that draw from generators other than their key."""
+"""Custom ops that draw from generators other than their key."""
 
 import random
 import secrets

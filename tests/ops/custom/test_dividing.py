@@ -1,4 +1,4 @@
-"""Kernels of a user's that divide by zero: one error in all engines, which names op, sample, line.
+"""Custom kernels that divide by zero: one error in all engines, which names op, sample, line.
 
 Machine code alone would give 0 or nan, which the interpreter, that divides Python's numbers, would
 not give.

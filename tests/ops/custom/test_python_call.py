@@ -57,7 +57,7 @@ def both(plan, row, inputs):
 
 @pytest.fixture(scope="module")
 def joint_plan(functions):
-    """A function between ops of ours, on image and mask, inside and outside of a branch."""
+    """A function between built-in ops, on image and mask, inside and outside of a branch."""
 
     @pipeline
     def train(sample):

@@ -48,7 +48,7 @@ def run(engine, row, fields):
 
 @pytest.fixture(scope="module")
 def flipped(functions):
-    """Between ops of ours and inside of a branch."""
+    """Between built-in ops and inside of a branch."""
 
     @pipeline
     def train(sample):

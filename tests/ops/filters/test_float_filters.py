@@ -1,4 +1,4 @@
-"""Images of floats and filters: against OpenCV and NumPy, and what is no number everywhere."""
+"""Images of floats and filters: against OpenCV and NumPy, and NaN everywhere."""
 
 import cv2
 import numpy as np
@@ -39,7 +39,7 @@ ODD = np.uint32(
         *(0x80000000, 0, 1, 0x80000001, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F800000, 0x3F800001),
     ]
 )
-"""Bits of what is no number, infinities, zeros, and the ends of float32."""
+"""Bits of NaN, infinities, zeros, and the ends of float32."""
 
 
 def normal(shape, seed=0):
@@ -166,7 +166,7 @@ def test_filters_keep_a_flat_image(run_op):
 
 
 def test_a_blur_reaches_no_farther_than_its_window(run_op):
-    """One value that is no number spoils its windows alone: there are no running sums."""
+    """One NaN spoils its windows alone: there are no running sums."""
     image = normal((30, 40, 1))
     image[10, 20] = np.inf
     image[20, 10] = np.nan

@@ -1,4 +1,4 @@
-"""iou_crop: the rule of SSD against one written anew, what its crops hold, and its boxes."""
+"""iou_crop: the rule of SSD against one written separately, what its crops hold, and its boxes."""
 
 import numpy as np
 import pytest

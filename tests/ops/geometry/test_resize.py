@@ -1,4 +1,4 @@
-"""Resize against Pillow: every pixel of every filter, whatever the sizes."""
+"""Resize against Pillow: every pixel of every filter, in all sizes."""
 
 import importlib
 

@@ -1,6 +1,6 @@
 """Blocks turned and pixels mixed in registers, against NumPy; twins do what plain forms do.
 
-An intrinsic can only be called by compiled code, hence the kernels that do nothing else.
+An intrinsic can only be called by compiled code, so these kernels do nothing else.
 """
 
 import numpy as np

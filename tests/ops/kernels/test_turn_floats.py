@@ -11,7 +11,7 @@ from stoker.ops import make
 def test_turns_are_numpys(run_op, as_record, size, channels):
     draw = np.random.default_rng(4)
     bits = draw.integers(0, 2**32, (*size, channels), np.uint32)
-    image = bits.view(np.float32)  # all kinds of what is no number among them
+    image = bits.view(np.float32)  # all kinds of NaN among them
     for turns in range(4):
         op = make("rot90", {})
         record = as_record(op.record)

@@ -1,4 +1,4 @@
-"""What is no number becomes one NaN wherever pixels are mixed, plain and compiled alike."""
+"""Every NaN becomes the same NaN wherever pixels are mixed, plain and compiled alike."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""one_hot against numpy.eye, for masks and labels, and numbers that are no class."""
+"""one_hot against numpy.eye, for masks and labels, and numbers that are not classes."""
 
 import numpy as np
 import pytest

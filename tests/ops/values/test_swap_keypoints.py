@@ -48,6 +48,66 @@ def test_it_swaps_where_the_image_is_mirrored_and_nowhere_else():
     assert seen == {True, False}
 
 
+@pipeline
+def after_a_flip(sample):
+    image, points = ops.horizontal_flip(sample.image, sample.keypoints, p=0.4)
+    image, points = ops.vertical_flip(
+        image, ops.swap_keypoints(points, pairs=[(1, 2), (7, 9)], where_flipped=True), p=0.4
+    )
+    points = ops.swap_keypoints(points, pairs=[(1, 2), (7, 9)], where_flipped=True)
+    return {"image": image, "points": points}
+
+
+def test_where_flipped_follows_the_decision_of_each_flip():
+    """Mirrored twice, a left eye is a left eye."""
+    seen = set()
+    for number in range(24):
+        fields = {"image": PHOTO, "keypoints": POINTS}
+        plain = after_a_flip(fields, id=number)
+        compiled = after_a_flip(fields, id=number, compiled=True)
+        mirrors = [PHOTO, PHOTO[:, ::-1], PHOTO[::-1], PHOTO[::-1, ::-1]]
+        (which,) = (n for n, found in enumerate(mirrors) if np.array_equal(plain["image"], found))
+        once = which in (1, 2)
+        assert plain["points"]["keypoint"].tolist() == ([0, 2, 1, 9] if once else [0, 1, 2, 7])
+        for name, values in plain["points"].items():
+            assert np.array_equal(values, compiled["points"][name]), name
+        seen.add(which)
+    assert seen == {0, 1, 2, 3}
+
+
+def test_it_does_not_change_the_flip():
+    """The draws and the record of a flip are those without a swap."""
+
+    @pipeline
+    def alone(sample):
+        image, points = ops.horizontal_flip(sample.image, sample.keypoints, p=0.4)
+        return {"image": image, "points": points}
+
+    for number in range(8):
+        fields = {"image": PHOTO, "keypoints": POINTS}
+        flipped = not np.array_equal(alone(fields, id=number)["image"], PHOTO)
+        after = after_a_flip(fields, id=number)["image"]
+        assert flipped == any(np.array_equal(after, p) for p in (PHOTO[:, ::-1], PHOTO[::-1, ::-1]))
+
+
+@pytest.mark.parametrize(
+    ("points", "found"),
+    [
+        (lambda s: s.keypoints, "got another value"),
+        (lambda s: ops.center_crop(s.image, s.keypoints, size=32)[1], "the result of center_crop"),
+        (lambda s: ops.transpose(s.image, s.keypoints)[1], "the result of transpose"),
+        (lambda s: 3, "got int"),
+    ],
+)
+def test_where_flipped_needs_the_result_of_a_flip(points, found):
+    @pipeline
+    def swap(sample):
+        return {"p": ops.swap_keypoints(points(sample), pairs="coco", where_flipped=True)}
+
+    with pytest.raises(BuildError, match=f"as horizontal_flip or vertical_flip returned .*{found}"):
+        swap({"image": PHOTO, "keypoints": POINTS})
+
+
 def test_the_pairs_of_coco_are_those_of_its_names():
     """The names of `person_keypoints_val2017.json`."""
     sides = ["eye", "ear", "shoulder", "elbow", "wrist", "hip", "knee", "ankle"]

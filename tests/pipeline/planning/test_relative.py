@@ -176,7 +176,7 @@ def test_a_half_map_is_as_its_double_in_a_joint_call(name):
 
 
 def test_boxes_follow_the_first_value(interpret):
-    """They count in its pixels, whatever other sizes the call has."""
+    """They count in its pixels, with any other sizes in the call."""
     items = (ItemField("xyxy", "float32", 4),)
     states = {**free(), "boxes": State.ragged("boxes", items, 4, "image")}
 

@@ -23,7 +23,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def serve(folder: Path) -> Iterator[Callable[..., Daemon]]:
-    """Start daemons, at one address; whatever still runs after the test is killed."""
+    """Start daemons, at one address; those that still run after the test are killed."""
     with contextlib.ExitStack() as started:
 
         def begin(*flags: str, prefix: Sequence[str] = ()) -> Daemon:

@@ -1,4 +1,4 @@
-"""The shape of a padded batch: that of its longest row, whoever computes it."""
+"""The shape of a padded batch: that of its longest row, in every worker."""
 
 from pathlib import Path
 

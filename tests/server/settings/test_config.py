@@ -234,7 +234,7 @@ def test_the_documentation_has_exactly_the_keys_and_defaults():
 
 
 def test_datasets_that_are_no_folders(toml, tmp_path):
-    """A pattern counts from the file's folder, as a path does; `module:Class` is no path."""
+    """A pattern counts from the file's folder, as a path does; `module:Class` is not a path."""
     text = "[datasets]\ntars = 'shards/{00..99}.tar'\nlive = 'photos.sources:Archive'\n"
     found = load(toml(text), environment={}).config.datasets
     assert found == {"tars": f"{tmp_path}/shards/{{00..99}}.tar", "live": "photos.sources:Archive"}

@@ -231,7 +231,7 @@ def make_result() -> Callable[..., BuildResult]:
 
 @pytest.fixture(scope="session")
 def simulation() -> Iterator[ModuleType]:
-    """The module `simulation.py` beside this file."""
+    """The module `simulation.py` next to this file."""
     name = "stoker_state_simulation"
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("simulation.py"))
     assert spec is not None

@@ -6,8 +6,10 @@ from stoker.order.stream import PlainOrder
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Credit, Opened, Seek
+from stoker.protocol.mix import Component, mix_to_bytes
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state import instructions as ins
+from stoker.server.work.records import MixPart
 
 
 def of(items, kind):
@@ -59,7 +61,7 @@ def test_the_stream_goes_on_without_the_sample(lone):
     works = [work for one in of(lone.said, ins.Assign) for work in one.work]
     after = [work for work in works if work.crashed]
     assert {work.crashed for work in after} == {(33,)}
-    assert sum(work.row_hi - work.row_lo for work in after) == 48, "the whole step is done anew"
+    assert sum(work.row_hi - work.row_lo for work in after) == 48, "the whole step is done again"
     (quarantined,) = of(lone.said, ins.Quarantine)
     assert [bad.id for bad in quarantined.bad] == [33]
     assert quarantined.bad[0].reason == "it killed or hung a worker 2 times, the last: signal 11"
@@ -179,3 +181,19 @@ def test_what_a_client_may_not_say(lone):
     assert "at most 8 samples of a stream can be replaced, this would be 9" in (
         lone.errors(token)[-1].message
     )
+
+
+def test_a_sample_of_a_mixture_is_named_by_its_dataset(make_rig):
+    """Not by `exclude=`, which mixtures do not have."""
+    rig = make_rig(workers=1, outstanding=1)
+    rig.up(1)
+    parts = (
+        MixPart("photos", "/data/photos", "content:" + "1" * 32, 30, "2" * 32, 1000, b"g"),
+        MixPart("drawings", "/data/drawings", "content:" + "3" * 32, 20, "4" * 32, 1000, b"h"),
+    )
+    wanted = mix_to_bytes([Component("photos", 1.0, "train")])
+    token = rig.open(dataset="", pipeline="", mix=wanted, built={"mix": "5" * 32, "parts": parts})
+    rig.run(token, granted=1)
+    Crashes(rig).crash(row=0, sample=33)
+    (error,) = rig.errors(token)
+    assert error.message.endswith("repair sample 3 of 'drawings', or pack that dataset without it")

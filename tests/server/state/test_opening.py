@@ -9,10 +9,12 @@ from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Building, Close, Hello, Opened
+from stoker.protocol.mix import Component, mix_to_bytes
 from stoker.protocol.splits import split_to_bytes
 from stoker.protocol.subset import Subset
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
+from stoker.server.work.records import MixPart
 
 BYTES = 4096  # of a slot of the rig's outputs, up to 64 rows
 
@@ -625,3 +627,49 @@ def test_weights_and_buckets(rig, make_open):
     buckets = Buckets(max_area=64 * 64).to_bytes()
     code, message = refused(rig, make_open, weights=b'{"field":"w"}', buckets=buckets)
     assert (code, message[:44]) == ("usage", "open: expected buckets or weights, got both:")
+
+
+def mixture(*names, **changes):
+    return mix_to_bytes([Component(name, 1.0, "train", **changes) for name in names])
+
+
+def test_a_mixture(rig, make_open):
+    """All of its datasets are built together; workers get each with its path and share."""
+    rig.up(1)
+    parts = (
+        MixPart("photos", "/data/photos", "content:" + "1" * 32, 30, "2" * 32, 1000, b"g"),
+        MixPart("drawings", "/data/drawings", "content:" + "3" * 32, 20, "4" * 32, 1000, b"h"),
+    )
+    built = {"mix": "5" * 32, "parts": parts}
+    only = {"dataset": "", "pipeline": "", "graph": b""}
+    token = rig.open(batch_size=2, mix=mixture("photos"), built=built, **only)
+    request = of(rig.said, ins.StartBuild)[-1].request
+    (part,) = request.mix
+    assert (part.name, part.dataset, part.ratio) == ("photos", "/data/photos", 1.0)
+    assert request.batch_size == 2
+    (opened,) = of(rig.sent(token), Opened)
+    assert (opened.spec["mix"], opened.spec["tail"]) == ("5" * 32, "drop")
+    assert opened.mix == [("photos", 30), ("drawings", 20)]
+    assert (opened.steps, opened.outputs[-1].name) == (25, "drawn_as")
+    rig.run(token, granted=1)
+    assert {one.stream.parts for one in of(rig.said, ins.TellStream)} == {parts}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mix": b"{}"}, "mix: expected a mixture"),
+        ({"mix": b"[]"}, "mix: expected 1 to 64 datasets, got 0"),
+        ({"mix": b"[7]"}, "mix: expected a mixture"),
+        ({"mix": mixture("nothing")}, "there is no dataset 'nothing'"),
+        (
+            {"mix": mixture("photos"), "dataset": "photos"},
+            "open: expected no dataset with a mix",
+        ),
+        ({"mix": mixture("photos"), "exclude": ids(3)}, "open: expected no exclude with a mixture"),
+        ({"mix": mixture("photos"), "shuffle_block": 3}, "open: expected no shuffle_block with"),
+    ],
+)
+def test_mixtures_that_cannot_be(rig, make_open, changes, message):
+    given = {"dataset": "", "pipeline": "", "graph": b"", **changes}
+    assert refused(rig, make_open, **given)[1].startswith(message)

@@ -206,6 +206,11 @@ class PrivateDaemon:
 
 def _private_options(options: Options) -> tuple[Options, str | None]:
     """Return the options with the private daemon's names, and `module:attribute` if given."""
+    if options.mix is not None:
+        raise UsageError(
+            "mix: a path is one dataset; start a daemon that serves all of them (stoker serve "
+            "--dataset NAME=PATH ...) and give its address"
+        )
     if options.dataset is not None:
         raise UsageError(
             f"dataset={options.dataset!r}: the path already names the dataset; leave dataset out"

@@ -61,6 +61,16 @@ class Tracer(Protocol):
         """Return a number of the record that a result of `apply` was made with."""
         ...
 
+    def made_by(self, result: Value) -> Op | None:
+        """Return the op that a value is a result of; None for all other values."""
+        ...
+
+    def branch(
+        self, cond: object, then: Callable[[], Any], orelse: Callable[[], Any], pair: Any
+    ) -> list[Any]:
+        """Append a choice, and return the values that its branches join to."""
+        ...
+
     def unlink(self, value: Value) -> Value:
         """Return the value with the mark of `ops.unlinked`."""
         ...

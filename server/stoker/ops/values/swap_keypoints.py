@@ -1,7 +1,7 @@
 """Swap the numbers of keypoints in pairs, as a mirror makes a left eye a right one. No randomness.
 
-Mirrors move keypoints and keep their numbers. So call this in the branch that mirrors, on the same
-keypoints.
+Mirrors move keypoints and keep their numbers. So call this right after a flip with
+`where_flipped=True`, or in the branch that mirrors.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.bases.flips import FlipOp
 from stoker.ops.contract.forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import ParameterError, State, StateError
+from stoker.protocol.errors import BuildError
 
 MOST_PAIRS: Final = 128
 MOST_NUMBER: Final = 2**31 - 1
@@ -116,6 +118,38 @@ def _checked(pairs: object) -> Pairs:
     return tuple(found)
 
 
-def swap_keypoints(*values: Value, pairs: Pairs | str) -> Any:
-    """Swap the numbers of keypoints of a pipeline; see `SwapKeypoints`."""
-    return SwapKeypoints(pairs)(*values)
+def swap_keypoints(*values: Value, pairs: Pairs | str, where_flipped: bool = False) -> Any:
+    """Swap the numbers of keypoints of a pipeline; see `SwapKeypoints`.
+
+    Args:
+        values: keypoints.
+        pairs: as for `SwapKeypoints`.
+        where_flipped: swap only in samples that a flip has mirrored; each value is then a result of
+            `horizontal_flip` or `vertical_flip`.
+
+    Raises:
+        BuildError: with `where_flipped`, a value is not a result of such an op.
+    """
+    if not where_flipped:
+        return SwapKeypoints(pairs)(*values)
+    swap = SwapKeypoints(pairs)
+    swapped = tuple(_where_flipped(swap, value) for value in values)
+    return swapped[0] if len(swapped) == 1 else swapped
+
+
+def _where_flipped(swap: SwapKeypoints, value: Value) -> Any:
+    made_by = value.tracer.made_by(value) if isinstance(value, Value) else None
+    if not isinstance(made_by, FlipOp):
+        found = "another value" if isinstance(value, Value) else type(value).__name__
+        if made_by is not None:
+            found = f"the result of {made_by.name}"
+        raise BuildError(
+            "swap_keypoints: where_flipped=True: expected keypoints as horizontal_flip or "
+            f"vertical_flip returned them, got {found}; call swap_keypoints right after the flip"
+        )
+    tracer = value.tracer
+    flipped = tracer.expr("eq", tracer.decided(value, "flip"), 1)
+    (result,) = tracer.branch(
+        flipped, lambda: swap(value), lambda: value, lambda one, other: [(one, other)]
+    )
+    return result

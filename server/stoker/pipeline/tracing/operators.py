@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from stoker.ops.contract.op import Tracer as OpTracer
@@ -23,12 +22,6 @@ class Recorder(OpTracer, Protocol):
 
     def expr(self, op: str, *args: object) -> Any:
         """Append an expression."""
-        ...
-
-    def branch(
-        self, cond: object, then: Callable[[], Any], orelse: Callable[[], Any], pair: Any
-    ) -> list[Any]:
-        """Append a choice."""
         ...
 
 

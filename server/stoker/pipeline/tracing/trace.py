@@ -86,6 +86,7 @@ class Tracer:
         self._sites: dict[int, Site] = {}
         self._scheduled: set[int] = set()
         self._draw_of: dict[int, int] = {}
+        self._op_of: dict[int, Op] = {}
         self._formulas: dict[int, Node] = {}
         self._made_for: dict[int, int] = {}
 
@@ -131,12 +132,17 @@ class Tracer:
                 for number in numbers
             ]
         self._draw_of |= dict.fromkeys(applied, draw)
+        self._op_of |= dict.fromkeys(applied, op)
         linked = [is_linked(value) for value in values]
         marks = [all(linked)] if op.folds else linked
         return tuple(
             TracedValue(self, value, f"the result of {op.name}", linked=mark)
             for value, mark in zip(applied, marks, strict=True)
         )
+
+    def made_by(self, result: Value) -> Op | None:
+        """Return the op that a value is a result of; None for all other values."""
+        return self._op_of.get(self.number_of(result, "an op"))
 
     def unlink(self, value: Value) -> TracedValue:
         """Return the value with the mark of `ops.unlinked`."""

@@ -84,6 +84,9 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     subset: Annotated[
         str | None, typer.Option(help="Split, or file that lists the only samples to visit.")
     ] = None,
+    first_id: Annotated[
+        int, typer.Option(min=0, help="Of a mixture: id of the dataset's first sample.")
+    ] = 0,
     weights: Annotated[
         str | None,
         typer.Option(help='Field or file of weights, or JSON of classes such as {"cat": 3}.'),
@@ -96,7 +99,14 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     row = Row(seed, id, epoch, visit, view, step, progress)
     frozen = freezes(freeze or ())
     with open_subject(
-        pipeline, dataset, python_path or (), bucket, exclude, subset, weights
+        pipeline,
+        dataset,
+        python_path or (),
+        bucket,
+        exclude,
+        subset,
+        weights,
+        first_id,
     ) as subject:
         if params_only:
             decided = subject.decisions(row, frozen)
@@ -132,7 +142,7 @@ def write(found: Replay, folder: Path) -> None:
 
 
 def _print(found: Replay, subject: Subject) -> None:
-    source = subject.dataset.source(found.id)
+    source = subject.dataset.source(found.id - subject.first_id)
     _say(
         f"sample {found.id}{f' ({source})' if source else ''}, epoch {found.epoch}, visit "
         f"{found.visit}, view {found.view}, seed {found.seed}"

@@ -7,7 +7,7 @@ be decoded, as in a worker, but crops are made of the whole picture, if that can
 this, byte for byte.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.order.buckets.order import BucketOrder
+from stoker.order.mix import MixOrder, Part, mix_digest, shares
 from stoker.order.stream import StreamOrder
 from stoker.pipeline.engine.drawing import row_bytes
 from stoker.pipeline.graph.graph import Graph
@@ -22,6 +23,7 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol import forms
 from stoker.protocol.buckets import DRAWN_AS
+from stoker.protocol.canonical import Canonical, canonical_digest
 from stoker.protocol.drawn import params_output
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import batch_layout, ragged_outputs
@@ -31,6 +33,7 @@ from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.protocol.weights import weights_of
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.chosen import Chosen, weighted
+from stoker.server.rows.mix_rows import mix_computer, own_freeze
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.states import field_states
 from stoker.server.work.cuts import Cut, Share
@@ -108,20 +111,63 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
             order = BucketOrder(spec, plan_buckets(dataset, buckets, spec.batch_size, excluded))
             rows, cut_of = _bucket_rows(order, dataset, graph, spec, share, params)
         for step in range(first_step, order.steps(epoch)):
-            cut = cut_of(epoch, step)
-            slot = np.zeros(cut.layout.slot_bytes, np.uint8)
-            rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows, crashed=crashed)
-            arrays = {
-                placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
-                .view(placed.dtype)
-                .reshape(placed.shape)
-                for placed in batch_layout(cut.layout, rows.shapes_of(epoch, step)).outputs
-            }
-            ragged = ragged_outputs(cut.outputs)
-            arrays = forms.flatten(flatten(arrays, ragged), cut.outputs)
-            yield step, forms.gather(gather(arrays, ragged), cut.outputs)
+            yield step, _batch(rows, cut_of(epoch, step), epoch, step, crashed)
     finally:
         dataset.close()
+
+
+def reference_mix(
+    parts: Sequence[tuple[str | Path, Graph, float]], *, epoch: int = 0, **fields: Any
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (step, outputs) of an epoch of a mixture, as `reference_batches`.
+
+    Args:
+        parts: path, pipeline and ratio of each dataset, in order.
+        epoch: the epoch.
+        fields: those of StreamSpec.
+    """
+    datasets = [open_dataset(path) for path, _, _ in parts]
+    try:
+        counts = shares([ratio for _, _, ratio in parts], fields["batch_size"])
+        known = [
+            Part(dataset.fingerprint, len(dataset), graph.pipeline_id, share)
+            for dataset, (_, graph, _), share in zip(datasets, parts, counts, strict=True)
+        ]
+        names: Canonical = [[part.fingerprint, part.rows] for part in known]
+        spec = StreamSpec(
+            dataset=f"content:{canonical_digest(names)}",
+            dataset_rows=sum(part.rows for part in known),
+            pipeline=canonical_digest([part.pipeline for part in known]),
+            mix=mix_digest(known),
+            **fields,
+        )
+        order = MixOrder(spec, known)
+        plans = [
+            bind(graph, field_states(dataset))
+            for dataset, (_, graph, _) in zip(datasets, parts, strict=True)
+        ]
+        engines = [Interpreter(plan, own_freeze(spec, plan.streams).freeze) for plan in plans]
+        cut = Share(0, 1, spec.views).cut(spec.batch_size, (*plans[0].delivered, DRAWN_AS))
+        rows = mix_computer(spec, order, datasets, engines, cut.layout)
+        for step in range(order.steps(epoch)):
+            yield step, _batch(rows, cut, epoch, step, ())
+    finally:
+        for dataset in datasets:
+            dataset.close()
+
+
+def _batch(rows: Rows, cut: Cut, epoch: int, step: int, crashed: Collection[int]) -> dict[str, Any]:
+    slot = np.zeros(cut.layout.slot_bytes, np.uint8)
+    rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows, crashed=crashed)
+    arrays = {
+        placed.name: slot[placed.offset : placed.offset + placed.size_bytes]
+        .view(placed.dtype)
+        .reshape(placed.shape)
+        for placed in batch_layout(cut.layout, rows.shapes_of(epoch, step)).outputs
+    }
+    ragged = ragged_outputs(cut.outputs)
+    arrays = forms.flatten(flatten(arrays, ragged), cut.outputs)
+    return forms.gather(gather(arrays, ragged), cut.outputs)
 
 
 def _chosen(dataset: Dataset, exclude: Iterable[int], weights: object) -> Chosen:

@@ -7,8 +7,8 @@ construction: encoded fields are decoded into buffers of their bound, and the en
 outputs straight into the slot.
 
 Rows are counted in the global batch; the stream's order says which sample each is. Rows beyond the
-last sample are zero, `index` and `requested` -1, `valid` false. With buckets or weights the output
-`drawn_as` says with which epoch, visit and view a row draws.
+last sample are zero, `index` and `requested` -1, `valid` false. With buckets, weights or a mixture
+the output `drawn_as` says with which epoch, visit and view a row draws.
 """
 
 from collections.abc import Collection, Sequence
@@ -73,6 +73,22 @@ class SlotFiller(Protocol):
         ...
 
 
+class SampleSource(Protocol):
+    """Computes samples: `SampleRows`, or for a mixture those of several datasets.
+
+    Attributes:
+        crashed: samples that are not touched, but replaced, whatever the policy.
+    """
+
+    crashed: Collection[int]
+
+    def write(
+        self, row: Row, position: int, outputs: Sequence[np.ndarray], counts: RowCounts
+    ) -> Row | None:
+        """Write one row; see `SampleRows.write`."""
+        ...
+
+
 class RowComputer:
     """Computes rows of a stream without buckets, or of one bucket; see `SlotFiller`."""
 
@@ -90,6 +106,7 @@ class RowComputer:
         scratch: Scratch | None = None,
         listener: RowListener | None = None,
         verify: bool = False,
+        samples: SampleSource | None = None,
     ) -> None:
         """Prepare to compute rows.
 
@@ -105,6 +122,8 @@ class RowComputer:
             scratch: memory of this thread; None: memory of its own.
             listener: hears of each row and sample before it is touched.
             verify: whether `fill` computes the digests of the rows.
+            samples: computes samples, for mixtures, which have no batch ops and no padded outputs;
+                None: those of `dataset`, by `engine`.
         """
         self.home = range(0)
         self._spec = spec
@@ -113,21 +132,26 @@ class RowComputer:
         self._order = order or PlainOrder(spec, arithmetic=arithmetic)
         self._listener = listener or RowListener()
         plan, scratch = engine.plan, scratch or Scratch()
-        self._samples = SampleRows(
-            spec, dataset, engine, self._order, arithmetic=arithmetic, params=params,
-            scratch=scratch, listener=self._listener,
-        )  # fmt: skip
+        if samples is None:
+            samples = own = SampleRows(
+                spec, dataset, engine, self._order, arithmetic=arithmetic, params=params,
+                scratch=scratch, listener=self._listener,
+            )  # fmt: skip
+        else:
+            own = None
+        self._samples: SampleSource = samples
         whole = arithmetic.is_compiled and not params and spec.buckets is None
-        whole = whole and not self._listener.row_by_row
+        whole = whole and own is not None and not self._listener.row_by_row
         chunks = chunk_computer(engine, dataset) if whole else None
         self._chunks = None if plan.mixes else chunks
-        drawn_as = spec.buckets is not None or spec.order.weights is not None
+        drawn_as = bool(spec.buckets or spec.order.weights or spec.mix)
         self._drawn_as = len(plan.delivered) if drawn_as else None
-        self._ahead = scratch.read_ahead(dataset, plan.fields) if arithmetic.is_compiled else None
+        ahead = arithmetic.is_compiled and own is not None
+        self._ahead = scratch.read_ahead(dataset, plan.fields) if ahead else None
         self._mixed: MixedRows | None = None
-        if plan.mixes:
+        if plan.mixes and own is not None:
             self._mixed = MixedRows(
-                self._samples, self._order, arithmetic=arithmetic, chunks=chunks,
+                own, self._order, arithmetic=arithmetic, chunks=chunks,
                 listener=self._listener,
             )  # fmt: skip
         self._digests = RowDigests(plan.delivered) if verify else None

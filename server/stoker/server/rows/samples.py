@@ -38,7 +38,7 @@ class SampleRows:
         crashed: samples that are not touched, but replaced, whatever the policy.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a stream
         self,
         spec: StreamSpec,
         dataset: Dataset,
@@ -49,6 +49,7 @@ class SampleRows:
         params: bool = False,
         scratch: Scratch | None = None,
         listener: RowListener | None = None,
+        first_id: int = 0,
     ) -> None:
         """Prepare to compute samples.
 
@@ -61,11 +62,13 @@ class SampleRows:
             params: whether draw records are wanted.
             scratch: memory of this thread.
             listener: hears of each sample before it is read.
+            first_id: the stream's id of the dataset's sample 0; not 0 in mixtures.
         """
         self.spec = spec
         self.engine = engine
         self._dataset = dataset
         self._order = order
+        self._first_id = first_id
         self._listener = listener or RowListener()
         self._inputs = SampleReader(dataset, engine.plan.fields, scratch)
         self._inputs.read_boxes(engine.plan, spec.freeze, arithmetic=arithmetic, engine=engine)
@@ -107,7 +110,7 @@ class SampleRows:
         field = str(error.details.get("field", ""))
         reason = str(error.details.get("reason", error.message))[:MAX_REASON]
         try:
-            source = (self._dataset.source(sample_id) or "")[:MAX_REASON]
+            source = (self._dataset.source(sample_id - self._first_id) or "")[:MAX_REASON]
         except SampleError:
             source = ""
         counts.note_bad([BadSample(sample_id, field, source, reason)])
@@ -140,7 +143,7 @@ class SampleRows:
         self._listener.sample_begins(row.id)
         if self.drawn is not None:
             *outputs, drawn = outputs
-        self.engine.run(row, self._inputs.read(row.id, row), outputs)
+        self.engine.run(row, self._inputs.read(row.id - self._first_id, row), outputs)
         if self.drawn is not None:
             self.drawn.write(drawn)
         return row

@@ -54,6 +54,7 @@ class Subject:
         plan: the pipeline, bound to its fields.
         bucket: size of the samples' bucket; None without buckets.
         chosen: the samples that streams over it visit, and how often.
+        first_id: the stream's id of the dataset's sample 0.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Subject:
         graph: Graph,
         bucket: Size | None = None,
         chosen: Chosen | None = None,
+        first_id: int = 0,
     ) -> None:
         """Bind the pipeline, for the samples of a bucket if there are buckets.
 
@@ -70,6 +72,7 @@ class Subject:
             graph: of the pipeline.
             bucket: size of the samples' bucket.
             chosen: the samples that streams over it visit, and how often; None: each once.
+            first_id: the stream's id of the dataset's sample 0; not 0 in mixtures.
 
         Raises:
             BuildError: the pipeline does not fit the dataset.
@@ -78,6 +81,7 @@ class Subject:
         self.chosen = chosen or Chosen(Excluded(()))
         self.chosen.excluded.check(len(dataset))
         self.dataset = dataset
+        self.first_id = first_id
         self.bucket = bucket
         self.plan = bind(graph, field_states(dataset), bucket=bucket)
         self._reader = SampleReader(dataset, self.plan.fields)
@@ -104,7 +108,7 @@ class Subject:
             UnknownNameError: a freeze names no stream of the pipeline.
             UsageError: the dataset has no such id, or the stream no such row.
         """
-        self._check_id(row.id)
+        self._check_id(row.id - self.first_id)
         if not self.plan.mixes:
             return self._replay_alone(row, freeze)
         spec = spec or self.stream(row.seed, freeze=dict(freeze or {}))
@@ -137,7 +141,7 @@ class Subject:
     def _replay_alone(self, row: Row, freeze: Freeze | None) -> Replay:
         """Replay a row before batch ops."""
         self._reader.read_boxes(self.plan, freeze)
-        inputs = self._reader.read(row.id, row)
+        inputs = self._reader.read(row.id - self.first_id, row)
         return replay(self.plan, row, inputs, freeze, self._reader.damage)
 
     def _replay_mixed(
@@ -175,27 +179,29 @@ class Subject:
             UnknownNameError: a freeze names no stream of the pipeline.
             UsageError: the dataset has no such id, or a condition reads pixels.
         """
-        self._check_id(row.id)
+        number = row.id - self.first_id
+        self._check_id(number)
         kinds = {field.name: field for field in self.dataset.schema.fields}
         pictures = [name for name in self.plan.fields if kinds[name].is_picture]
-        sizes = {name: self.dataset.size(name, row.id) for name in pictures}
+        sizes = {name: self.dataset.size(name, number) for name in pictures}
         scalars: dict[str, Any] = {
-            name: self.dataset.read(name, row.id)
+            name: self.dataset.read(name, number)
             for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
             if not state.shape
         }
         items = {
-            name: np.asarray(self.dataset.read(name, row.id))
+            name: np.asarray(self.dataset.read(name, number))
             for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)
             if state.items
         }
         return decide(self.plan, row, sizes, scalars, freeze, items)
 
     def _check_id(self, number: int) -> None:
-        if number >= len(self.dataset):
+        if not 0 <= number < len(self.dataset):
+            first, rows = self.first_id, len(self.dataset)
             raise UsageError(
-                f"id {number}: the dataset has {len(self.dataset)} samples, ids 0 to "
-                f"{len(self.dataset) - 1}"
+                f"id {first + number}: the dataset has {rows} samples, ids {first} to "
+                f"{first + rows - 1}"
             )
 
 
@@ -231,6 +237,7 @@ def open_subject(
     exclude: Path | None = None,
     subset: str | None = None,
     weights: str | None = None,
+    first_id: int = 0,
 ) -> Iterator[Subject]:
     """Open `module:attribute` over a packed dataset.
 
@@ -244,6 +251,7 @@ def open_subject(
         exclude: file that lists samples which streams leave out.
         subset: split, or file that lists the only samples which streams visit.
         weights: how often they come: a field, a file, or weights of classes as JSON.
+        first_id: the stream's id of the dataset's sample 0; not 0 in mixtures.
 
     Raises:
         BuildError: the pipeline cannot be imported, or does not fit the dataset.
@@ -256,7 +264,7 @@ def open_subject(
         with open_dataset(dataset) as opened:
             excluded = excluded_by(opened, exclude, subset)
             chosen = weighted(opened, excluded, _weights(weights))
-            yield Subject(opened, load_pipeline(pipeline), _size(bucket), chosen)
+            yield Subject(opened, load_pipeline(pipeline), _size(bucket), chosen, first_id)
     finally:
         sys.path[:] = before
 

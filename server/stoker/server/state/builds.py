@@ -18,11 +18,12 @@ from stoker.protocol.errors import ResourceError
 from stoker.server.state.context import Context, backoff_s
 from stoker.server.state.events import BuildProgress
 from stoker.server.state.instructions import EndBuild, StartBuild
-from stoker.server.work.records import BuildRequest, BuildResult
+from stoker.server.work.records import BuildRequest, BuildResult, MixWanted
 
-Key = tuple[str, str, bytes, bytes, int, bytes, bytes, bytes]
+Key = tuple[str, str, bytes, bytes, int, bytes, bytes, bytes, tuple[MixWanted, ...]]
 """Path of the dataset, `module:attr`, graph data; with buckets also the request, batch size and
-exclude list (with weights too), which are empty otherwise; the subset; the weights."""
+exclude list (with weights too), which are empty otherwise; the subset; the weights; the
+mixture, with which the batch size counts too."""
 
 
 @dataclass(slots=True)

@@ -18,6 +18,8 @@
 - A chunk that fails ends its run in turn; a stream that a worker cannot open ends its run at once.
 """
 
+from collections.abc import Sequence
+
 from stoker.order.stream import PlainOrder
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
@@ -31,7 +33,7 @@ from stoker.server.state.groups import BatchState, Group, Range
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, WorkerState
-from stoker.server.work.records import BadSample
+from stoker.server.work.records import BadSample, MixPart
 
 _STOPPED = frozenset("Tt")
 _STORAGE = frozenset("D")
@@ -206,6 +208,9 @@ class Faults:
         if sample is None:
             return "leave the sample out, or repair it"
         if self._context.settings.crash_policy == "raise" or sample in stream.crashed:
+            if group.record.parts:
+                mixed = _sample_of(group.record.parts, sample)
+                return f"repair {mixed}, or pack that dataset without it"
             return f"repair the sample, or leave it out: Loader(exclude=[{sample}])"
         groups = [g for g in self._groups.by_number.values() if g.stream is stream]
         runs = [run for group in groups for run in group.runs]
@@ -259,10 +264,19 @@ def broken(pool: Pool) -> ResourceError:
     )
 
 
+def _sample_of(parts: Sequence[MixPart], sample: int) -> str:
+    """Return in words which sample of which dataset an id of a mixture is."""
+    for part in parts:
+        if sample < part.rows:
+            return f"sample {sample} of {part.name!r}"
+        sample -= part.rows
+    raise ValueError("the id is beyond the mixture")
+
+
 def _sample_at(batch: BatchState, row: int) -> int | None:
-    """Return the sample at a row of the order; None if only workers know: buckets and weights."""
+    """Return the sample at a row of the order; None if only workers know: not of a plain order."""
     record, spec = batch.group.record, batch.group.stream.spec
-    if record.weights or batch.group.course.bucket(batch.epoch, batch.step) is not None:
+    if record.weights or record.parts or batch.group.course.buckets:
         return None
     excluded = excluded_of(record.exclude, record.subset, spec.dataset_rows)
     order = PlainOrder(spec, excluded=excluded)

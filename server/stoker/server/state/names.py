@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open
+from stoker.protocol.mix import mix_from_bytes
 from stoker.server.work.known import listed, resolve
+from stoker.server.work.records import MixWanted
 
 
 def resolve_dataset(name: str, known: Mapping[str, str]) -> str:
@@ -39,6 +41,27 @@ def resolve_pipeline(name: str, graph: bytes, known: Mapping[str, str]) -> str:
     return resolve("pipeline", name, known) if name else ""
 
 
+def resolve_mix(
+    request: Open, datasets: Mapping[str, str], pipelines: Mapping[str, str]
+) -> tuple[MixWanted, ...]:
+    """Return the datasets of a mixture by path, with their pipelines.
+
+    Raises:
+        UnknownNameError: a name is unknown.
+        UsageError: the request is not a mixture.
+    """
+    return tuple(
+        MixWanted(
+            part.dataset,
+            resolve("dataset", part.dataset, datasets),
+            resolve_pipeline(part.pipeline, part.graph.encode(), pipelines),
+            part.graph.encode(),
+            part.ratio,
+        )
+        for part in mix_from_bytes(request.mix)
+    )
+
+
 def names_of(request: Open, datasets: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the names in an OPEN, for logs.
 
@@ -47,5 +70,7 @@ def names_of(request: Open, datasets: Mapping[str, str] | None = None) -> dict[s
         datasets: the daemon's; None: the request may name no dataset that exists.
     """
     only = next(iter(datasets)) if datasets and not request.dataset else ""
+    if request.mix:
+        return {"dataset": "a mixture", "pipeline": request.pipeline or "a mixture"}
     pipeline = request.pipeline or ("sent by the client" if request.graph else "")
     return {"dataset": request.dataset or only, "pipeline": pipeline}

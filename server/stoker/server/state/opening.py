@@ -22,7 +22,7 @@ from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
 from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.groups import Group, Member
 from stoker.server.state.instructions import ReserveSlab, SendSlab
-from stoker.server.state.names import names_of, resolve_dataset, resolve_pipeline
+from stoker.server.state.names import names_of, resolve_dataset, resolve_mix, resolve_pipeline
 from stoker.server.state.session import Session, Wish
 from stoker.server.state.streams import Streams, check_request, compose, delivered, lay_course
 from stoker.server.work.records import BuildResult, OpenStream
@@ -64,15 +64,12 @@ class Openings:
         """
         settings = self._context.settings
         share = check_request(request)
-        path = resolve_dataset(request.dataset, settings.datasets)
-        pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
         excluded = Excluded.from_bytes(request.exclude)
-        listed = request.exclude if request.weights or request.subset else b""
-        chosen = listed, request.subset, request.weights
-        key: Key = (path, pipeline, request.graph, b"", 0, *chosen)
-        if request.buckets:
-            chosen = request.exclude, request.subset, request.weights
-            key = (*key[:3], request.buckets, request.batch_size, *chosen)
+        if request.mix:
+            wanted = resolve_mix(request, settings.datasets, settings.pipelines)
+            key: Key = ("", "", b"", b"", request.batch_size, b"", b"", b"", wanted)
+        else:
+            key = self._key(request)
         wish = Wish(request, key, share, excluded, sent_at=self._context.now)
         result = self._builds.ask(wish.key, session.token, session.process)
         if result is not None:
@@ -80,6 +77,18 @@ class Openings:
         else:
             self._waiting[session.token] = session
         session.wish = wish
+
+    def _key(self, request: Open) -> Key:
+        settings = self._context.settings
+        path = resolve_dataset(request.dataset, settings.datasets)
+        pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
+        listed = request.exclude if request.weights or request.subset else b""
+        chosen = listed, request.subset, request.weights
+        key: Key = (path, pipeline, request.graph, b"", 0, *chosen, ())
+        if request.buckets:
+            chosen = request.exclude, request.subset, request.weights
+            key = (*key[:3], request.buckets, request.batch_size, *chosen, ())
+        return key
 
     def leave(self, session: Session) -> None:
         """Drop the pending OPEN of a session that goes away."""
@@ -199,6 +208,7 @@ class Openings:
                 notes=self._notes(),
                 classes={name: list(names) for name, names in group.stream.build.classes.items()},
                 prefetch=wish.prefetch,
+                mix=[(part.name, part.rows) for part in group.record.parts],
             ),
         )
         self._context.log(
@@ -284,6 +294,7 @@ class Openings:
             bool(request.params and result.params_bytes), request.rank, request.world_size,
             request.buckets, b"" if result.subset else request.exclude,
             result.subset or request.subset, request.verify, request.weights,
+            result.parts,
         )  # fmt: skip
         slab = self._numbers
         group = Group(

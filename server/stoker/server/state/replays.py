@@ -56,6 +56,7 @@ class Replays:
             group.record.exclude, group.record.subset,
             tuple({*stream.crashed, *(run.crashed if run else ())}),
             weights=group.record.weights,
+            parts=group.record.parts,
         )  # fmt: skip
         self._waiting[token] = record, request
         self._start()

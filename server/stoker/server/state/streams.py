@@ -9,6 +9,7 @@ from math import ceil, sqrt
 
 from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
+from stoker.order.mix import mix_steps
 from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.chain import MAX_VERIFIED_ROWS
 from stoker.protocol.cursor import MAX_CRASHED
@@ -178,6 +179,8 @@ def check_request(request: Open) -> Share:
         raise UsageError("open: expected a name of the group, or none, got an empty name")
     if request.buckets:
         request_from_bytes(request.buckets)
+    if request.mix:
+        _check_mix(request)
     if request.buckets and request.weights:
         raise UsageError(
             "open: expected buckets or weights, got both: buckets have an order of their own, in "
@@ -206,7 +209,7 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open
     if not build.buckets:
         cut = share.cut(spec.batch_size, delivered(build, params=request.params))
         _check_verified(request, cut)
-        return PlainCourse(steps_per_epoch(spec), cut)
+        return PlainCourse(mix_steps(spec) if spec.mix else steps_per_epoch(spec), cut)
     more = params_output(build.params_bytes) if request.params else ()
     cuts = tuple(
         share.cut(bucket.positions, outputs + more)
@@ -214,6 +217,13 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open
     )
     _check_verified(request, *cuts)
     return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
+
+
+def _check_mix(request: Open) -> None:
+    others = ("dataset", "pipeline", "graph", "buckets", "exclude", "subset", "weights", "params")
+    for name in (*others, "shuffle_block"):
+        if getattr(request, name):
+            raise UsageError(f"open: expected no {name} with a mixture; leave one of them out")
 
 
 def _check_verified(request: Open, *cuts: Cut) -> None:
@@ -228,9 +238,10 @@ def _check_verified(request: Open, *cuts: Cut) -> None:
 def delivered(build: BuildResult, *, params: bool) -> tuple[Output, ...]:
     """Return the outputs of a batch: the pipeline's, then what says how rows are drawn, if wanted.
 
-    Buckets add `drawn_as` themselves; with weights a sample comes several times, so it is added.
+    Buckets add `drawn_as` themselves; with weights a sample comes several times, and in a mixture
+    each dataset has epochs of its own, so it is added.
     """
-    drawn_as = () if build.weights is None else (DRAWN_AS,)
+    drawn_as = (DRAWN_AS,) if build.weights or build.mix else ()
     return build.outputs + drawn_as + (params_output(build.params_bytes) if params else ())
 
 
@@ -262,7 +273,7 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
             weights=build.weights,
             block=request.shuffle_block or None,
         ),
-        tail=request.tail,
+        tail="drop" if build.mix else request.tail,
         seed=request.seed,
         freeze=dict(request.freeze),
         views=request.views,
@@ -270,4 +281,5 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
         on_error=request.on_error,
         exclude=left_out,
         buckets=build.bucket_plan,
+        mix=build.mix,
     )

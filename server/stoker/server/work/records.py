@@ -17,6 +17,29 @@ MAX_BAD_TOLD = 64
 """Bad samples that a worker tells of one chunk; those beyond are met again next epoch."""
 
 
+class MixWanted(msgspec.Struct, frozen=True, array_like=True):
+    """A dataset of a mixture that is wanted: its name and path, its pipeline and its ratio."""
+
+    name: str
+    dataset: str
+    pipeline: str
+    graph: bytes
+    ratio: float
+
+
+class MixPart(msgspec.Struct, frozen=True, array_like=True):
+    """A dataset of a mixture that was built; `share` is how many rows 1,000 batches have of it."""
+
+    name: str
+    dataset: str
+    fingerprint: str
+    rows: int
+    pipeline_id: str
+    share: int
+    graph: bytes
+    streams: tuple[str, ...] = ()
+
+
 class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     """Trace, bind and compile a pipeline for a dataset.
 
@@ -24,7 +47,8 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     canonical form of graph data that a client sent. With `buckets`, the canonical form of a request
     for them, the dataset's are planned for global batches of `batch_size` positions, without the
     samples of `exclude`, or with those of `subset` alone. `weights` says how often the others come;
-    see `stoker.protocol.weights`.
+    see `stoker.protocol.weights`. With `mix` all of its datasets are built for one stream of such
+    batches, and `dataset`, `pipeline` and `graph` are empty.
     """
 
     build: int
@@ -36,6 +60,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     exclude: bytes = b""
     subset: bytes = b""
     weights: bytes = b""
+    mix: tuple[MixWanted, ...] = ()
 
 
 class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
@@ -52,6 +77,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     steps; `most`, a step or a field, needs `most_bytes` of them. `excluded` is the digest of
     what the request's `subset`, and weights of 0, leave out, and `weights` that of its weights.
     `subset` is the bitmap of the split that the request names, without the samples of `exclude`.
+    `mix` is the digest of a mixture, and `parts` are its datasets; `fingerprint`, `rows` and
+    `pipeline_id` are then those of all of them, and `graph` is empty.
     `classes` are names of classes by field, as many as OPENED can hold.
     """
 
@@ -78,6 +105,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     classes: dict[str, tuple[str, ...]] = {}
     weights: str | None = None
     subset: bytes = b""
+    mix: str | None = None
+    parts: tuple[MixPart, ...] = ()
 
 
 class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
@@ -116,6 +145,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     crashed: tuple[int, ...] = ()
     integrity: str = "auto"
     weights: bytes = b""
+    parts: tuple[MixPart, ...] = ()
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):
@@ -149,6 +179,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     subset: bytes = b""
     verify: bool = False
     weights: bytes = b""
+    parts: tuple[MixPart, ...] = ()
 
 
 class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):

@@ -8,6 +8,7 @@ configuration, or comes as graph data; then code is imported only from the opera
 
 import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import msgspec
 
@@ -15,22 +16,26 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.jit import activity
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.ops.bases.batch import GROUP
+from stoker.order.mix import mix_digest, shares
 from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucketed import Size, reads_bucket
 from stoker.pipeline.planning.memory import Working, working_memory
 from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError
+from stoker.protocol.layout import Output
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
 from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
 from stoker.server.rows.chosen import chosen_of, resolve_split
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
+from stoker.server.rows.mix_rows import check_agreement, check_classes, order_parts
 from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
-from stoker.server.work.records import BuildRequest, BuildResult
+from stoker.server.work.records import BuildRequest, BuildResult, MixPart
 from stoker.server.workers import errand, watched
 from stoker.server.workers.compiling import compiled_plan
 
@@ -41,6 +46,8 @@ def build(request: BuildRequest) -> BuildResult:
     Raises:
         StokerError: the dataset or the pipeline cannot be used; the message says why.
     """
+    if request.mix:
+        return _build_mix(request)
     dataset = open_dataset(request.dataset)
     activity.progressed()
     named = bool(request.pipeline)
@@ -60,6 +67,61 @@ def _built(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult
     if request.buckets:
         return _build_buckets(request, dataset, graph)
     return _result(request, dataset, graph, compiled_plan(graph, dataset))
+
+
+def _build_mix(request: BuildRequest) -> BuildResult:
+    """Build the pipeline of each dataset; their outputs must agree."""
+    counts = shares([part.ratio for part in request.mix], request.batch_size)
+    results, plans = {}, {}
+    with ExitStack() as stack:
+        datasets = {}
+        for part in request.mix:
+            datasets[part.name] = dataset = stack.enter_context(open_dataset(part.dataset))
+            activity.progressed()
+            if part.pipeline:
+                allow_modules(EVERY_MODULE)
+            graph = load_pipeline(part.pipeline) if part.pipeline else graph_from_bytes(part.graph)
+            plans[part.name] = plan = compiled_plan(graph, dataset)
+            alone = BuildRequest(request.build, part.dataset, part.pipeline, part.graph)
+            results[part.name] = _result(alone, dataset, graph, plan)
+        outputs = check_agreement(plans)
+        check_classes(datasets, plans)
+    parts = tuple(
+        MixPart(
+            part.name, part.dataset, found.fingerprint, found.rows, found.pipeline_id, share,
+            found.graph, found.streams,
+        )
+        for part, found, share in zip(request.mix, results.values(), counts, strict=True)
+    )  # fmt: skip
+    return _joined(request, outputs, parts, list(results.values()))
+
+
+def _joined(
+    request: BuildRequest,
+    outputs: tuple[Output, ...],
+    parts: tuple[MixPart, ...],
+    results: list[BuildResult],
+) -> BuildResult:
+    """Return the result of a mixture from those of its datasets."""
+    levels = [part.fingerprint.partition(":")[0] for part in parts]
+    weakest = max(levels, key=("content", "stat", "declared").index)
+    most = max(results, key=lambda found: found.working_bytes)
+    return BuildResult(
+        request.build,
+        f"{weakest}:{canonical_digest([[part.fingerprint, part.rows] for part in parts])}",
+        sum(part.rows for part in parts),
+        canonical_digest([part.pipeline_id for part in parts]),
+        b"",
+        outputs,
+        tuple(sorted({name for part in parts for name in part.streams})),
+        reads_schedule=any(found.reads_schedule for found in results),
+        working_bytes=sum(found.working_bytes for found in results),
+        most_bytes=most.most_bytes,
+        most=most.most,
+        classes=results[0].classes,
+        mix=mix_digest(order_parts(parts)),
+        parts=parts,
+    )
 
 
 def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:

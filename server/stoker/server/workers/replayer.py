@@ -11,15 +11,17 @@ import socket
 from stoker.dataset import Dataset, open_dataset
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
+from stoker.order.mix import MixOrder
 from stoker.order.stream import StreamOrder
 from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import SampleError
 from stoker.protocol.lengths import request_from_bytes
-from stoker.protocol.replay import replay_to_bytes
+from stoker.protocol.replay import Replay, replay_to_bytes
 from stoker.rng.row import Row
 from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.chosen import chosen_of
 from stoker.server.rows.graphs import graph_from_bytes
+from stoker.server.rows.mix_rows import order_parts, own_freeze
 from stoker.server.rows.subject import Subject
 from stoker.server.work.records import ReplayMade, ReplayRequest
 from stoker.server.workers import errand
@@ -35,13 +37,32 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
     """
     allow_modules(EVERY_MODULE)  # a builder has let pass the graph of an open stream
     spec = request.spec
+    if request.parts:
+        return _as_file(request, _of_mixture(request))
     with open_dataset(
         request.dataset, expected=spec.dataset, integrity=request.integrity
     ) as dataset:
         order = order_of(request, dataset)
         row, bucket = row_of(request, order)
         subject = Subject(dataset, graph_from_bytes(request.graph), bucket)
-        data = replay_to_bytes(subject.replay(row, spec.freeze, spec, order, request.crashed))
+        return _as_file(request, subject.replay(row, spec.freeze, spec, order, request.crashed))
+
+
+def _of_mixture(request: ReplayRequest) -> Replay:
+    order = MixOrder(request.spec, order_parts(request.parts))
+    number = order.dataset_of(request.id)
+    part = request.parts[number]
+    with open_dataset(
+        part.dataset, expected=part.fingerprint, integrity=request.integrity
+    ) as dataset:
+        row, _ = row_of(request, order)
+        graph = graph_from_bytes(part.graph)
+        subject = Subject(dataset, graph, first_id=order.firsts[number])
+        return subject.replay(row, own_freeze(request.spec, part.streams).freeze)
+
+
+def _as_file(request: ReplayRequest, replay: Replay) -> tuple[ReplayMade, int]:
+    data = replay_to_bytes(replay)
     memory = os.memfd_create("stoker-replay", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(memory), "wb") as file:
         file.write(data)

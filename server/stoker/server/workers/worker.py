@@ -26,6 +26,7 @@ from stoker.jit import activity, set_cache_root
 from stoker.jit.arithmetic import COMPILED
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
+from stoker.order.mix import MixOrder
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import StokerError
@@ -35,6 +36,7 @@ from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.chosen import chosen_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
+from stoker.server.rows.mix_rows import mix_computer, order_parts, own_freeze
 from stoker.server.rows.rows import RowComputer, SlotFiller
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
@@ -114,12 +116,36 @@ class Worker:
             return failed
         return None
 
-    def _computer(self, record: OpenStream) -> SlotFiller:
-        dataset = self._datasets.get(record.dataset)
-        if dataset is None or dataset.fingerprint != record.spec.dataset:
-            dataset = self._datasets[record.dataset] = open_dataset(
-                record.dataset, expected=record.spec.dataset, integrity=self._hire.integrity
+    def _dataset(self, path: str, fingerprint: str) -> Dataset:
+        dataset = self._datasets.get(path)
+        if dataset is None or dataset.fingerprint != fingerprint:
+            dataset = self._datasets[path] = open_dataset(
+                path, expected=fingerprint, integrity=self._hire.integrity
             )
+        return dataset
+
+    def _mixture(self, record: OpenStream) -> SlotFiller:
+        datasets = [self._dataset(part.dataset, part.fingerprint) for part in record.parts]
+        engines = [
+            self.engines.of(
+                msgspec.structs.replace(
+                    record, dataset=part.dataset, graph=part.graph,
+                    spec=own_freeze(record.spec, part.streams),
+                ),
+                dataset,
+            )
+            for part, dataset in zip(record.parts, datasets, strict=True)
+        ]  # fmt: skip
+        order = MixOrder(record.spec, order_parts(record.parts), arithmetic=COMPILED)
+        return mix_computer(
+            record.spec, order, datasets, engines, record.layout, record.first_row,
+            arithmetic=COMPILED, listener=self._listener, verify=record.verify,
+        )  # fmt: skip
+
+    def _computer(self, record: OpenStream) -> SlotFiller:
+        if record.parts:
+            return self._mixture(record)
+        dataset = self._dataset(record.dataset, record.spec.dataset)
         chosen = chosen_of(dataset, record.exclude, record.subset, record.weights)
         if record.buckets:
             maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)

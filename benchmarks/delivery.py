@@ -1,0 +1,210 @@
+"""What delivery costs: CPU time of client and daemon for each batch, and how fast batches can be.
+
+    python benchmarks/delivery.py [--rounds 5] [--sizes 64Ki 1Mi 16Mi 64Mi] [--workers 2]
+
+All on one host, with a private daemon, on raw arrays of random bytes, so that workers have little
+to do. A process's CPU time is that of all its threads, by the scheduler's clock.
+
+- `ready`: all batches that the daemon prepares ahead have arrived when the client takes them.
+- `waiting`: the client takes them as fast as they come, so it waits for each.
+- `batches/s`: with a pipeline that passes a label on, one client.
+- `verify`, `params`: `waiting` with digests, with draw records.
+- `death`: from SIGKILL of a worker to the daemon's log line, after which its rows are claimed again
+  in the same turn of the loop.
+
+Prints Markdown: the median of the rounds.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from stoker import ops
+from stoker.client import Batch, Loader
+from stoker.client.private.daemon import daemon_pids
+from stoker.dataset import schema, write
+from stoker.pipeline import pipeline
+
+UNITS = {"Ki": 2**10, "Mi": 2**20}
+ROWS = 16
+PREFETCH = 8
+DEPTH_S = 5.0
+"""How long to wait until all batches that are prepared ahead have arrived."""
+
+
+@pipeline
+def passed_on(sample):
+    """Return the stored array and label."""
+    return {"data": sample.data, "label": sample.label}
+
+
+@pipeline
+def label_alone(sample):
+    """Return nothing but a label."""
+    return {"label": sample.label}
+
+
+@pipeline
+def flipped(sample):
+    """Draw one decision for each row."""
+    return {"image": ops.horizontal_flip(sample.image), "label": sample.label}
+
+
+def thread_s(pid: int) -> float:
+    """Return the CPU seconds of all threads of a process, to the nanosecond."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            total += int((task / "schedstat").read_text().split()[0])
+        except OSError:
+            continue
+    return total / 1e9
+
+
+def endless(loader: Loader) -> Iterator[Batch]:
+    """Yield the batches of epoch after epoch."""
+    while True:
+        yield from loader
+
+
+def costs(
+    loader: Loader, batches: Iterator[Batch], count: int, before: Callable[[], None]
+) -> tuple[float, float, float]:
+    """Take batches; return seconds per batch: client's CPU, daemon's CPU, wall."""
+    before()
+    daemon = daemon_pids()[-1]
+    client_s, daemon_s, begun = thread_s(os.getpid()), thread_s(daemon), time.perf_counter()
+    for _ in range(count):
+        next(batches)
+    wall = time.perf_counter() - begun
+    client = thread_s(os.getpid()) - client_s
+    return client / count, (thread_s(daemon) - daemon_s) / count, wall / count
+
+
+def until_ready(loader: Loader) -> Callable[[], None]:
+    """Return a function that waits until the daemon can prepare no more batches."""
+
+    def wait() -> None:
+        daemon, deadline = daemon_pids()[-1], time.monotonic() + DEPTH_S
+        seen = -1.0
+        while (now := thread_s(daemon)) != seen and time.monotonic() < deadline:
+            seen = now
+            time.sleep(0.1)
+
+    return wait
+
+
+def measure(
+    packed: Path, chosen: object, rounds: int, workers: int, **options: object
+) -> dict[str, tuple[float, float, float]]:
+    """Return the median costs of batches that are ready, and of those that are waited for."""
+    found: dict[str, list[tuple[float, float, float]]] = {"ready": [], "waiting": []}
+    with Loader(
+        str(packed), pipeline=chosen, batch_size=ROWS, workers=workers, prefetch=PREFETCH, **options
+    ) as loader:
+        batches = endless(loader)
+        for _ in range(4 * PREFETCH):
+            next(batches)
+        for _ in range(rounds):
+            found["ready"].append(costs(loader, batches, PREFETCH, until_ready(loader)))
+            found["waiting"].append(costs(loader, batches, 100, lambda: None))
+    return {
+        name: tuple(statistics.median(column) for column in zip(*each, strict=True))
+        for name, each in found.items()
+    }
+
+
+def death_s(packed: Path, rounds: int, workers: int, log: Path) -> float:
+    """Return the median seconds from the kill of a worker to the daemon's log line about it."""
+    taken = []
+    with Loader(str(packed), pipeline=passed_on, batch_size=ROWS, workers=workers) as loader:
+        batches = endless(loader)
+        for _ in range(rounds):
+            next(batches)
+            template = _children(daemon_pids()[-1])[0]
+            lines = _deaths(loader)
+            victim = _children(template)[0]
+            at = time.time()
+            os.kill(victim, signal.SIGKILL)
+            while len(now := _deaths(loader)) == len(lines):
+                time.sleep(0.005)
+            taken.append(now[-1] - at)
+            for _ in range(2 * PREFETCH):
+                next(batches)
+            time.sleep(0.5)
+    return statistics.median(taken)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _deaths(loader: Loader) -> list[float]:
+    """Return the times of the log lines about workers that died, of the private daemon."""
+    daemon = daemon_pids()[-1]
+    log = Path(os.readlink(f"/proc/{daemon}/fd/2"))
+    found = [line for line in log.read_text().splitlines() if " worker_down " in line]
+    return [_seconds(line) for line in found]
+
+
+def _seconds(line: str) -> float:
+    stamp = line[:23]  # local time, to the millisecond
+    return time.mktime(time.strptime(stamp[:19], "%Y-%m-%d %H:%M:%S")) + float(stamp[19:])
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of a size such as 64Ki."""
+    return int(text[:-2]) * UNITS[text[-2:]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", nargs="+", default=["64Ki", "1Mi", "16Mi", "64Mi"])
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    rounds, workers = arguments.rounds, arguments.workers
+    rng = np.random.default_rng(0)
+    print("| batch | when it is taken | client, us of CPU | daemon, us of CPU | batches/s |")
+    print("|---|---|---|---|---|")
+
+    def show(name: str, found: dict[str, tuple[float, float, float]]) -> None:
+        for when, (client, daemon, wall) in found.items():
+            rate = f"{1 / wall:,.0f}" if when == "waiting" else ""
+            print(f"| {name} | {when} | {1e6 * client:.0f} | {1e6 * daemon:.0f} | {rate} |")
+        sys.stdout.flush()
+
+    with tempfile.TemporaryDirectory() as folder:
+        for size in arguments.sizes:
+            width = size_of(size) // ROWS
+            packed = Path(folder, size)
+            rows = (
+                {"data": rng.integers(0, 256, width, dtype=np.uint8), "label": n}
+                for n in range(2 * ROWS)
+            )
+            write(packed, [schema.array("data", "uint8", (width,)), schema.label()], rows)
+            show(size + "B", measure(packed, passed_on, rounds, workers))
+        first = Path(folder, arguments.sizes[0])
+        show("label alone", measure(first, label_alone, rounds, workers))
+        show("with verify", measure(first, passed_on, rounds, workers, verify=True))
+        images = Path(folder, "images")
+        pixels = ({"image": rng.integers(0, 256, (32, 32, 3), dtype=np.uint8), "label": n}
+                  for n in range(2 * ROWS))  # fmt: skip
+        write(images, [schema.image(encoding="raw"), schema.label()], pixels)
+        show("images", measure(images, flipped, rounds, workers))
+        show("images, with params", measure(images, flipped, rounds, workers, params=True))
+        died = death_s(first, rounds, workers, Path(folder))
+        print(f"\nworker death to re-issued work: {1e3 * died:.1f} ms")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""The Law, of mixtures: what a daemon delivers of several datasets equals the reference."""
+
+import functools
+
+import law_pipelines
+import numpy as np
+import pytest
+from law_rig import serving
+
+from stoker.client import Loader
+from stoker.protocol.digest import batch_digest
+from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
+from stoker.protocol.spec import OrderSpec
+from stoker.server.rows.reference import reference_mix
+
+EPOCHS = range(2)
+MIXES = {
+    "one pipeline": ({"photos": 0.7, "tars": 0.3}, "windows", {"batch_size": 7, "seed": 5}),
+    "in order": (
+        {"tars": 1, "boxed": 2, "photos": 5},
+        "windows",
+        {"batch_size": 6, "views": 2, "order": OrderSpec(shuffle=False)},
+    ),
+    "own pipelines": (
+        {"photos": 0.6, "boxed": 0.4},
+        {"photos": "squares", "boxed": "windows"},
+        {"batch_size": 8, "seed": 2, "freeze": {"color_jitter": 7}},
+    ),
+}
+
+
+def own(pipeline, name):
+    return pipeline[name] if isinstance(pipeline, dict) else pipeline
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, datasets):
+    with serving(tmp_path_factory.mktemp("mixed"), datasets, workers=2) as running:
+        yield running.address
+
+
+@pytest.fixture(scope="module")
+def expected(datasets):
+    """Digests of every mixture, by the interpreter in this process."""
+    found = {}
+    for name, (mix, pipeline, fields) in MIXES.items():
+        parts = [
+            (datasets[key], getattr(law_pipelines, own(pipeline, key)).graph(), ratio)
+            for key, ratio in mix.items()
+        ]
+        found[name] = [
+            batch_digest(arrays, epoch, step)
+            for epoch in EPOCHS
+            for step, arrays in reference_mix(parts, epoch=epoch, **fields)
+        ]
+    return found
+
+
+def options(name):
+    mix, pipeline, fields = MIXES[name]
+    given = {"mix": mix, "pipeline": pipeline, **fields}
+    given["global_batch_size"] = given.pop("batch_size")
+    given["shuffle"] = given.pop("order", OrderSpec()).shuffle
+    return given
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MIXES)
+def test_any_number_of_ranks(address, law, expected, name):
+    for ranks, prefetch in ((1, 4), (3, 2)):
+        got = law.delivered(address, EPOCHS, ranks, prefetch=prefetch, **options(name))
+        assert got == expected[name], ranks
+
+
+@pytest.mark.slow
+def test_workers_that_die(datasets, daemon, law, expected):
+    plan = "worker.row:kill:2:1,worker.chunk_done:kill:1:2"
+    with functools.partial(daemon, datasets=datasets)(2, plan) as running:
+        got = law.delivered(running.address, EPOCHS, **options("own pipelines"))
+        assert got == expected["own pipelines"]
+        assert running.log.read_text().count("SIGKILL") == 2
+
+
+@pytest.mark.slow
+def test_resume_with_another_rank_count(address, law, expected):
+    given = options("one pipeline")
+    with Loader(address, device="numpy", **given) as loader:
+        steps = len(loader)
+        batches = iter(loader)
+        for _ in range(4):
+            next(batches)
+        state = loader.state_dict()
+    parts = [
+        law.one_rank(address, EPOCHS, state, rank=rank, world_size=2, **given) for rank in range(2)
+    ]
+    assert steps == (37 + 37) // 7
+    assert law.merged(parts) == expected["one pipeline"][4:]
+
+
+@pytest.mark.slow
+def test_an_id_tells_its_dataset_and_replays(address, datasets):
+    """`loader.mixture` has the ids of each dataset; replay computes a row by its own pipeline."""
+    with Loader(address, device="numpy", verify=True, **options("own pipelines")) as loader:
+        assert loader.mixture == {"photos": range(37), "boxed": range(37, 74)}
+        batch = next(iter(loader))
+        for ids in loader.mixture.values():
+            row = int(np.flatnonzero(np.isin(batch.index, ids))[0])
+            replayed = loader.replay_row(batch, row)
+            for value in replayed.outputs:
+                assert np.array_equal(value.array, batch[value.name][row])
+        state = loader.state_dict()
+        given = {**options("own pipelines"), "mix": {"photos": 0.5, "boxed": 0.5}}
+        with (
+            Loader(address, **given) as other,
+            pytest.raises(Exception, match=r"mix: was .* \(the datasets of the mixture, their pip"),
+        ):
+            other.load_state_dict(state)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            {"mix": {"photo": 1}, "pipeline": "windows"},
+            UnknownNameError,
+            "no dataset 'photo', did you mean 'pho",
+        ),
+        (
+            {"pipeline": {"photos": "squares", "boxed": "padded"}},
+            BuildError,
+            "mix: output .* of 'photos' is .*, of 'boxed' .*: rows of one batch must agree",
+        ),
+        (
+            {"pipeline": {"photos": "squares", "boxed": "crops"}},
+            BuildError,
+            "mix: output 'label' of 'photos' is missing, of 'boxed' label int64",
+        ),
+        (
+            {"pipeline": "crops"},
+            BuildError,
+            "classes of field 'label' are 'day', 'night' in 'photos', without names in 'boxed'",
+        ),
+        ({"pipeline": "pasted"}, BuildError, "the pipeline of 'photos' has a batch op"),
+        (
+            {"mix": {"photos": 1, "boxed": 1e-9}},
+            UsageError,
+            "the ratio 1e-09 gives no row in 1000 batches of 8",
+        ),
+    ],
+)
+def test_mixtures_that_cannot_be(address, changes, error, message):
+    with pytest.raises(error, match=message):
+        Loader(address, **{**options("own pipelines"), "freeze": {}, **changes})

@@ -1,0 +1,101 @@
+"""What a daemon and its clients use after many batches, and what is left after kill -9 of all.
+
+STOKER_ENDURANCE multiplies batches and rounds; `make torture` sets it to 100.
+"""
+
+import contextlib
+import itertools
+import os
+import random
+import re
+import select
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from daemons import Daemon, Restarted, children, descendants
+from law_rig import flags
+from storm import PATIENCE_S, Reader
+
+from stoker.client import Batch, Loader
+
+TIMES = int(os.environ.get("STOKER_ENDURANCE", "1"))
+BATCHES = 1000 * TIMES
+ROUNDS = 2 * TIMES
+LOOKS = 40
+GROWTH_BYTES = 2 * 2**20
+STREAM = {"dataset": "boxed", "pipeline": "varying", "global_batch_size": 4, "total_epochs": 2}
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 60 * TIMES)]
+
+
+def anonymous_bytes(pid: int) -> int:
+    """The memory that is a process's own, without files and slabs."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(re.search(r"RssAnon:\s+(\d+) kB", text)[1])
+
+
+def epochs(loader: Loader) -> Iterator[Batch]:
+    """The first two epochs, again and again."""
+    for epoch in itertools.cycle(range(2)):
+        loader.set_epoch(epoch)
+        yield from loader
+
+
+def test_memory_does_not_grow_with_batches_of_mixed_sizes(tmp_path, datasets):
+    """The last quarter of the looks compared with the second; the first fills caches."""
+    served = Daemon(tmp_path, *flags(tmp_path, datasets, workers=2))
+    looks: dict[int, list[int]] = {}
+    with (
+        contextlib.closing(served),
+        Loader(served.address, device="numpy", prefetch=3, **STREAM) as loader,
+    ):
+        shapes = set()
+        for number, batch in enumerate(itertools.islice(epochs(loader), BATCHES)):
+            shapes.add(batch["image"].shape)
+            if number % (BATCHES // LOOKS) == 0:
+                for pid in (os.getpid(), served.pid, *descendants(served.pid)):
+                    looks.setdefault(pid, []).append(anonymous_bytes(pid))
+        assert served.stop() == 0
+    assert len(shapes) > 3, "the batches are not of mixed sizes"
+    assert len(looks) == len(["client", "daemon", "template", "worker", "worker"])
+    for pid, found in looks.items():
+        assert len(found) == LOOKS, f"{pid} did not live from start to end"
+        quarters = np.median(np.array(found).reshape(4, -1), axis=1)
+        growth = quarters[3] - quarters[1]
+        assert growth < GROWTH_BYTES, f"{pid} grows: {quarters / 2**20} MiB"
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_nothing_is_left_after_kill_9_of_everything(tmp_path, datasets, seed):
+    """The daemon, its template, its workers and two trainings are killed, in any order."""
+    rng = random.Random(seed)
+    before = set(os.listdir("/dev/shm"))
+    served = Restarted(tmp_path, *flags(tmp_path, datasets, workers=2))
+    served.start()
+    try:
+        options = STREAM | {"seed": seed, "reconnect_s": None}
+        readers = [Reader(served.address, options, tmp_path / f"reader-{n}") for n in range(2)]
+        for reader in readers:
+            reader.wait_for_a_batch()
+        (template,) = children(served.pid)
+        pids = [served.pid, template, *children(template), *(reader.pid for reader in readers)]
+        handles = [os.pidfd_open(pid) for pid in pids]
+        for handle in rng.sample(handles, len(handles)):
+            with contextlib.suppress(ProcessLookupError):  # it died with another one
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        for pid, handle in zip(pids, handles, strict=True):
+            with os.fdopen(handle) as file:
+                assert select.select([file], [], [], PATIENCE_S)[0], f"{pid} is still there"
+        for reader in readers:
+            reader.kill()
+        served.kill()
+        assert set(os.listdir("/dev/shm")) <= before
+        served.start()  # at the same address, among the sockets and locks of the dead
+        with Loader(served.address, device="numpy", **STREAM, seed=seed) as loader:
+            assert len(list(loader)) == len(loader)
+        served.stop()
+        assert [path.name for path in tmp_path.glob("*.sock*") if path.suffix != ".lock"] == []
+    finally:
+        served.close()
