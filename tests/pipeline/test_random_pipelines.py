@@ -164,9 +164,9 @@ class Noting(Writer):
 
 
 def test_the_generator_draws_floats(varied):
-    """Every op that takes them gets them, in 200 seeds, and what joins is what is said of it."""
+    """Every op that takes them gets them, in 400 seeds, and what joins is what is said of it."""
     noted, joined = set(), set()
-    for seed in range(200):
+    for seed in range(400):
         writer = Noting(seed, floats=True)
         data = writer.graph()
         plan = bind(Graph.from_data(data), varied)
