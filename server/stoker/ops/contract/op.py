@@ -105,6 +105,7 @@ class Op:
         record: dtype of the draw record: the full content of one decision.
         kernels: kind -> Kernel; a kind without a rule is a build error.
         floats: kind -> Kernel of float32 values, if it differs from the one in `kernels`.
+        wide: kind -> Kernel of uint16 values, if it differs.
         forward: `forward(params, record, sizes) -> nine numbers`: the projective map from points in
             the input to points in the output, see `kernels.points`; `sizes` are height and width
             before and after. It is the rule for boxes and keypoints; None: there is none.
@@ -142,6 +143,7 @@ class Op:
     record: ClassVar[np.dtype[Any]] = EMPTY
     kernels: ClassVar[dict[str, Kernel]]
     floats: ClassVar[dict[str, Kernel]] = {}
+    wide: ClassVar[dict[str, Kernel]] = {}
     draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
     draws_from: ClassVar[str] = ""
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
@@ -319,7 +321,7 @@ class Op:
     @classmethod
     def kernel_of(cls, kind: str, dtype: str) -> Kernel:
         """Return the kernel of values of a kind and dtype."""
-        own = cls.floats.get(kind) if dtype == "float32" else None
+        own = {"float32": cls.floats, "uint16": cls.wide}.get(dtype, {}).get(kind)
         return own or cls.kernels[kind]
 
     @classmethod

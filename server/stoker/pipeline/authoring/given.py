@@ -142,9 +142,9 @@ def _checked(name: str, kind: str, dtype: str, shape: tuple[int, ...]) -> str:
     Raises:
         UsageError: the array cannot have it.
     """
-    pixels = dtype in ("uint8", "float32") and len(shape) in (2, 3)
+    pixels = dtype in ("uint8", "uint16", "float32") and len(shape) in (2, 3)
     fits = {
-        "image": (pixels, "uint8 or float32 of (H, W, C) or (H, W)"),
+        "image": (pixels, "uint8, uint16 or float32 of (H, W, C) or (H, W)"),
         "mask": (is_mask_form(dtype, shape), "whole numbers or bools of (H, W) or (H, W, 1)"),
         "label": (not shape and np.dtype(dtype).kind in "iu", "one whole number"),
         "scalar": (not shape, "one number"),

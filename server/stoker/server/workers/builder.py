@@ -39,6 +39,7 @@ from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest, BuildResult, MixPart
 from stoker.server.workers import errand, watched
 from stoker.server.workers.compiling import compiled_plan
+from stoker.server.workers.own_code import OwnCode
 
 
 def build(request: BuildRequest) -> BuildResult:
@@ -208,6 +209,9 @@ def _classes(dataset: Dataset) -> dict[str, tuple[str, ...]]:
 def serve(sock: socket.socket, number: int) -> int:
     """Build one pipeline and answer; return the exit code."""
     fault = BuildError("building the pipeline")
-    return errand.serve(
-        sock, number, "builder", lambda request: (build(request), None), fault, watched.watch
-    )
+    code = OwnCode()
+
+    def act(request: BuildRequest) -> errand.Answer:
+        return msgspec.structs.replace(build(request), sources=code.note()), None
+
+    return errand.serve(sock, number, "builder", act, fault, watched.watch)

@@ -57,6 +57,7 @@ from stoker.server.workers.death import DESCRIPTORS_CLOSED
 from stoker.server.workers.engines import Engines, Maker
 from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
+from stoker.server.workers.own_code import OwnCode
 from stoker.server.workers.stopwatch import Stopwatch
 from stoker.server.workers.template import threads
 from stoker.server.workers.watched import report
@@ -79,6 +80,7 @@ class Worker:
         self._streams: dict[int, SlotFiller | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
         self._watch = Stopwatch()
+        self._code = OwnCode()
         self._listener = _ProgressPage(progress, self._fail, lifeline)
         self.engines = Engines(debug_memory=hire.debug_memory)
 
@@ -111,11 +113,29 @@ class Worker:
 
     def _open(self, record: OpenStream) -> Failed | None:
         try:
-            self._streams[record.stream] = self._computer(record)
+            self._streams[record.stream] = self._of_built_code(record)
         except StokerError as error:
             self._streams[record.stream] = failed = Failed(0, record.stream, *error.to_record())
             return failed
         return None
+
+    def _of_built_code(self, record: OpenStream) -> SlotFiller:
+        """Return the computer of a stream, which runs the code that the stream was built from.
+
+        Raises:
+            StokerError: it cannot be made; or a file was edited after the build.
+        """
+        if self._code.differing(record.sources) is not None:
+            self._code.forget()
+            self._datasets.clear()
+            self.engines.forget()
+        try:
+            computer = self._computer(record)
+        except StokerError:
+            self._code.require(record.sources)  # an edit explains the error better
+            raise
+        self._code.require(record.sources)
+        return computer
 
     def _dataset(self, path: str, fingerprint: str) -> Dataset:
         dataset = self._datasets.get(path)
@@ -189,6 +209,7 @@ class Worker:
             PROGRESS.pack_into(self._progress, 0, *IDLE)
             return Failed(work.claim, work.stream, *error.to_record())
         PROGRESS.pack_into(self._progress, 0, *IDLE)
+        self._code.note()  # modules that a function imports when it is called
         self.visit("worker.chunk_done")
         seconds = self._watch.read() - began
         return Done(
