@@ -129,6 +129,8 @@ class Op:
             for a value of `sizes[2:]`. It is called for `relative=True` if these differ, and
             returns whether that is possible: not if it needs one ratio of sides and they differ in
             it. `contract.relative` has rules; None: there is none, and such a call is refused.
+        mirrors: field of the record that is 1 where the op turns left into right; "always"; or
+            empty for never.
         units: field of the record -> its unit, for people; see `stoker.ops.contract.units`.
         calls_python: whether kernels leave compiled code to call a Python function of the author,
             named by the parameter `function`; see `stoker.ops.custom.python_call`.
@@ -151,6 +153,7 @@ class Op:
     items: ClassVar[dict[str, ItemsKernel]] = {}
     folds: ClassVar[dict[str, FoldKernel]] = {}
     float_folds: ClassVar[dict[str, FoldKernel]] = {}
+    mirrors: ClassVar[str] = ""
     units: ClassVar[Mapping[str, str]] = {}
     calls_python: ClassVar[bool] = False
 
@@ -209,6 +212,14 @@ class Op:
     def params(self) -> np.ndarray:
         """Return the run-time parameters, a 0-d array of dtype `parameters`."""
         return np.zeros((), self.parameters)
+
+    def for_state(self, state: State) -> Op:
+        """Return the op for a field: parameters that mean its names of classes become numbers.
+
+        Raises:
+            StateError: the field lacks those names.
+        """
+        return self
 
     def params_data(self) -> dict[str, Canonical]:
         """Return the constructor's parameters as plain data; they become part of the graph."""

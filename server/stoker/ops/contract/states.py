@@ -50,8 +50,8 @@ class State:
         planar: whether an array is an image with the channels first. Binding sets it.
         shortest: for an image or mask of varying size: no side of any sample's value is shorter; 0
             if that is not known.
-        classes: names of the numbers of a label, which conditions may use; states that differ in
-            them alone are equal.
+        classes: names of the numbers of a label, which conditions may use, or of keypoints; states
+            that differ in them alone are equal.
     """
 
     kind: str

@@ -56,6 +56,7 @@ class Mirror(Op):
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
     }
+    mirrors: ClassVar[str] = "always"
     forward = staticmethod(_forward)
     rescale = staticmethod(keep_record)
 

@@ -69,6 +69,7 @@ class Transpose(ByChance):
 
     name: ClassVar[str] = "transpose"
     record: ClassVar[np.dtype[Any]] = np.dtype([("swap", "u1")])
+    mirrors: ClassVar[str] = "swap"
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),

@@ -20,6 +20,7 @@ from stoker.protocol.replay import Replay, replay_to_bytes
 from stoker.rng.row import Row
 from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.chosen import chosen_of
+from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.mix_rows import order_parts, own_freeze
 from stoker.server.rows.subject import Subject
@@ -43,9 +44,11 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
     with open_dataset(
         request.dataset, expected=spec.dataset, integrity=request.integrity
     ) as dataset:
-        order = order_of(request, dataset)
+        graph = graph_from_bytes(request.graph)
+        samples = samples_of(dataset, graph)
+        order = order_of(request, samples)
         row, bucket = row_of(request, order)
-        subject = Subject(dataset, graph_from_bytes(request.graph), bucket)
+        subject = Subject(samples, graph, bucket)
         return _as_file(request, subject.replay(row, spec.freeze, spec, order, request.crashed))
 
 

@@ -34,6 +34,7 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.chosen import chosen_of
+from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.mix_rows import mix_computer, order_parts, own_freeze
@@ -165,7 +166,8 @@ class Worker:
     def _computer(self, record: OpenStream) -> SlotFiller:
         if record.parts:
             return self._mixture(record)
-        dataset = self._dataset(record.dataset, record.spec.dataset)
+        stored = self._dataset(record.dataset, record.spec.dataset)
+        dataset = samples_of(stored, graph_from_bytes(record.graph))
         chosen = chosen_of(dataset, record.exclude, record.subset, record.weights)
         if record.buckets:
             maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)

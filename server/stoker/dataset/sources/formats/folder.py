@@ -13,6 +13,7 @@ from stoker.dataset.format.item import SourceFile, item_of_files
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import check_folder, walk
+from stoker.dataset.sources.formats.clips import look_like_clips
 from stoker.dataset.sources.formats.parallel import MASKS
 from stoker.protocol.errors import UsageError
 
@@ -52,6 +53,12 @@ def scan_folder(source: Path, request: Request) -> Scan:
         )
     if not request.asked:
         _check_kind(source, nested, classes)
+        if look_like_clips(files):
+            raise UsageError(
+                f"{source}: the images in each folder are numbered, so the folders may be clips "
+                "and the images their frames; choose one: `--kind clips` packs frames, in order, "
+                "for sample_frames, `--kind folder` packs images without an order"
+            )
     names = order_classes(classes, request.classes)
     numbers = {name: number for number, name in enumerate(names)}
     return Scan(
