@@ -1,5 +1,6 @@
 """Images of uint16 from files to tensors: every level arrives."""
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -35,3 +36,6 @@ def test_levels_of_16_bits_arrive(
         assert np.array_equal(found["image"], crops.transpose(0, 3, 1, 2))
         assert np.array_equal(found["unit"], (crops / 65535).astype(np.float32))
         np.testing.assert_allclose(found["mean"], crops.mean((1, 2, 3)))
+        wide = importlib.import_module("wide_pipelines").wide
+        rows = [wide({"image": image}, kinds={"image": "image"})["small"] for image in images]
+        assert np.array_equal(np.asarray(batch["small"]), rows)

@@ -3,6 +3,7 @@
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
@@ -14,8 +15,9 @@ IMAGE = State.fixed("image", "uint16", (40, 56, 3))
 EVERY = np.arange(65536, dtype=np.uint16).reshape(128, 512, 1)
 TAKE = {
     "cast", "center_crop", "corner_crop", "crop_non_empty_mask", "cutmix", "horizontal_flip",
-    "layout", "mirror", "mosaic", "pad", "random_crop", "rot90", "stack", "to_float", "transpose",
-    "vertical_flip",
+    "fit_bucket", "layout", "mirror", "mosaic", "normalize", "pad", "random_crop",
+    "random_resized_crop", "random_short_side_scale", "resize", "resize_long", "resize_short",
+    "rot90", "stack", "to_float", "transpose", "vertical_flip",
 }  # fmt: skip
 MIXES = (
     ops.Cutmix(),
@@ -67,6 +69,43 @@ def test_ops_take_uint16_or_name_to_float(examples):
             assert ("and from_float after that" in said) != takes_floats(op)
     assert taken == TAKE
     assert {op.name for op in MIXES} == {*batch_ops(), *folds()}
+
+
+@pytest.mark.parametrize("name", ["nearest", "bilinear", "bicubic", "lanczos", "area"])
+@pytest.mark.parametrize("size", [(20, 90), (60, 21), (40, 56)])
+def test_a_resize_is_that_of_floats_rounded_to_levels(run_op, name, size):
+    image = np.random.default_rng(3).integers(0, 65536, (40, 56, 2), np.uint16)
+    image[:20] = np.where(image[:20] > 30000, 65535, 0)  # a filter overshoots
+    (found,) = run_op(ops.Resize(size, name), [("image", image)]).outputs
+    (floats,) = run_op(ops.Resize(size, name), [("image", image.astype(np.float32))]).outputs
+    assert found.dtype == np.uint16
+    assert np.array_equal(found, np.floor(np.clip(floats, 0, 65535).astype(np.float64) + 0.5))
+    if name != "area":
+        of_pillow = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}[name]
+        planes = [
+            Image.fromarray(plane.astype(np.float32)).resize(size[::-1], of_pillow)
+            for plane in image.transpose(2, 0, 1)
+        ]
+        exact = np.clip(np.stack([np.asarray(plane) for plane in planes], -1), 0, 65535)
+        assert np.abs(found - exact).max() <= 0.52
+    if size == image.shape[:2]:
+        assert np.array_equal(found, image)
+
+
+@pytest.mark.parametrize("layout", ["HWC", "CHW"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_normalize_counts_in_parts_of_65535(run_op, layout, dtype, channels):
+    image = np.random.default_rng(4).integers(0, 65536, (9, 13, channels), np.uint16)
+    mean, std = (0.485, 0.456, 0.406)[:channels], (0.229, 0.224, 0.225)[:channels]
+    op = ops.Normalize(mean, std, dtype, layout)
+    (found,) = run_op(op, [("image", image)]).outputs
+    expected = (image / 65535 - np.array(mean)) / np.array(std)
+    found = found.view(np.float16) if dtype == "float16" else found
+    axes = (2, 0, 1) if layout == "CHW" else (0, 1, 2)
+    np.testing.assert_allclose(
+        found, expected.transpose(axes), atol=3e-3 if dtype == "float16" else 2e-6
+    )
 
 
 @pytest.mark.parametrize("arithmetic", [COMPILED, PLAIN])

@@ -40,7 +40,7 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.bucketed import given_size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
-from stoker.pipeline.tracing.rewrite import rewritten
+from stoker.pipeline.tracing.rewrite import remember, rewritten
 from stoker.pipeline.tracing.values import TracedSample, fault
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.row import Row
@@ -330,9 +330,12 @@ def pipeline(define: Any) -> Any:
         BuildError: it is neither.
     """
     if not inspect.isclass(define):
+        remember(define)
         return Pipeline.from_function(define)
-    if not callable(getattr(define, "define", None)):
+    method = getattr(define, "define", None)
+    if not callable(method):
         raise BuildError(f"@pipeline: class {define.__name__} has no method define(self, sample)")
+    remember(method)
 
     @functools.wraps(define, updated=())
     def make(*args: Any, **kwargs: Any) -> Pipeline:
