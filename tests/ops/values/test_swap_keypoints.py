@@ -225,7 +225,10 @@ def turned(image, transposed):
 @pytest.mark.parametrize(
     ("classes", "why"),
     [
-        (None, "has no names of keypoints, which packing COCO writes; in process, pass classes="),
+        (
+            None,
+            "has no names of keypoints, which packing COCO or YOLO writes; in process, pass cl",
+        ),
         ({"keypoints": ["nose", "tail"]}, "no two of nose, tail differ in left and right alone"),
     ],
 )

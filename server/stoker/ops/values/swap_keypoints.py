@@ -83,8 +83,8 @@ class SwapKeypoints(Op):
         why = (
             f"no two of {', '.join(state.classes[:_SHOWN])} differ in left and right alone"
             if state.classes
-            else f"{state} has no names of keypoints, which packing COCO writes; in process, pass "
-            'classes={FIELD: ["nose", "left_eye", ...]}'
+            else f"{state} has no names of keypoints, which packing COCO or YOLO writes; in process, "
+            'pass classes={FIELD: ["nose", "left_eye", ...]}'
         )
         raise StateError(
             f'{self.name}: pairs="{NAMES}": {why}. Give the numbers, such as pairs=[(1, 2), (3, '

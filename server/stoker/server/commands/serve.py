@@ -6,6 +6,7 @@ a daemon need not guess or poll.
 """
 
 import contextlib
+import gc
 import json
 import os
 import sys
@@ -112,6 +113,8 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         ):
             tell_ready(ready_fd, {"address": daemon.address})
             ready_fd = None
+            gc.collect()
+            gc.freeze()  # later collections can skip objects that live as long as the daemon
             code = daemon.run()
     except StokerError as error:
         tell_ready(ready_fd, {"error": error.to_record()})
