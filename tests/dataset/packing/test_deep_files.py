@@ -128,3 +128,18 @@ def test_a_mask_of_a_pgm_keeps_its_class_numbers(most, binary):
     png, notes = transcode(file, "mask")
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(png))), classes)
     assert notes == ("PNM re-encoded as PNG without loss",)
+
+
+def test_a_folder_of_classes_with_images_of_16_bits(tmp_path):
+    for number, name in enumerate(("cat", "dog")):
+        (tmp_path / "s" / name).mkdir(parents=True)
+        cv2.imwrite(str(tmp_path / "s" / name / "1.png"), NUMBERS + number)
+    with pytest.raises(DatasetError, match=r"cat/1.png.*--field NAME=image\[uint16\]"):
+        pack(tmp_path / "s", tmp_path / "d", Options(workers=1))
+    fields = {"image": "image[uint16]"}
+    pack(tmp_path / "s", tmp_path / "d", Options(workers=1, fields=fields, overwrite=True))
+    with open_dataset(tmp_path / "d") as dataset:
+        assert dataset.schema.field("label").classes == ("cat", "dog")
+        for number in range(2):
+            got = dataset.decode("image", number, np.empty(NUMBERS.size * 2, np.uint8))
+            assert np.array_equal(got[..., 0], NUMBERS + number)

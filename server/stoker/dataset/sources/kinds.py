@@ -80,7 +80,7 @@ KINDS: Mapping[str, SourceKind] = {
     "arrays": SourceKind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
     "yolo": SourceKind(is_yolo, scan_yolo, ("split", "masks", "clip", "all_keypoints")),
     "parallel": SourceKind(has_images_folder, scan_parallel, ("fields", "classes")),
-    "folder": SourceKind(Path.is_dir, scan_folder, ("classes",)),
+    "folder": SourceKind(Path.is_dir, scan_folder, ("fields", "classes")),
     "clips": SourceKind(lambda path: False, scan_clips, ("classes",)),
     "python": SourceKind(is_object, scan_objects, ("fields",)),
 }
