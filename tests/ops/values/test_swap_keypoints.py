@@ -308,3 +308,33 @@ def test_other_keypoints_and_other_ops_need_no_swap():
     assert turned_only(fields, classes={"keypoints": NAMES})["points"] is not None
     assert sometimes(fields, classes={"keypoints": NAMES})["points"] is not None
     assert after_a_flip(fields, classes={"keypoints": NAMES})["points"] is not None
+
+
+@pytest.mark.parametrize("op", [ops.horizontal_flip, ops.vertical_flip, ops.transpose, ops.mirror])
+def test_the_argument_of_a_mirror_swaps_as_the_call_after_it(op):
+    @pipeline
+    def argument(sample):
+        image, points = op(sample.image, sample.keypoints, swap="names")
+        return {"image": image, "points": points}
+
+    @pipeline
+    def call(sample):
+        image, points = op(sample.image, sample.keypoints)
+        points = ops.swap_keypoints(points, pairs="names", where_flipped=True)
+        return {"image": image, "points": points}
+
+    assert argument.graph().pipeline_id == call.graph().pipeline_id
+    fields = {"image": PHOTO[:, :60], "keypoints": POINTS | {"xy": POINTS["xy"] / 2}}
+    rows = [argument(fields, id=n, classes={"keypoints": NAMES}) for n in range(8)]
+    found = {tuple(row["points"]["keypoint"].tolist()) for row in rows}
+    assert found == ({(0, 2, 1, 5)} if op is ops.mirror else {(0, 1, 2, 7), (0, 2, 1, 5)})
+
+
+def test_the_argument_needs_keypoints_as_the_last_value():
+    @pipeline
+    def turned_about(sample):
+        points, image = ops.horizontal_flip(sample.keypoints, sample.image, swap="coco")
+        return {"image": image, "points": points}
+
+    with pytest.raises(BuildError, match="swap_keypoints has no rule for an image"):
+        turned_about({"image": PHOTO, "keypoints": POINTS})

@@ -15,6 +15,7 @@ from stoker.ops.contract.rules import require_pixels
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import mirror_image, move_rows
+from stoker.ops.values.swap_keypoints import Pairs, swap_last
 
 AXES: Final = ("horizontal", "vertical")
 
@@ -76,7 +77,15 @@ class Mirror(Op):
 
 
 def mirror(
-    *values: Value, axis: str = "horizontal", stream: str | None = None, relative: bool = False
+    *values: Value,
+    axis: str = "horizontal",
+    swap: Pairs | str | None = None,
+    stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
-    """Mirror values of a pipeline, always; see `Mirror`."""
-    return Mirror(axis)(*values, stream=stream, relative=relative)
+    """Mirror values of a pipeline, always; see `Mirror`.
+
+    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
+    change places where it mirrors.
+    """
+    return swap_last(Mirror(axis)(*values, stream=stream, relative=relative), swap)

@@ -20,6 +20,7 @@ from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import move_rows, turn_image
 from stoker.ops.kernels.turn_floats import reorder_floats
+from stoker.ops.values.swap_keypoints import Pairs, swap_last
 from stoker.rng.draws import bernoulli
 
 
@@ -87,7 +88,15 @@ class Transpose(ByChance):
 
 
 def transpose(
-    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+    *values: Value,
+    p: float = 0.5,
+    swap: Pairs | str | None = None,
+    stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
-    """Swap rows and columns of values of a pipeline with probability p; see `Transpose`."""
-    return Transpose(p)(*values, stream=stream, relative=relative)
+    """Swap rows and columns of values of a pipeline with probability p; see `Transpose`.
+
+    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
+    change places where it mirrors.
+    """
+    return swap_last(Transpose(p)(*values, stream=stream, relative=relative), swap)

@@ -166,6 +166,20 @@ def swap_keypoints(*values: Value, pairs: Pairs | str, where_flipped: bool = Fal
     return swapped[0] if len(swapped) == 1 else swapped
 
 
+def swap_last(results: Any, pairs: Pairs | str | None) -> Any:
+    """Return the results of an op that mirrors, the last of them with its sides swapped.
+
+    Args:
+        results: keypoints, or values of which the last is keypoints.
+        pairs: as for `SwapKeypoints`; None: nothing is swapped.
+    """
+    if pairs is None:
+        return results
+    if not isinstance(results, tuple):
+        return swap_keypoints(results, pairs=pairs, where_flipped=True)
+    return (*results[:-1], swap_keypoints(results[-1], pairs=pairs, where_flipped=True))
+
+
 def _where_flipped(swap: SwapKeypoints, value: Value) -> Any:
     made_by = value.tracer.made_by(value) if isinstance(value, Value) else None
     if made_by is None or not made_by.mirrors:

@@ -79,8 +79,8 @@ class Sides:
             self.bound.fail(
                 at,
                 f"{op} mirrors output {name!r} and keeps the numbers of its keypoints: {one!r} "
-                f"would be where {other!r} is. Add points = ops.swap_keypoints(points, "
-                'pairs="names", where_flipped=True) after it, or deliver ops.unlinked(points) if '
-                "that is intended",
+                f'would be where {other!r} is. Give it swap="names", with the keypoints as the '
+                "last value of the call (or call swap_keypoints after it), or deliver "
+                "ops.unlinked(points) if that is intended",
                 op=op,
             )
