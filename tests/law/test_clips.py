@@ -11,6 +11,8 @@ from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.reading.clips import ClipDataset
 from stoker.pipeline import Row, pipeline, sample_frames
 from stoker.protocol.errors import BuildError, DatasetError, SampleError, UsageError
+from stoker.protocol.spec import OrderSpec
+from stoker.server.rows.reference import make_spec, reference_batches
 
 EPOCHS = range(2)
 LENGTHS = (30, 12, 10, 7, 1, 19)
@@ -182,3 +184,24 @@ def test_a_short_clip_can_be_an_error():
     with pytest.raises(SampleError, match="has 5 frames, but 3 frames with a stride of 2 from fra"):
         strict({"image": some})
     assert strict({"image": [*some, some[0]]})["image"].shape == (3, 8, 8, 3)
+
+
+def test_frames_of_several_sizes_are_a_bad_sample(tmp_path, photographs):
+    rows = list(frames(photographs))
+    rows[3]["image"] = np.ascontiguousarray(rows[3]["image"][:60])
+    rows[3]["mask"] = rows[3]["mask"][:60]
+    write(tmp_path / "d", FIELDS, rows)
+    graph = law_pipelines.clip_centers.graph()  # takes frames 10, 12, ... of clip 0
+    every = pipeline(
+        lambda s: {"x": ops.center_crop(sample_frames(s, frames=9, start=0).image, size=8)}
+    )
+    fields = {"batch_size": 6, "order": OrderSpec(shuffle=False), "on_error": "mask"}
+    for given, valid in ((graph, [True] * 6), (every.graph(), [False, *[True] * 5])):
+        spec = make_spec(tmp_path / "d", given, **fields)
+        ((_, batch),) = reference_batches(tmp_path / "d", given, spec)
+        assert batch["valid"].tolist() == valid
+    spec = make_spec(tmp_path / "d", every.graph(), **{**fields, "on_error": "raise"})
+    with pytest.raises(
+        SampleError, match=r"sample 0: expected frames of one size, .* 60x90 and 70x90"
+    ):
+        list(reference_batches(tmp_path / "d", every.graph(), spec))
