@@ -23,7 +23,7 @@ class Lifelines:
     def __init__(
         self, side: SideSocket, carriers: Carriers | None = None, place: TcpPlace | None = None
     ) -> None:
-        self._side = side
+        self.side = side
         self._carriers = carriers
         self.tcp = place
 
@@ -31,13 +31,13 @@ class Lifelines:
     def refused_connections(self) -> int:
         """Number of connections that were refused."""
         more = self._carriers.refused_connections if self._carriers is not None else 0
-        return self._side.refused_connections + more
+        return self.side.refused_connections + more
 
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when one is readable."""
         if self._carriers is None:
-            return self._side.descriptors()
-        return {**self._side.descriptors(), **self._carriers.descriptors()}
+            return self.side.descriptors()
+        return {**self.side.descriptors(), **self._carriers.descriptors()}
 
     def is_remote(self, token: bytes) -> bool:
         """Whether a session's batches go over TCP."""
@@ -45,13 +45,13 @@ class Lifelines:
 
     def attached(self, token: bytes) -> None:
         """Note that a token was used."""
-        self._side.unexpect(token)
+        self.side.unexpect(token)
         if self._carriers is not None:
             self._carriers.unexpect(token)
 
     def expect(self, token: bytes) -> None:
         """Accept that token once."""
-        self._side.expect(token)
+        self.side.expect(token)
         if self._carriers is not None:
             self._carriers.expect(token)
 
@@ -61,7 +61,7 @@ class Lifelines:
         """Pass memory to a session; False if its lifeline is down or the client does not read."""
         if self._carriers is not None and token in self._carriers:
             return self._carriers.send_memory(token, record, descriptor)
-        return self._side.send_memory(token, record, descriptor)
+        return self.side.send_memory(token, record, descriptor)
 
     def carry(self, token: bytes, records: Sequence[messages.DaemonRecord]) -> None:
         """Send the batches that records announce, if the session's batches go over TCP."""
@@ -70,19 +70,19 @@ class Lifelines:
 
     def hang_up(self, token: bytes) -> None:
         """Void the token of a lost session, and end its lifeline."""
-        self._side.hang_up(token)
+        self.side.hang_up(token)
         if self._carriers is not None:
             self._carriers.hang_up(token)
 
     def end(self, token: bytes) -> None:
         """Void the token, and close its lifeline at the next tick."""
-        self._side.end(token)
+        self.side.end(token)
         if self._carriers is not None:
             self._carriers.end(token)
 
     def tick(self) -> None:
         """Do what is due."""
-        self._side.tick()
+        self.side.tick()
         if self._carriers is not None:
             self._carriers.tick()
 
@@ -90,4 +90,4 @@ class Lifelines:
         """Close all lifelines."""
         if self._carriers is not None:
             self._carriers.close()
-        self._side.close()
+        self.side.close()
