@@ -21,3 +21,8 @@ def train_again(sample):
 @pipeline
 def numbers(sample):
     return {"number": sample.number}
+
+
+@pipeline
+def tensors(sample):
+    return {"pixels": sample.pixels, "label": sample.label}

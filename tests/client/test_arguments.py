@@ -170,7 +170,10 @@ def test_refused(arguments: dict, expected: str) -> None:
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
-        ("tcp://host:7470", r"address 'tcp://host:7470': expected ipc:///absolute/path"),
+        (
+            "udp://host:7470",
+            r"address 'udp://host:7470': expected ipc:///absolute/path, tcp://HOST",
+        ),
         ("ipc://relative.sock", "expected an absolute path after ipc://"),
         ("ipc:///" + "d" * 105, "a Unix socket takes at most 107; choose a shorter directory"),
     ],

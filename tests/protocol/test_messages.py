@@ -220,6 +220,7 @@ BOUNDS = {
     "attached": {},
     "slab": {"slab": COUNT, "slots": SMALL, "slot_bytes": COUNT, "writable": [0, "yes", None]},
     "replayed": {"request": SMALL, "size_bytes": 2**30},
+    "carried": {"slab": COUNT, "slot": SMALL, "generation": COUNT, "size_bytes": COUNT},
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import os
 
 from stoker.protocol.datasets import is_live, is_pattern, may_exist, why_unreadable
 from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.remote.tcp import SCHEME, tcp_address
 
 SIDE_SUFFIX = ".fd"
 MAX_PATH_BYTES = 107  # sockaddr_un.sun_path without its terminating zero
@@ -23,13 +24,17 @@ def check_address(address: str) -> str:
     """Check an address and return it.
 
     Raises:
-        UsageError: it is not `ipc://` and an absolute path short enough for a Unix socket.
+        UsageError: it is not `ipc://` and an absolute path short enough for a Unix socket, nor
+            `tcp://` with a host and a port.
     """
+    if address.startswith(SCHEME):
+        tcp_address(address)
+        return address
     path = address.removeprefix(_IPC)
     if path == address:
         raise UsageError(
-            f"address {address!r}: expected ipc:///absolute/path (other transports are not "
-            "available in this release), or the path of a packed dataset"
+            f"address {address!r}: expected ipc:///absolute/path, tcp://HOST:PORT of a daemon "
+            "on another host, or the path of a packed dataset"
         )
     if not os.path.isabs(path):
         raise UsageError(

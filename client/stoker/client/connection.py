@@ -26,6 +26,7 @@ from stoker.client.opening import OpenedStream, check_same
 from stoker.client.options import Options, seconds
 from stoker.client.outage import Outage
 from stoker.client.private.daemon import PrivateDaemon
+from stoker.client.remote.session import RemoteSession
 from stoker.client.session import ClientSession
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import (
@@ -37,6 +38,7 @@ from stoker.protocol.errors import (
     UsageError,
 )
 from stoker.protocol.messages import Opened
+from stoker.protocol.remote.tcp import SCHEME
 from stoker.protocol.replay import Replay, replay_from_bytes
 from stoker.protocol.spec import StreamSpec
 
@@ -204,7 +206,8 @@ class Connection:
 
     def _connect(self, connect_s: float, start_s: float | None) -> ClientSession:
         if self._daemon is None:
-            return ClientSession(self._address, connect_s)
+            made = RemoteSession if self._address.startswith(SCHEME) else ClientSession
+            return made(self._address, connect_s)
         return self._daemon.connect(time.monotonic() + connect_s, start_s)
 
     def _begin(self) -> Link:

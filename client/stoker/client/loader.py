@@ -38,17 +38,17 @@ _FIXED = {"drop_last", "last", "mix", "shuffle", "shuffle_block_size", "weights"
 
 
 class Loader(Inspecting):
-    """Batches of a dataset through a pipeline, from a daemon on this host.
+    """Batches of a dataset through a pipeline, from a daemon on this host or another.
 
     Iterating yields `Batch` objects: mappings by output name (and attributes) of torch tensors or
     NumPy arrays of shape (rows, ...), plus `index`, `requested`, `valid`, `epoch` and `step`.
     Each `iter()` is the next epoch. One iterator at a time; one thread at a time.
 
     Args:
-        address_or_path: `ipc:///dir/stoker.sock`; or the path of a packed dataset, of tar or Arrow
-            files to read in place, or the `module:Class` of a live source. With a path a private
-            daemon is started. The local ranks of one job share it, and it ends with its last
-            client.
+        address_or_path: `ipc:///dir/stoker.sock`, or `tcp://host:port`; or the path of a packed
+            dataset, of tar or Arrow files to read in place, or the `module:Class` of a live source.
+            With a path a private daemon is started. The local ranks of one job share it, and it
+            ends with its last client.
         dataset: name of the dataset at the daemon; may be omitted if the daemon has only one, and
             must be omitted with a path.
         mix: several datasets of the daemon in one stream, name -> ratio; see `mixture`.

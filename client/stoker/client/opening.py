@@ -53,7 +53,7 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
     try:
         spec = _spec(opened)
         _check_heard(record, spec)
-        _check(opened, slab)
+        _check(opened, slab, own_memory=session.own_memory)
         for note in opened.notes:
             _log.warning("%s", note)
         return OpenedStream(
@@ -159,9 +159,10 @@ def _spec(opened: Opened) -> StreamSpec:
     return spec
 
 
-def _check(opened: Opened, slab: Slab) -> None:
+def _check(opened: Opened, slab: Slab, *, own_memory: bool) -> None:
     said = (opened.slab, opened.slots, opened.slot_bytes)
-    shared = not slab.writable and slab.slots >= opened.slots  # others have the rest of its slots
+    # Others have the rest of the slots of a shared slab; a ring has more on purpose.
+    shared = (own_memory or not slab.writable) and slab.slots >= opened.slots
     slots = opened.slots if shared else slab.slots
     if said != (slab.slab, slots, slab.slot_bytes):
         raise ProtocolError(f"expected the same slab in OPENED and SLAB, got {said} and {slab}")

@@ -16,8 +16,8 @@ import socket
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import zmq
 
@@ -72,8 +72,11 @@ class ClientSession:
     Attributes:
         address: the daemon's address.
         inbox: records from the daemon, in order, not yet handled.
+        own_memory: whether batches arrive in memory of this process, not in the daemon's.
         hint: called when the daemon is lost; returns text for the error (a private daemon's log).
     """
+
+    own_memory = False
 
     def __init__(self, address: str, connect_timeout_s: float) -> None:
         """Connect, send HELLO and attach the side socket.
@@ -100,11 +103,11 @@ class ClientSession:
         self._attached = False
         self._progress: PipelineWait | None = None
         deadline = time.monotonic() + connect_timeout_s
-        self._side = connect_side(address, connect_timeout_s)
+        self._connect_side(connect_timeout_s, deadline)
         _open_sessions.add(self)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
-            check_listener(socket_path(address), address, deadline)
+            self._check_listener(deadline)
             self._connect_dealer()
             with as_connect_error(address, connect_timeout_s):
                 self._greet(deadline)
@@ -112,8 +115,17 @@ class ClientSession:
             self.close()
             raise
 
+    def _connect_side(self, timeout_s: float, deadline: float) -> None:
+        self._side: Any = connect_side(self.address, timeout_s)
+
+    def _check_listener(self, deadline: float) -> None:
+        check_listener(socket_path(self.address), self.address, deadline)
+
     def _connect_dealer(self) -> None:
         self._dealer = self._context.socket(zmq.DEALER)
+        self._start_dealer()
+
+    def _start_dealer(self) -> None:
         self._dealer.linger = 0
         self._dealer.connect(self.address)
         self._poller = zmq.Poller()
@@ -125,11 +137,14 @@ class ClientSession:
         self.send(Hello(wire_min=version.WIRE, wire_max=version.WIRE, client=name))
         self._token = self._answer(Welcome, deadline).token
         try:
-            send_packet(self._side, encode_packet(Attach(self._token)))
+            self._attach()
         except OSError:
             self._lost = self._lost or "it closed the connection"
         while not self._attached:
             self._wait(deadline)
+
+    def _attach(self) -> None:
+        send_packet(self._side, encode_packet(Attach(self._token)))
 
     def open_stream(
         self, record: Open, timeout_s: float, progress: PipelineWait | None = None
@@ -243,7 +258,11 @@ class ClientSession:
                     raise ProtocolError("expected messages of one frame")
         while self._raw:
             records = decode_from_daemon(self._raw.popleft())[1]
-            self.inbox.extend(record for record in records if not self._is_late(record))
+            self._admit(record for record in records if not self._is_late(record))
+
+    def _admit(self, records: Iterable[DaemonRecord]) -> None:
+        """Put records into the inbox."""
+        self.inbox.extend(records)
 
     def _has_message(self) -> bool:
         return bool(int(self._dealer.getsockopt(_EVENTS)) & _POLLIN)
@@ -301,7 +320,7 @@ class ClientSession:
             data, descriptor = b"", None
         if not data:
             self._lost = "it closed the connection"
-            self._dealer.poll(LAST_WORDS_MS)  # its reason may still be on its way
+            self._await_last_words()
             return
         try:
             packet = decode_packet(data)
@@ -320,6 +339,9 @@ class ClientSession:
         finally:
             if descriptor is not None:
                 os.close(descriptor)
+
+    def _await_last_words(self) -> None:
+        self._dealer.poll(LAST_WORDS_MS)  # its reason may still be on its way
 
     def _lost_error(self) -> DaemonLostError:
         # Records that arrived before the end are still there: the reason, or batches.
@@ -352,9 +374,12 @@ class ClientSession:
                     self._dealer.send(encode(self._token, [Close()]), zmq.NOBLOCK)
         finally:
             self._context.destroy()  # the socket keeps its linger
-            with contextlib.suppress(OSError):
-                self._side.shutdown(socket.SHUT_RDWR)
-            self._side.close()
+            self._close_side()
+
+    def _close_side(self) -> None:
+        with contextlib.suppress(OSError):
+            self._side.shutdown(socket.SHUT_RDWR)
+        self._side.close()
 
 
 def _close_in_child() -> None:

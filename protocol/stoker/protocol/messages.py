@@ -297,4 +297,13 @@ class Replayed(Record, frozen=True, tag="replayed"):
     size_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**30)]
 
 
-SideRecord = Attach | Attached | Slab | Replayed | Error
+class Carried(Record, frozen=True, tag="carried"):
+    """On a carrier only: the first `size_bytes` bytes of a slot follow, those of a batch."""
+
+    slab: Count
+    slot: Small
+    generation: Count
+    size_bytes: Count
+
+
+SideRecord = Attach | Attached | Slab | Replayed | Carried | Error

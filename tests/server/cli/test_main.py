@@ -80,8 +80,8 @@ def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
         ),
         (
             ["serve", "--dataset", "photos=/tmp/*.tar", "--address", "tcp://0.0.0.0:1"],
-            "stoker: address 'tcp://0.0.0.0:1': tcp:// is not supported in this version of "
-            "Stoker; use ipc:///path\n",
+            "stoker: address 'tcp://0.0.0.0:1': expected ipc:///path, which every daemon has; to"
+            " listen for other hosts too, give --tcp tcp://0.0.0.0:1 (daemon.tcp)\n",
         ),
         (
             ["serve", "--log-level", "loud"],

@@ -31,7 +31,7 @@ def test_the_path_of_an_address():
     [
         (
             "tcp://h:1",
-            "address 'tcp://h:1': tcp:// is not supported in this version of Stoker; use",
+            "address 'tcp://h:1': expected ipc:///path, which every daemon has; to listen for",
         ),
         ("/run/s", "address '/run/s': expected ipc:// and the absolute path of a socket, such as"),
         ("ipc://run/s", "address 'ipc://run/s': expected ipc:// and the absolute path"),

@@ -242,7 +242,7 @@ def test_many_half_open_connections_lock_nobody_out(daemon, connect, bystander):
         error = codec.decode_packet(idle[0].recv(65536))
         assert error.message == "more than 64 connections are waiting for Attach"
         assert idle[0].recv(65536) == b""
-        assert len(daemon.daemon._side._half_open) <= sidesocket.MAX_HALF_OPEN
+        assert len(daemon.daemon._side.side._half_open) <= sidesocket.MAX_HALF_OPEN
     finally:
         for sock in idle:
             sock.close()
@@ -298,7 +298,7 @@ def test_a_client_that_does_not_read_its_lifeline_is_dropped(
     daemon, connect, bystander, open_record, eventually
 ):
     client = connect().hello().attach()
-    lifeline = daemon.daemon._side._lifelines[client.token]
+    lifeline = daemon.daemon._side.side._lifelines[client.token]
     with contextlib.suppress(BlockingIOError):
         while True:
             lifeline.send(b"x" * 1000)  # fill it up as unread slabs would

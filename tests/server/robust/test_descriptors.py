@@ -40,7 +40,7 @@ def test_a_limit_that_is_too_low_is_one_line(folder, small_dataset, limit):
     )  # fmt: skip
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
-    needed = "a daemon with 2 workers needs at least 183; raise it (ulimit -n, LimitNOFILE"
+    needed = "a daemon with 2 workers needs at least 184; raise it (ulimit -n, LimitNOFILE"
     assert line.startswith(f"stoker: the limit on open files is {limit}, but {needed}")
 
 

@@ -1,8 +1,9 @@
 """`stoker serve`: run the daemon until a signal or its last client ends it.
 
 With `--ready-fd N` one JSON line goes to descriptor N, which then closes: `{"address": ...}` once
-the daemon listens, or `{"error": [code, message, details]}` if it cannot. So a process that starts
-a daemon need not guess or poll.
+the daemon listens (and `"tcp"`, if it listens for other hosts too), or
+`{"error": [code, message, details]}` if it cannot. So a process that starts a daemon need not guess
+or poll.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.protocol.errors import StokerError, UsageError
+from stoker.protocol.errors import ConfigError, StokerError, UsageError
 from stoker.server.daemon.address import group_number, make_folder, socket_path
 from stoker.server.daemon.descriptors import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch, pin_threads
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
 def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     config: Annotated[str | None, typer.Option(help="TOML file with the configuration.")] = None,
     address: Annotated[str | None, typer.Option(help="Where to listen, ipc:///path.")] = None,
+    tcp: Annotated[
+        str | None,
+        typer.Option(help="Where to listen for other hosts too, tcp://HOST:PORT; also PORT + 1."),
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option("--insecure", help="Let everyone who reaches the TCP port read the datasets."),
+    ] = None,
     dataset: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,6 +93,8 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
             config,
             {
                 "daemon.address": address,
+                "daemon.tcp": tcp,
+                "daemon.insecure": insecure,
                 "daemon.exit_with_last_client": exit_with_last_client,
                 "daemon.integrity": integrity,
                 "daemon.python_path": python_path or None,
@@ -99,6 +110,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 "log.format": log_format,
             },
         )
+        _check_tcp(loaded.config)
         check_served(loaded)
         _check_default_folder(loaded)
         # Before the template starts, which inherits the limit and needs descriptors itself.
@@ -111,7 +123,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
             launch(settings.cache_root, settings.python_path) as template,
             start_daemon(loaded.config, template) as daemon,
         ):
-            tell_ready(ready_fd, {"address": daemon.address})
+            tell_ready(ready_fd, _where(daemon))
             ready_fd = None
             gc.collect()
             gc.freeze()  # later collections can skip objects that live as long as the daemon
@@ -120,6 +132,29 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         tell_ready(ready_fd, {"error": error.to_record()})
         raise
     raise typer.Exit(code)
+
+
+def _check_tcp(config: Config) -> None:
+    """Refuse a TCP address that is wrong or unprotected, before anything starts."""
+    settings = config.daemon
+    if settings.tcp:
+        from stoker.server.daemon.remote.place import check_exposure  # noqa: PLC0415 - needs zmq
+
+        check_exposure(settings.tcp, insecure=settings.insecure)
+    elif settings.insecure:
+        raise ConfigError(
+            "daemon.insecure: expected an address for other hosts with it, got none; add --tcp"
+            " tcp://HOST:PORT, or leave --insecure out",
+            key="daemon.insecure",
+        )
+
+
+def _where(daemon: "Daemon") -> dict[str, object]:
+    """Return the line of `--ready-fd`."""
+    line: dict[str, object] = {"address": daemon.address}
+    if daemon.tcp_address is not None:
+        line["tcp"] = daemon.tcp_address
+    return line
 
 
 def _check_default_folder(loaded: configuration.Loaded) -> None:

@@ -38,8 +38,8 @@ def socket_path(address: str) -> str:
     """
     if address.startswith("tcp://"):
         raise UsageError(
-            f"address {address!r}: tcp:// is not supported in this version of Stoker; use "
-            "ipc:///path",
+            f"address {address!r}: expected ipc:///path, which every daemon has; to listen for"
+            f" other hosts too, give --tcp {address} (daemon.tcp)",
             address=address,
         )
     path = address.removeprefix(_SCHEME)

@@ -33,6 +33,7 @@ from stoker.protocol import codec, messages, version
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
 from stoker.server.daemon.address import SocketFolder
 from stoker.server.daemon.connections import Connections
+from stoker.server.daemon.remote.place import TcpPlace
 from stoker.server.settings import logs
 
 SEND_HIGH_WATER: Final = 1024
@@ -63,6 +64,7 @@ class Broker:
         on_hello: called with (routing id, HELLO, the peer's process).
         on_records: called with (token, records) of a known session.
         now: monotonic seconds.
+        tcp: where to listen too, for other hosts.
 
     Attributes:
         connections: its connections.
@@ -75,6 +77,7 @@ class Broker:
         on_hello: OnHello,
         on_records: OnRecords,
         now: Callable[[], float],
+        tcp: TcpPlace | None = None,
     ) -> None:
         self._on_hello = on_hello
         self._on_records = on_records
@@ -91,6 +94,8 @@ class Broker:
         self.connections = Connections(self._socket, now)
         try:
             self._bind(place)
+            if tcp is not None:
+                tcp.bind(self._socket)
         except BaseException:
             self.close()
             raise

@@ -37,9 +37,12 @@ from stoker.server.daemon.core_settings import settings
 from stoker.server.daemon.descriptors import open_count
 from stoker.server.daemon.door import Door
 from stoker.server.daemon.hands import Hands
+from stoker.server.daemon.lifelines import Lifelines
 from stoker.server.daemon.loop import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
+from stoker.server.daemon.remote.carriers import Carriers
+from stoker.server.daemon.remote.place import TcpPlace, check_exposure
 from stoker.server.daemon.reserver import Reserver
 from stoker.server.daemon.sidesocket import SideSocket
 from stoker.server.daemon.snapshot import Snapshot
@@ -114,12 +117,9 @@ class Daemon:
             )
             stack.callback(self._supervisor.close)
             self._supervisor.start()
-            self._door = Door(place, config.workers.count, now)
-            self._side = SideSocket(
-                place, self._lifeline_up, self._lifeline_down, now, self._door.check
-            )
+            self._side = self._lifelines(place, config, stack)
             stack.callback(self._side.close)
-            self._broker = Broker(place, self._hello, self._received, now)
+            self._broker = Broker(place, self._hello, self._received, now, self._side.tcp)
             stack.callback(self._broker.close)
             self._hands = Hands(
                 self._broker, self._side, self._reserver, self._supervisor, bad_samples,
@@ -134,11 +134,34 @@ class Daemon:
                 logs.log("info", "metrics_listening", port=endpoint.port)
             self._resources = stack.pop_all()
 
+    @property
+    def tcp_address(self) -> str | None:
+        """The address for other hosts, with its port; None if there is none."""
+        return None if self._side.tcp is None else str(self._side.tcp.address)
+
+    def _lifelines(
+        self, place: SocketFolder, config: Config, stack: contextlib.ExitStack
+    ) -> Lifelines:
+        """Listen for lifelines, on this host and for other hosts."""
+        tcp = None
+        if config.daemon.tcp:
+            wanted = check_exposure(config.daemon.tcp, insecure=config.daemon.insecure)
+            tcp = TcpPlace(wanted)
+            stack.callback(tcp.close)
+        self._door = Door(place, config.workers.count, self._now, tcp=tcp)
+        up, down, may_accept = self._lifeline_up, self._lifeline_down, self._door.check
+        carriers = None
+        if tcp is not None:
+            carriers = Carriers(tcp.carrier, up, down, self._sent, self._now, may_accept)
+        return Lifelines(SideSocket(place, up, down, self._now, may_accept), carriers, tcp)
+
     def run(self) -> int:
         """Work until the core decides Exit; return the exit code."""
         if why := open_to_others(os.path.dirname(socket_path(self.address))):
             logs.log("warning", "socket_folder_open", address=self.address, folder=why)
         logs.log("info", "listening", address=self.address, pid=os.getpid())
+        if self.tcp_address is not None:
+            logs.log("warning", "listening_unprotected", address=self.tcp_address)
         # The core has no clock: it needs the time before it gives workers deadlines.
         self._hands.carry_out(self._core.handle(events.Tick(self._now())))
         self._hands.carry_out(self._core.start())
@@ -229,9 +252,15 @@ class Daemon:
         self._events.append(events.Greeted(self._now(), peer, token, hello, process))
 
     def _received(self, token: bytes, records: tuple[messages.ClientRecord, ...]) -> None:
+        if self._side.is_remote(token):  # what was sent is released by `_sent` alone
+            records = tuple(r for r in records if not isinstance(r, messages.Release))
         self._events.append(events.Received(self._now(), token, records))
 
+    def _sent(self, token: bytes, slots: list[tuple[int, int]]) -> None:
+        self._events.append(events.Received(self._now(), token, (messages.Release(slots),)))
+
     def _lifeline_up(self, token: bytes) -> None:
+        self._side.attached(token)
         self._events.append(events.LifelineUp(self._now(), token))
 
     def _lifeline_down(self, token: bytes) -> None:

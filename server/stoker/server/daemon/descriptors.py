@@ -17,8 +17,8 @@ FLOOD: Final = 64
 """Connections that libzmq may accept before the loop has closed the door: at least this many."""
 FLOOD_SHARE: Final = 4
 """The room for them is this part of the limit, if that is more: a quarter."""
-PER_SESSION: Final = 3
-"""A ZeroMQ connection, a lifeline and a slab."""
+PER_SESSION: Final = 4
+"""A ZeroMQ connection, a lifeline, a slab, and the map of it that a carrier sends from."""
 PER_WORKER: Final = 5
 """Both ends of its socket, its pidfd, its progress page, and one that waits to be sent."""
 OWN: Final = 64

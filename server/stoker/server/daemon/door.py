@@ -2,9 +2,9 @@
 
 Runs on the daemon's loop. Closing the door takes the ZeroMQ socket out of the folder, so that new
 connections fail until the door opens again (ZeroMQ's clients try again by themselves), and stops
-accepting on the side socket, whose clients wait in the kernel's queue. Sessions that are open are
-not affected. libzmq accepts in its own thread, so it may accept a few more connections until the
-loop closes the door; a quarter of the limit is the room for these.
+accepting on the side socket and the TCP address, whose clients wait in the kernel's queue. Sessions
+that are open are not affected. libzmq accepts in its own thread, so it may accept a few more
+connections until the loop closes the door; a quarter of the limit is the room for these.
 
 Invariant: after `check` the door is open only if at least `low_water` descriptors are free.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from stoker.server.daemon.address import SocketFolder
 from stoker.server.daemon.descriptors import low_water, open_count
+from stoker.server.daemon.remote.place import TcpPlace
 from stoker.server.settings import logs
 
 STEP = 8
@@ -34,8 +35,10 @@ class Door:
         workers: int,
         now: Callable[[], float],
         count: Callable[[], int] = open_count,
+        tcp: TcpPlace | None = None,
     ) -> None:
         self._place = place
+        self._tcp = tcp
         self._count = count
         self._now = now
         self._workers = workers
@@ -50,11 +53,15 @@ class Door:
         low = low_water(self._workers, limit)
         if self.is_open and free < low:
             self._place.hide()
+            if self._tcp is not None:
+                self._tcp.hide()
             self.is_open = False
             self.closings += 1
             self._note("warning", "accept_paused", used, limit)
         elif not self.is_open and free >= low + STEP:
             self._place.show()
+            if self._tcp is not None:
+                self._tcp.show()
             self.is_open = True
             self._note("info", "accept_resumed", used, limit)
         return self.is_open

@@ -12,10 +12,10 @@ from typing import Any, Final
 from stoker.protocol import messages
 from stoker.protocol.errors import ResourceError
 from stoker.server.daemon.broker import Broker
+from stoker.server.daemon.lifelines import Lifelines
 from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
 from stoker.server.daemon.reserver import Reserver
-from stoker.server.daemon.sidesocket import SideSocket
 from stoker.server.settings import logs
 from stoker.server.state import events
 from stoker.server.state import instructions as ins
@@ -35,7 +35,7 @@ class Hands:
     def __init__(
         self,
         broker: Broker,
-        side: SideSocket,
+        side: Lifelines,
         reserver: Reserver,
         processes: Processes,
         bad_samples: QuarantineFiles | None,
@@ -106,6 +106,7 @@ class Hands:
         """Send the collected records, one message per session."""
         outbox, self._outbox = self._outbox, {}
         for token, records in outbox.items():
+            self._side.carry(token, records)
             if not self._broker.send(token, records):
                 self._lose(token, "it is gone or does not read its messages")
 

@@ -77,6 +77,10 @@ class SideSocket:
         """Accept that token once."""
         self._expected.add(token)
 
+    def unexpect(self, token: bytes) -> None:
+        """Void the token, because it was used elsewhere."""
+        self._expected.discard(token)
+
     def send_memory(
         self, token: bytes, record: messages.Slab | messages.Replayed, descriptor: int
     ) -> bool:

@@ -31,6 +31,8 @@ class DaemonSection(Section, frozen=True, kw_only=True):
 
     Attributes:
         address: where clients reach the daemon, `ipc://<path>`.
+        tcp: where clients on other hosts reach it too, `tcp://HOST:PORT`; empty: nowhere.
+        insecure: listen there without encryption and without asking who connects.
         socket_group: name or number of the Unix group whose members may connect too.
         exit_with_last_client: end once the last client of at least one is gone.
         python_path: folders searched after `sys.path` where pipelines `module:attr` are imported.
@@ -45,6 +47,8 @@ class DaemonSection(Section, frozen=True, kw_only=True):
     """
 
     address: str
+    tcp: str = ""
+    insecure: bool = False
     socket_group: str | None = None
     exit_with_last_client: bool = False
     python_path: tuple[str, ...] = ()

@@ -1,0 +1,171 @@
+"""A session with a daemon on another host: records over ZeroMQ, batches over a carrier.
+
+READY and the bytes of its batch come on two connections, both in the order of the announcements. A
+READY is kept until its batch is complete in the ring; then it goes into the inbox with the slot and
+generation of the ring, and everything after it works as on the daemon's host. The daemon releases
+its slots itself, so a RELEASE only returns slots of the ring.
+
+The ring has `prefetch` slots more than the session may use at the daemon. So one is free for each
+batch that can be on its way, and the reading thread never keeps the daemon waiting.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+import zmq
+
+from stoker.client.progress import PipelineWait
+from stoker.client.remote.carrier import Carrier, File, Received, connect
+from stoker.client.remote.ring import Ring
+from stoker.client.session import ClientSession
+from stoker.protocol.errors import ProtocolError, from_record
+from stoker.protocol.messages import (
+    Attached,
+    ClientRecord,
+    DaemonRecord,
+    Error,
+    Open,
+    Opened,
+    Ready,
+    Release,
+    Slab,
+)
+from stoker.protocol.remote.tcp import (
+    KEEPALIVE_IDLE_S,
+    KEEPALIVE_INTERVAL_S,
+    KEEPALIVE_PROBES,
+    LINK_TIMEOUT_S,
+    TcpAddress,
+    tcp_address,
+)
+
+
+class RemoteSession(ClientSession):
+    """An open session with a daemon at `tcp://host:port`."""
+
+    own_memory = True
+
+    def _connect_side(self, timeout_s: float, deadline: float) -> None:
+        self._where: TcpAddress = tcp_address(self.address)
+        self._announced: deque[DaemonRecord] = deque()
+        self._batches: deque[Received] = deque()
+        self._slab: Slab | None = None
+        self._ring: Ring | None = None
+        self._side = Carrier(connect(self._where, timeout_s))
+
+    def _connect_dealer(self) -> None:
+        self._dealer = self._context.socket(zmq.DEALER)
+        for option, value in (
+            (zmq.IPV6, int(":" in self._where.host)),
+            (zmq.TCP_KEEPALIVE, 1),
+            (zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S),
+            (zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S),
+            (zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES),
+            (zmq.TCP_MAXRT, LINK_TIMEOUT_S * 1000),
+        ):
+            self._dealer.setsockopt(option, value)
+        self._start_dealer()
+
+    def _check_listener(self, deadline: float) -> None:
+        """Do nothing: the kernel cannot say whose process listens on another host."""
+
+    def _close_side(self) -> None:
+        self._side.close()
+
+    def _attach(self) -> None:
+        self._side.attach(self._token)
+
+    def open_stream(
+        self, record: Open, timeout_s: float, progress: PipelineWait | None = None
+    ) -> tuple[Opened, int, Slab]:
+        """Open a stream; return OPENED, the descriptor of a ring for its batches, and SLAB of it.
+
+        Raises:
+            StokerError: as in `ClientSession.open_stream`.
+            ResourceError: this host has not enough memory for the ring.
+        """
+        opened, descriptor, slab = super().open_stream(record, timeout_s, progress)
+        os.close(descriptor)
+        if (opened.slab, opened.slot_bytes) != (slab.slab, slab.slot_bytes):
+            raise ProtocolError(f"expected the same slab in OPENED and SLAB, got {slab}")
+        slots = opened.slots + (opened.prefetch or record.prefetch)
+        self._ring = Ring(slots, slab.slot_bytes)
+        self._slab = slab
+        self._side.use(self._ring)
+        own = os.dup(self._ring.descriptor)
+        return opened, own, Slab(slab.slab, slots, slab.slot_bytes, writable=True)
+
+    def send(self, *records: ClientRecord) -> None:
+        """Send records as one message; slots of the ring are returned here.
+
+        Raises:
+            StokerError: as in `ClientSession.send`.
+        """
+        rest = []
+        for record in records:
+            if isinstance(record, Release) and self._ring is not None:
+                self._ring.release(record.slots)
+            else:
+                rest.append(record)
+        if rest:
+            super().send(*rest)
+
+    def poll(self) -> None:
+        """Move all that is complete into the inbox, without waiting."""
+        self._read_side()
+        super().poll()
+        self._match()
+
+    def _admit(self, records: Iterable[DaemonRecord]) -> None:
+        self._announced.extend(records)
+
+    def _match(self) -> None:
+        """Move records into the inbox, up to the first READY whose batch is not complete."""
+        while self._announced:
+            record = self._announced[0]
+            if isinstance(record, Ready):
+                if not self._batches:
+                    return
+                record = self._in_ring(record, self._batches.popleft())
+            self._announced.popleft()
+            self.inbox.append(record)
+
+    def _in_ring(self, ready: Ready, batch: Received) -> Ready:
+        said = max((placed.offset + placed.size_bytes for placed in ready.outputs), default=0)
+        expected = ready.slab, ready.slot, ready.generation, said
+        carried = batch.carried
+        got = carried.slab, carried.slot, carried.generation, carried.size_bytes
+        if got != expected or self._ring is None:
+            raise ProtocolError(
+                f"expected the batch of (slab, slot, generation, bytes) {expected} on the carrier,"
+                f" got {got}"
+            )
+        generation = self._ring.generation(batch.slot)
+        return msgspec.structs.replace(ready, slot=batch.slot, generation=generation)
+
+    def _read_side(self) -> None:
+        for item in self._side.arrived():
+            if isinstance(item, Received):
+                self._batches.append(item)
+            elif isinstance(item, Attached):
+                self._attached = True
+            elif isinstance(item, Slab):
+                self._slabs.append((item, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)))
+            elif isinstance(item, File):
+                self._take_file(item)
+            elif isinstance(item, Error):
+                raise from_record(item.code, item.message, item.details)
+            elif item.error is not None:
+                self._lost = item.reason
+                raise item.error
+            else:
+                self._lost = item.reason
+                self._await_last_words()
+
+    def _take_file(self, item: File) -> None:
+        if item.record.request == self._awaited and self._replay is None:
+            self._replay = item
+        else:
+            os.close(item.descriptor)

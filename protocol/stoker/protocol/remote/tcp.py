@@ -1,0 +1,100 @@
+"""`tcp://host:port` addresses, and the frames of the carrier connection.
+
+The daemon's ZeroMQ socket listens on `port`, its carrier on `port + 1`. Both sides know this rule,
+so neither ever sends an address to the other. A frame is the length of a packet (4 bytes,
+little-endian), the packet, and after a packet with `size_bytes` that many raw bytes.
+
+Limits: a packet has at most `MAX_PACKET_BYTES` bytes.
+"""
+
+import re
+import socket
+import struct
+from typing import Final, NamedTuple
+
+from stoker.protocol.codec import MAX_PACKET_BYTES, encode_packet
+from stoker.protocol.errors import ProtocolError, UsageError
+from stoker.protocol.messages import Record
+
+SCHEME: Final = "tcp://"
+HEAD: Final = struct.Struct("<I")
+LINK_TIMEOUT_S: Final = 30
+"""A link on which the other host acknowledges nothing for so long is dead."""
+KEEPALIVE_IDLE_S: Final = 10
+KEEPALIVE_INTERVAL_S: Final = 5
+KEEPALIVE_PROBES: Final = 4
+_ADDRESS: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+
+
+class TcpAddress(NamedTuple):
+    """A host, without brackets, and the port of the ZeroMQ socket."""
+
+    host: str
+    port: int
+
+    @property
+    def carrier_port(self) -> int:
+        """The port of the carrier."""
+        return self.port + 1
+
+    def __str__(self) -> str:
+        """Return it as `tcp://host:port`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{SCHEME}{host}:{self.port}"
+
+
+def tcp_address(text: str, *, any_port: bool = False) -> TcpAddress:
+    """Read `tcp://host:port`.
+
+    Args:
+        text: the address.
+        any_port: whether port 0 is allowed: the system chooses one.
+
+    Raises:
+        UsageError: it has another form, or no valid port.
+    """
+    match = _ADDRESS.fullmatch(text)
+    least = 0 if any_port else 1
+    if match is None or not least <= int(match[2]) <= 65534:
+        raise UsageError(
+            f"address {text!r}: expected tcp://HOST:PORT with a port from 1 to 65534 (the next one"
+            " is used too), such as tcp://loader-1:7470",
+            address=text,
+        )
+    return TcpAddress(match[1].strip("[]"), int(match[2]))
+
+
+def frame(record: Record) -> bytes:
+    """Return a packet with its length before it."""
+    data = encode_packet(record)
+    return HEAD.pack(len(data)) + data
+
+
+def packet_length(head: bytes) -> int:
+    """Return the length of the packet that follows.
+
+    Raises:
+        ProtocolError: it is 0 or too large.
+    """
+    (length,) = HEAD.unpack(head)
+    if not 1 <= length <= MAX_PACKET_BYTES:
+        raise ProtocolError(
+            f"expected a packet of 1 to {MAX_PACKET_BYTES} bytes on the carrier, got {length}"
+        )
+    return int(length)
+
+
+def watch_link(sock: socket.socket) -> None:
+    """Make the kernel end a connection whose other host is gone, and send small frames at once.
+
+    An idle link is probed; sent bytes must be acknowledged within `LINK_TIMEOUT_S`.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_NODELAY, 1),
+        (socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S),
+        (socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S),
+        (socket.TCP_KEEPCNT, KEEPALIVE_PROBES),
+        (socket.TCP_USER_TIMEOUT, LINK_TIMEOUT_S * 1000),
+    ):
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)

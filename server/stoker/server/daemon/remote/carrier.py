@@ -1,0 +1,134 @@
+"""A carrier: the TCP connection that takes batches to a client on another host.
+
+Its thread owns sending. It sends each batch straight from the mapped slab; the loop only puts jobs
+into its queue and watches for the end of the connection. A slot is released once the kernel has
+taken its last byte, so the client's ring and not the slab holds what the client keeps.
+
+Invariants: bytes go out in the order of the jobs; at most as many jobs wait as the session has
+slots, and one replay. The thread ends when the connection does; `end` makes both end.
+"""
+
+import contextlib
+import mmap
+import os
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from stoker.protocol import messages
+from stoker.protocol.remote.tcp import frame
+
+_PART_BYTES: Final = 2**20
+_Job = Callable[[], None]
+
+
+class Carrier:
+    """Sends to one session.
+
+    Args of the constructor:
+        sock: the connection, attached.
+        on_sent: called in the thread with (slot, generation) of a batch that was sent.
+        on_end: called in the thread when it can send no more.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_sent: Callable[[int, int], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._sock = sock
+        self._on_sent = on_sent
+        self._on_end = on_end
+        self._slab: memoryview | None = None
+        self._slot_bytes = 0
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="stoker-carrier", daemon=True)
+        sock.setblocking(True)
+        self._thread.start()
+
+    def fileno(self) -> int:
+        """Return the connection's descriptor, -1 once it is closed."""
+        return self._sock.fileno()
+
+    def send(self, record: messages.Record) -> None:
+        """Send a record."""
+        data = frame(record)
+        self._jobs.put(lambda: self._sock.sendall(data))
+
+    def send_slab(self, record: messages.Slab, descriptor: int) -> None:
+        """Map a slab, whose slots are sent from now on, and announce it."""
+        size_bytes = record.slots * record.slot_bytes
+        memory = mmap.mmap(descriptor, size_bytes, mmap.MAP_SHARED, mmap.PROT_READ)
+        self._slab, self._slot_bytes = memoryview(memory), record.slot_bytes
+        self.send(record)
+
+    def send_batch(self, ready: messages.Ready) -> None:
+        """Send the batch that a READY announces."""
+        size_bytes = max(placed.offset + placed.size_bytes for placed in ready.outputs)
+        head = frame(messages.Carried(ready.slab, ready.slot, ready.generation, size_bytes))
+        start = ready.slot * self._slot_bytes
+        assert self._slab is not None  # it is sent before OPENED
+        part = self._slab[start : start + size_bytes]
+
+        def job() -> None:
+            self._send(head, part)
+            part.release()
+            self._on_sent(ready.slot, ready.generation)
+
+        self._jobs.put(job)
+
+    def send_file(self, record: messages.Replayed, descriptor: int) -> None:
+        """Send a record and the content of a file; the descriptor stays the caller's."""
+        own = os.dup(descriptor)
+
+        def job() -> None:
+            try:
+                self._sock.sendall(frame(record))
+                for start in range(0, record.size_bytes, _PART_BYTES):
+                    count = min(_PART_BYTES, record.size_bytes - start)
+                    self._sock.sendall(os.pread(own, count, start))
+            finally:
+                os.close(own)
+
+        self._jobs.put(job)
+
+    def ended(self) -> str | None:
+        """Return why a readable connection must end: the client has nothing to send any longer."""
+        try:
+            data = self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            return error.strerror or "it failed"
+        return "a client sent data on its carrier after Attach" if data else "closed"
+
+    def end(self) -> None:
+        """End the connection; the thread closes it. What was not sent yet is lost."""
+        with contextlib.suppress(OSError):  # the client was faster
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._jobs.put(None)
+
+    def join(self) -> None:
+        """Wait for the thread, after `end`."""
+        self._thread.join()
+
+    def _send(self, head: bytes, part: memoryview) -> None:
+        sent = self._sock.sendmsg([head, part])
+        if sent < len(head):
+            self._sock.sendall(head[sent:])
+        self._sock.sendall(part[max(0, sent - len(head)) :])
+
+    def _work(self) -> None:
+        """Run in the thread."""
+        try:
+            while (job := self._jobs.get()) is not None:
+                job()
+        except OSError:
+            self._on_end()
+            while self._jobs.get() is not None:
+                pass
+        finally:
+            self._sock.close()

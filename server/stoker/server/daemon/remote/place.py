@@ -1,0 +1,143 @@
+"""The daemon's TCP address: two listening sockets, on a port and the next one.
+
+Runs on the daemon's loop. Without keys the address must be a loopback one, or the operator says
+`insecure`: then everyone who reaches the port is a client.
+
+ZeroMQ gets a duplicate of the first socket. `hide` takes that away while few descriptors are left;
+connections then wait in the kernel's queue, because the socket itself stays open.
+"""
+
+import contextlib
+import ipaddress
+import socket
+from typing import Any, Final
+
+import zmq
+
+from stoker.protocol.errors import ConfigError, ResourceError
+from stoker.protocol.remote.tcp import (
+    KEEPALIVE_IDLE_S,
+    KEEPALIVE_INTERVAL_S,
+    KEEPALIVE_PROBES,
+    LINK_TIMEOUT_S,
+    TcpAddress,
+    tcp_address,
+)
+
+BACKLOG: Final = 64
+_TRIES: Final = 50
+
+
+def check_exposure(text: str, *, insecure: bool) -> TcpAddress:
+    """Read the address to listen at, and refuse one that other hosts reach unprotected.
+
+    Raises:
+        UsageError: it is not a TCP address.
+        ConfigError: it is not a loopback address, and `insecure` is not set.
+    """
+    address = tcp_address(text, any_port=True)
+    if not insecure:
+        raise ConfigError(
+            f"daemon.tcp = {text!r}: expected protection for {_reach(address.host)}, got none:"
+            " connections over TCP are neither encrypted nor authenticated, so everyone who reaches"
+            " the port can read the datasets; add --insecure (daemon.insecure = true) if you trust"
+            " all of them, or use ipc:// alone",
+            key="daemon.tcp",
+        )
+    return address
+
+
+def _reach(host: str) -> str:
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        if address.is_unspecified:
+            return "an address that all networks of this host reach"
+        if address.is_loopback:
+            return "a loopback address, which all users of this host reach"
+    return "an address that other hosts may reach"
+
+
+class TcpPlace:
+    """The two listening sockets.
+
+    Attributes:
+        address: where they listen, with the port that the system chose for port 0.
+        carrier: the socket for carriers.
+    """
+
+    def __init__(self, address: TcpAddress) -> None:
+        """Bind and listen.
+
+        Raises:
+            ResourceError: the host is unknown, or a port is in use.
+        """
+        for tries_left in reversed(range(_TRIES if address.port == 0 else 1)):
+            try:
+                self._control = _listen(address.host, address.port)
+            except OSError as error:
+                raise _refused(address, address.port, error) from None
+            port = self._control.getsockname()[1]
+            self.address = TcpAddress(address.host, port)
+            try:
+                self.carrier = _listen(address.host, port + 1)
+                break
+            except (OSError, OverflowError) as error:
+                self._control.close()
+                if not tries_left:
+                    raise _refused(address, port + 1, error) from None
+        self._router: Any = None
+        self._endpoint = ""
+
+    def bind(self, router: "zmq.Socket[bytes]") -> None:
+        """Let a ROUTER accept at the address from now on."""
+        self._router = router
+        router.setsockopt(zmq.IPV6, int(":" in self.address.host))
+        router.setsockopt(zmq.TCP_KEEPALIVE, 1)
+        router.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S)
+        router.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S)
+        router.setsockopt(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
+        router.setsockopt(zmq.TCP_MAXRT, LINK_TIMEOUT_S * 1000)
+        self.show()
+
+    def hide(self) -> None:
+        """Accept nobody; connections that exist are not affected."""
+        if self._router is not None and self._endpoint:
+            self._router.unbind(self._endpoint)
+            self._endpoint = ""
+
+    def show(self) -> None:
+        """Accept again."""
+        if self._router is None or self._endpoint:
+            return
+        descriptor = self._control.dup().detach()
+        self._router.setsockopt(zmq.USE_FD, descriptor)
+        self._router.bind(str(self.address))
+        self._endpoint = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def close(self) -> None:
+        """Close both sockets."""
+        self._control.close()
+        self.carrier.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, number, _, where = found[0]
+    sock = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, number)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(where)
+        sock.listen(BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _refused(address: TcpAddress, port: int, error: Exception) -> ResourceError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return ResourceError(
+        f"address {address}: port {port} of {address.host}: {reason}; choose an address of this"
+        " host, and a port that is free together with the next one (the batches use that)",
+        address=str(address),
+    )
