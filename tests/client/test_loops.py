@@ -200,6 +200,7 @@ def test_unpacking_a_batch_names_the_outputs(load):
         ("num_workers", "use workers="),
         ("collate_fn", "outputs.pad"),
         ("pin_memory", "device='cuda'"),
+        ("persistent_workers", "'persistent_workers': leave it out: workers live as long as the d"),
         ("sampler", "use subset=, weights= and shuffle="),
         ("batchsize", "did you mean 'batch_size'"),
         ("zzz", "has no argument 'zzz'$"),

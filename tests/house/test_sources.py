@@ -19,6 +19,10 @@ REASONED: dict[str, tuple[set[str], str]] = {
         {"compile"},
         "compiles the rewritten syntax tree of a function that its author has imported already",
     ),
+    "server/stoker/pipeline/tracing/edits.py": (
+        {"compile"},
+        "compiles a file that its author has imported already, to compare it; runs nothing",
+    ),
     "server/stoker/compat/ffcv/rewriting.py": (
         {"compile"},
         "compiles the rewritten syntax tree of an operation that the script itself has imported",

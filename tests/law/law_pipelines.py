@@ -1,7 +1,15 @@
 """Pipelines of the Law test, served by name: every feature adds one."""
 
 from stoker import ops
-from stoker.pipeline import augmix, one_of, outputs, pipeline, random_apply, some_of
+from stoker.pipeline import (
+    augmix,
+    one_of,
+    outputs,
+    pipeline,
+    random_apply,
+    sample_frames,
+    some_of,
+)
 
 
 @pipeline
@@ -251,3 +259,24 @@ def squares(sample):
     image, mask = ops.resize(sample.image, sample.mask, size=(48, 48))
     image, mask = ops.horizontal_flip(image, mask, p=0.5)
     return {"image": image, "mask": mask}
+
+
+@pipeline
+def clips(sample):
+    """Four frames of a clip, three apart."""
+    return clip_ops(sample_frames(sample, frames=4, stride=3))
+
+
+def clip_ops(sample):
+    """What happens to each frame."""
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48, scale=(0.2, 1.0))
+    image = ops.color_jitter(image, brightness=0.3, contrast=0.3)
+    image, mask = ops.horizontal_flip(image, mask)
+    return {"image": image, "mask": mask, "frame": sample.frame, "label": sample.label}
+
+
+@pipeline
+def clip_centers(sample):
+    """What an evaluation has of a clip."""
+    sample = sample_frames(sample, frames=5, stride=2, start="center", short="loop")
+    return {"image": ops.center_crop(sample.image, size=48), "frame": sample.frame}

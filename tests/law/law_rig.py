@@ -176,7 +176,7 @@ def flags(
     names = (
         "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
         "mosaics", "pasted", "fitted", "fitted_mixed", "fitted_forms", "halved", "halved_windows",
-        "sentences", "folded", "varying", "windows", "squares",
+        "sentences", "folded", "varying", "windows", "squares", "clips", "clip_centers",
     )  # fmt: skip
     config = [
         "[daemon]",

@@ -227,7 +227,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     of_dtypes = [
         (f"{name}-{i}-{dtype}", example, dtype)
         for i, (name, example) in enumerate(pairs)
-        for dtype in ("uint8", "float32")
+        for dtype in ("uint8", "uint16", "float32")
         if "dtype" in metafunc.fixturenames and image_channels(example, dtype)
     ]
     if "kind_in_place" in metafunc.fixturenames:
@@ -292,7 +292,8 @@ def noise() -> Callable[..., np.ndarray]:
 def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndarray]]]:
     """Make values of one size: an image, and a mask of every dtype that an op has a rule for.
 
-    Images are uint8 where the op has a rule for them; floats lie in [-0.5, 1.5). Ops that have no
+    Images are uint8 where the op has a rule for them; floats lie in [-0.5, 1.5), levels of uint16
+    use all bits. Ops that have no
     rule for either get sequences of that height.
     """
 
@@ -304,6 +305,8 @@ def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndar
         if "image" in op.kernels:
             shape = (height, width, channels)
             image = draw.integers(0, 256, shape, dtype=np.uint8)
+            if dtype == "uint16":
+                image = draw.integers(0, 65536, shape, dtype=np.uint16)
             if dtype == "float32" or not image_channels(op, "uint8"):
                 image = (draw.random(shape, np.float32) * 2 - np.float32(0.5)).astype(np.float32)
             values.append(("image", image))

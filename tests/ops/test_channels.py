@@ -36,6 +36,8 @@ COMPILED_OPS = {
 
 def image_of(shape, dtype, seed=0):
     draw = np.random.default_rng(seed)
+    if dtype == "uint16":
+        return draw.integers(0, 65536, shape, np.uint16)
     if dtype == "uint8":
         return draw.integers(0, 256, shape, np.uint8)
     return draw.random(shape, np.float32)

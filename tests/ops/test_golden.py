@@ -35,6 +35,7 @@ SIZES = ((61, 83), (200, 40), (5, 7), (24, 33))
 KINDS = (
     ("image", "uint8"),
     ("image", "float32"),
+    ("image", "uint16"),
     ("mask", "uint8"),
     ("mask", "uint16"),
     ("mask", "int32"),
@@ -91,6 +92,8 @@ def shape_of(kind, height, width, channels):
 def value(kind, dtype, sides, channels):
     """A pattern of the shape of a kind; of a number 4.4, 0, 2.2 and 7.7 for the four sizes."""
     shape = shape_of(kind, *sides, channels)
+    if (kind, dtype) == ("image", "uint16"):
+        return pattern(shape, dtype) * np.uint16(257)
     return pattern(shape, dtype) if shape else np.array(sum(sides) % 10 * 1.1).astype(dtype)
 
 

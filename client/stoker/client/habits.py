@@ -6,6 +6,7 @@ from typing import Final
 
 from stoker.protocol.errors import UsageError
 
+LEAVE: Final = "leave it out"
 ELSEWHERE: Final = {
     "batch_sampler": "buckets=, or batch_size= and shuffle=",
     "block_size": "shuffle_block_size=",
@@ -14,13 +15,13 @@ ELSEWHERE: Final = {
     "epochs": "total_epochs=",
     "generator": "seed=",
     "indices": "subset=",
-    "loader": "nothing: a Loader wraps no other loader",
+    "loader": f"{LEAVE}: a Loader wraps no other loader",
     "multiprocessing_context": "workers=",
     "num_epochs": "total_epochs=",
     "num_workers": "workers=",
     "order": "shuffle=True or shuffle=False",
-    "os_cache": "nothing: the page cache is always used",
-    "persistent_workers": "nothing: workers live as long as the daemon",
+    "os_cache": f"{LEAVE}: the page cache is always used",
+    "persistent_workers": f"{LEAVE}: workers live as long as the daemon",
     "pin_memory": "device='cuda'",
     "pin_memory_device": "device='cuda:0'",
     "pipelines": "pipeline=, with stoker.pipeline.pipelines for one list per field",
@@ -28,7 +29,7 @@ ELSEWHERE: Final = {
     "sampler": "subset=, weights= and shuffle=",
     "timeout": "timeout_s=",
     "transform": "pipeline=",
-    "worker_init_fn": "nothing: draws belong to samples, not to workers",
+    "worker_init_fn": f"{LEAVE}: draws belong to samples, not to workers",
 }
 """Argument of a DataLoader or of FFCV -> what to write here."""
 
@@ -41,7 +42,9 @@ def refuse_unknown(given: Mapping[str, object], known: Iterable[str]) -> None:
     """
     for name in given:
         if name in ELSEWHERE:
-            raise UsageError(f"Loader has no argument {name!r}: use {ELSEWHERE[name]}")
+            advice = ELSEWHERE[name]
+            use = "" if advice.startswith(LEAVE) else "use "
+            raise UsageError(f"Loader has no argument {name!r}: {use}{advice}")
         close = difflib.get_close_matches(name, list(known), 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise UsageError(f"Loader has no argument {name!r}{hint}")

@@ -118,6 +118,12 @@ def resolve(name: str, *, trusted: bool = False) -> Any:
     return found
 
 
+def forget_names() -> None:
+    """Forget the objects of names that were resolved, so that edited modules are imported again."""
+    with _lock:
+        _known.clear()
+
+
 def _attribute(module: Any, path: str) -> Any:
     found = module
     for part in path.split("."):

@@ -6,6 +6,7 @@
 
 from stoker.pipeline.authoring import outputs
 from stoker.pipeline.authoring.choices import one_of, random_apply, some_of
+from stoker.pipeline.authoring.clips import sample_frames
 from stoker.pipeline.authoring.context import Context
 from stoker.pipeline.authoring.lists import pipelines, sync_seed
 from stoker.pipeline.authoring.pipeline import Pipeline, branching, pipeline
@@ -39,6 +40,7 @@ __all__ = [
     "rand_augment",
     "random_apply",
     "replay",
+    "sample_frames",
     "scope",
     "shared_views",
     "some_of",

@@ -236,7 +236,7 @@ def frames(pixels: np.ndarray, form: str) -> bytes:
         (
             lambda p: saved(p[:, :, 0].astype(np.uint16), "PNG"),
             "image",
-            "it has 16 bits per channel, but Stoker's images have 8",
+            "it has 16 bits per channel, but the field has 8",
         ),
         (
             lambda p: saved(p[:, :, 0].astype(np.float32), "TIFF"),

@@ -1,11 +1,15 @@
-"""Files of more than 8 bits: masks of instances and depth maps, as Pillow wrote them."""
+"""Files of more than 8 bits from Pillow and OpenCV: images, masks of instances, depth maps."""
 
+import io
+
+import cv2
 import numpy as np
 import pytest
 import skimage.data
 from PIL import Image
 
 from stoker.dataset import open_dataset
+from stoker.dataset.images.transcode import transcode
 from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
 
@@ -16,12 +20,14 @@ DEPTH = (GRAY / 7).astype(np.float32)
 
 @pytest.fixture
 def scenes(tmp_path):
-    for folder in ("images", "masks", "tiffs", "depth", "floats"):
+    for folder in ("images", "masks", "tiffs", "depth", "floats", "xrays", "scans"):
         (tmp_path / "s" / folder).mkdir(parents=True)
     Image.fromarray(skimage.data.coffee()[:40, :60]).save(tmp_path / "s/images/1.jpg")
     Image.fromarray(NUMBERS).save(tmp_path / "s/masks/1.png")
     Image.fromarray(NUMBERS).save(tmp_path / "s/tiffs/1.tif")
     Image.fromarray(NUMBERS).save(tmp_path / "s/depth/1.png")
+    cv2.imwrite(str(tmp_path / "s/xrays/1.png"), NUMBERS)
+    cv2.imwrite(str(tmp_path / "s/scans/1.tif"), NUMBERS)
     Image.fromarray(DEPTH).save(tmp_path / "s/floats/1.tif")
     return tmp_path / "s"
 
@@ -30,6 +36,8 @@ KINDS = {
     "masks": "mask[uint16]",
     "tiffs": "mask[int32]",
     "depth": "image[float32]",
+    "xrays": "image[uint16]",
+    "scans": "image[uint16]",
     "floats": "image[float32]",
 }
 
@@ -42,6 +50,8 @@ def test_numbers_are_those_of_the_file(tmp_path, scenes, bands):
         "tiff": NUMBERS,
         "depth": NUMBERS[..., None],
         "float": DEPTH[..., None],
+        "xray": NUMBERS[..., None],
+        "scan": NUMBERS[..., None],
     }
     with open_dataset(tmp_path / "d") as dataset:
         for name, expected in wanted.items():
@@ -53,10 +63,17 @@ def test_numbers_are_those_of_the_file(tmp_path, scenes, bands):
 
 @pytest.mark.parametrize(
     ("folder", "kind"),
-    [("masks", "mask"), ("tiffs", "mask"), ("depth", "image"), ("floats", "image")],
+    [
+        ("masks", "mask"),
+        ("tiffs", "mask"),
+        ("xrays", "uint16"),
+        ("scans", "uint16"),
+        ("floats", "float32"),
+    ],
 )
 def test_without_a_dtype_the_error_names_it(tmp_path, scenes, folder, kind):
-    dtype = r"mask\[uint16\]" if kind == "mask" else r"image\[float32\]"
+    dtype = r"mask\[uint16\]" if kind == "mask" else rf"image\[{kind}\]"
+    kind = "mask" if kind == "mask" else "image"
     with pytest.raises(DatasetError, match=f"{folder}/1.*--field NAME={dtype}"):
         pack(scenes, tmp_path / "d", Options(workers=1, fields={**KINDS, folder: kind}))
 
@@ -69,3 +86,60 @@ def test_numbers_that_do_not_fit_and_kinds_that_there_are_not(tmp_path, scenes):
     Image.fromarray(np.full((40, 60), 70000, np.int32)).save(scenes / "tiffs/1.tif")
     with pytest.raises(DatasetError, match="class numbers that fit uint16, got 70000"):
         pack(scenes, tmp_path / "d", Options(workers=1, fields={**KINDS, "tiffs": "mask[uint16]"}))
+
+
+def test_images_of_16_bits_that_are_not(tmp_path, scenes):
+    def refused(name, kind, message):
+        with pytest.raises(DatasetError, match=message):
+            pack(scenes, tmp_path / "d", Options(workers=1, fields={**KINDS, name: kind}))
+
+    refused(
+        "floats", "image[uint16]", r"whole numbers for uint16, got floats; declare image\[float"
+    )
+    cv2.imwrite(str(scenes / "xrays/1.png"), GRAY)
+    refused("xrays", "image[uint16]", "expected 16 bits per channel.*got a file of 8 bits.*by 257")
+    cv2.imwrite(str(scenes / "xrays/1.png"), np.dstack([NUMBERS] * 3))
+    refused("xrays", "image[uint16]", "one frame of one channel, got mode RGB")
+    cv2.imwrite(str(scenes / "xrays/1.png"), NUMBERS)
+    Image.fromarray(np.full((40, 60), 70000, np.int32)).save(scenes / "scans/1.tif")
+    refused("scans", "image[uint16]", "numbers do not fit uint16 exactly")
+
+
+COLORS = np.dstack([NUMBERS, NUMBERS // 2, NUMBERS // 3])
+
+
+@pytest.mark.parametrize("name", ["1.tif", "1.ppm", "1.png"])
+def test_colors_of_16_bits_are_never_reduced_to_8(tmp_path, name):
+    (tmp_path / "s/cat").mkdir(parents=True)
+    cv2.imwrite(str(tmp_path / "s/cat" / name), COLORS)
+    with pytest.raises(DatasetError, match=rf"{name}.*16 bits per channel"):
+        pack(tmp_path / "s", tmp_path / "d", Options(workers=1))
+
+
+@pytest.mark.parametrize("most", [1, 20, 255, 300])
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_mask_of_a_pgm_keeps_its_class_numbers(most, binary):
+    """Pillow scales the numbers of a PGM by its greatest level."""
+    classes = (np.arange(48).reshape(6, 8) % min(most + 1, 256)).astype(
+        ">u2" if most > 255 else "u1"
+    )
+    body = classes.tobytes() if binary else " ".join(map(str, classes.ravel())).encode()
+    file = b"P%d\n# drawn\n8 6\n%d\n" % (5 if binary else 2, most) + body
+    png, notes = transcode(file, "mask")
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(png))), classes)
+    assert notes == ("PNM re-encoded as PNG without loss",)
+
+
+def test_a_folder_of_classes_with_images_of_16_bits(tmp_path):
+    for number, name in enumerate(("cat", "dog")):
+        (tmp_path / "s" / name).mkdir(parents=True)
+        cv2.imwrite(str(tmp_path / "s" / name / "1.png"), NUMBERS + number)
+    with pytest.raises(DatasetError, match=r"cat/1.png.*--field NAME=image\[uint16\]"):
+        pack(tmp_path / "s", tmp_path / "d", Options(workers=1))
+    fields = {"image": "image[uint16]"}
+    pack(tmp_path / "s", tmp_path / "d", Options(workers=1, fields=fields, overwrite=True))
+    with open_dataset(tmp_path / "d") as dataset:
+        assert dataset.schema.field("label").classes == ("cat", "dog")
+        for number in range(2):
+            got = dataset.decode("image", number, np.empty(NUMBERS.size * 2, np.uint8))
+            assert np.array_equal(got[..., 0], NUMBERS + number)

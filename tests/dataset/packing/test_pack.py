@@ -345,11 +345,16 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
         image_folder,
         kind="parallel",
     )
-    for flag, asked in (("field", {"fields": {"x": "mask"}}), ("images", {"images": tmp_path}),
-                        ("split", {"split": "val"}), ("masks", {"masks": "semantic"}),
-                        ("clip", {"clip": True})):  # fmt: skip
+    for flag, asked in (("images", {"images": tmp_path}), ("split", {"split": "val"}),
+                        ("masks", {"masks": "semantic"}), ("clip", {"clip": True})):  # fmt: skip
         message = f"--{flag} does not apply to .*, a source of the kind folder; leave it out, or"
         fails(message, image_folder, **asked)
+    for name, kind in (("x", "mask"), ("image", "mask"), ("images", "image")):
+        message = (
+            f"--field {name}={kind} does not apply to .*, a source of the kind folder; expected "
+            r"image=image or image=image\[uint16\] or image=image\[float32\], or another --kind"
+        )
+        fails(message, image_folder, fields={name: kind})
     fails("has no folder x/ with images", parallel_folders, fields={"x": "mask"})
     fails(
         "--field masks=label: expected one of image, mask",

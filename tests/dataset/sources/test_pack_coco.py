@@ -7,10 +7,14 @@ import pytest
 from pycocotools import mask as reference
 from pycocotools.coco import COCO
 
+from stoker import ops
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
-from stoker.protocol.errors import DatasetError, UsageError
+from stoker.pipeline import outputs, pipeline
+from stoker.pipeline.planning.planner import bind
+from stoker.protocol.errors import BuildError, DatasetError, UsageError
 from stoker.protocol.ragged import unpack_items
+from stoker.server.rows.states import field_states
 
 ONE = Options(workers=1)
 POINTS = ["nose", "tail"]
@@ -133,6 +137,30 @@ def test_keypoints_that_were_labeled_are_kept(tmp_path, coco):
                 assert [*(at - 0.5), visibility] == expected  # pixel indices -> edge coordinates
                 total += 1
         assert total == sum("keypoints" in one for one in by_id.values())
+
+
+def flipped(sample):
+    image, points = ops.horizontal_flip(sample.image, sample.keypoints)
+    return {"image": outputs.as_list(image), "points": points}
+
+
+def flipped_and_swapped(sample):
+    image, points = ops.horizontal_flip(sample.image, sample.keypoints)
+    points = ops.swap_keypoints(points, pairs="names", where_flipped=True)
+    return {"image": outputs.as_list(image), "points": points}
+
+
+def test_its_names_say_what_a_mirror_swaps(tmp_path, coco, described):
+    described["categories"][-1]["keypoints"] = ["right_ear", "left_ear"]
+    pack(coco(), tmp_path / "d", ONE)
+    with open_dataset(tmp_path / "d") as dataset:
+        states = field_states(dataset)
+        plan = bind(pipeline(flipped_and_swapped).graph(), states)
+        assert [one.op.pairs for one in plan.decisions if one.op.name == "swap_keypoints"] == [
+            ((0, 1),)
+        ]
+        with pytest.raises(BuildError, match="'right_ear' would be where 'left_ear' is"):
+            bind(pipeline(flipped).graph(), states)
 
 
 def test_all_keypoints_of_a_skeleton_can_be_kept(tmp_path, coco):

@@ -140,6 +140,28 @@ def test_keypoints(tmp_path, yolo, photographs, width):
         assert found["visibility"].tolist() == [*([2, 1] if width == 3 else [2, 2]), 0]
 
 
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ("[nose, left_eye, right_eye]", ("nose", "left_eye", "right_eye")),
+        ("{0: [nose, l, r], 1: [nose, l, r]}", ("nose", "l", "r")),
+        ("{0: [nose, l, r], 1: [a, b, c]}", None),
+    ],
+)
+def test_names_of_keypoints(tmp_path, yolo, names, found):
+    text = f"val: images/val\nnames: [person, cat]\nkpt_shape: [3, 2]\nkpt_names: {names}\n"
+    pack(yolo({"flower": "0 0.5 0.5 0.2 0.2 0.5 0.5 0.4 0.4 0.6 0.6"}, text), tmp_path / "d", ONE)
+    with open_dataset(tmp_path / "d") as dataset:
+        assert dataset.schema.field("keypoints").classes == found
+
+
+@pytest.mark.parametrize("names", ["[nose, left_eye]", "nose", "[a, b, a]", "{0: [a, b, c], 1: 3}"])
+def test_names_of_keypoints_that_cannot_be(tmp_path, yolo, names):
+    text = f"val: images/val\nkpt_shape: [3, 2]\nkpt_names: {names}\n"
+    with pytest.raises(UsageError, match="kpt_names: expected 3 different names, as many as in"):
+        pack(yolo({}, text), tmp_path / "d", ONE)
+
+
 def test_layouts_of_roboflow_and_without_yaml(tmp_path, yolo):
     root = yolo(LABELS, "")
     with pytest.raises(UsageError, match="has the splits train, val; name one: --split train"):

@@ -5,6 +5,7 @@ import pytest
 import skimage.data
 
 from stoker import ops
+from stoker.ops.bases.sides import paired_numbers
 from stoker.ops.contract.states import ParameterError
 from stoker.pipeline import pipeline, random_apply
 from stoker.protocol.errors import BuildError
@@ -95,7 +96,7 @@ def test_it_does_not_change_the_flip():
     [
         (lambda s: s.keypoints, "got another value"),
         (lambda s: ops.center_crop(s.image, s.keypoints, size=32)[1], "the result of center_crop"),
-        (lambda s: ops.transpose(s.image, s.keypoints)[1], "the result of transpose"),
+        (lambda s: ops.rot90(s.image, s.keypoints)[1], "the result of rot90"),
         (lambda s: 3, "got int"),
     ],
 )
@@ -104,7 +105,9 @@ def test_where_flipped_needs_the_result_of_a_flip(points, found):
     def swap(sample):
         return {"p": ops.swap_keypoints(points(sample), pairs="coco", where_flipped=True)}
 
-    with pytest.raises(BuildError, match=f"as horizontal_flip or vertical_flip returned .*{found}"):
+    with pytest.raises(
+        BuildError, match=f"horizontal_flip, vertical_flip, transpose or mirror returned .*{found}"
+    ):
         swap({"image": PHOTO, "keypoints": POINTS})
 
 
@@ -131,7 +134,9 @@ def test_the_pairs_of_coco_are_those_of_its_names():
     ],
 )  # fmt: skip
 def test_pairs_that_cannot_be(pairs, why):
-    with pytest.raises(ParameterError, match=f'expected "coco", or pairs of .* got .*{why}'):
+    with pytest.raises(
+        ParameterError, match=f'expected "names", "coco", or pairs of .* got .*{why}'
+    ):
         ops.SwapKeypoints(pairs)
 
 
@@ -155,3 +160,181 @@ def test_an_image_is_refused():
 
     with pytest.raises(BuildError, match="swap_keypoints"):
         wrong({"image": PHOTO})
+
+
+NAMES = ["nose", "left_eye", "right_eye", "Tail", "L.wing", "left_ear", "r.wing", "right_ear"]
+
+
+@pytest.mark.parametrize(
+    ("names", "pairs"),
+    [
+        (NAMES, ((1, 2), (4, 6), (5, 7))),
+        (["RightEye", "lefteye", "person/right hip", "person/left hip"], ((0, 1), (2, 3))),
+        (["left_eye", "left_eye", "right_eye"], ()),
+        (["left", "rear", "l", "leftover", "nose"], ()),
+        ([], ()),
+    ],
+)
+def test_sides_in_names(names, pairs):
+    assert paired_numbers(names) == pairs
+
+
+@pipeline
+def by_names(sample):
+    image, points = ops.horizontal_flip(sample.image, sample.keypoints, p=0.5)
+    points = ops.swap_keypoints(points, pairs="names", where_flipped=True)
+    image, points = ops.transpose(image, points, p=0.5)
+    points = ops.swap_keypoints(points, pairs="names", where_flipped=True)
+    image, points = ops.mirror(image, points, axis="vertical")
+    return {
+        "image": image,
+        "points": ops.swap_keypoints(points, pairs="names", where_flipped=True),
+    }
+
+
+def test_names_give_the_pairs_and_every_mirror_is_followed():
+    """Oracle: transformations of the pixels with an odd number of mirrors swap."""
+    seen, swapped = set(), [0, 2, 1, 7]
+    square = PHOTO[:, :60]
+    for number in range(16):
+        fields = {"image": square, "keypoints": POINTS | {"keypoint": np.array([0, 1, 2, 5])}}
+        fields["keypoints"]["xy"] = POINTS["xy"] / 2
+        both = [
+            by_names(fields, id=number, classes={"keypoints": NAMES}, compiled=compiled)
+            for compiled in (False, True)
+        ]
+        shapes = [
+            (flip, turn)
+            for flip in (False, True)
+            for turn in (False, True)
+            if np.array_equal(turned(square[:, ::-1] if flip else square, turn), both[0]["image"])
+        ]
+        ((flip, turn),) = shapes
+        odd = (flip + turn + 1) % 2
+        assert both[0]["points"]["keypoint"].tolist() == (swapped if odd else [0, 1, 2, 5])
+        for name, values in both[0]["points"].items():
+            assert np.array_equal(values, both[1]["points"][name]), name
+        seen.add((flip, turn))
+    assert len(seen) == 4
+
+
+def turned(image, transposed):
+    return (image.swapaxes(0, 1) if transposed else image)[::-1]
+
+
+@pytest.mark.parametrize(
+    ("classes", "why"),
+    [
+        (
+            None,
+            "has no names of keypoints, which packing COCO or YOLO writes; in process, pass cl",
+        ),
+        ({"keypoints": ["nose", "tail"]}, "no two of nose, tail differ in left and right alone"),
+    ],
+)
+def test_names_without_sides_are_refused(classes, why):
+    with pytest.raises(BuildError, match=f'pairs="names": .*{why}.* Give the numbers'):
+        by_names({"image": PHOTO, "keypoints": POINTS}, classes=classes)
+
+
+def test_one_decision_for_fields_with_other_names_is_refused():
+    @pipeline
+    def two(sample):
+        one, other = ops.swap_keypoints(sample.one, sample.other, pairs="names")
+        return {"one": one, "other": other}
+
+    fields = {"one": POINTS, "other": POINTS}
+    classes = {"one": ["left", "right"], "other": ["nose", "left", "right"]}
+    with pytest.raises(BuildError, match="other names of classes: give the numbers instead"):
+        two(fields, classes=classes)
+    assert two(fields, classes=classes | {"other": ["left", "right"]})["other"] is not None
+
+
+def flips(sample):
+    return ops.vertical_flip(sample.image, sample.keypoints)
+
+
+def in_a_branch(sample):
+    return random_apply(sample.image, sample.keypoints, apply=ops.Mirror(), p=0.5)
+
+
+def swapped_before(sample):
+    points = ops.swap_keypoints(sample.keypoints, pairs="names")
+    return ops.horizontal_flip(sample.image, points)
+
+
+def twice(sample):
+    image, points = ops.horizontal_flip(sample.image, sample.keypoints)
+    points = ops.swap_keypoints(points, pairs="names", where_flipped=True)
+    image, points = ops.resize(image, ops.track_visible(points), size=(9, 9))
+    return ops.vertical_flip(image, points)
+
+
+@pytest.mark.parametrize("moved", [flips, in_a_branch, swapped_before, twice])
+def test_a_mirror_without_a_swap_is_an_error_where_names_have_sides(moved):
+    @pipeline
+    def mirrored(sample):
+        image, points = moved(sample)
+        return {"image": image, "points": points}
+
+    @pipeline
+    def intended(sample):
+        image, points = moved(sample)
+        return {"image": image, "points": ops.unlinked(points)}
+
+    fields = {"image": PHOTO, "keypoints": POINTS}
+    with pytest.raises(BuildError, match="'left_eye' would be where 'right_eye' is") as caught:
+        mirrored(fields, classes={"keypoints": NAMES})
+    assert "test_swap_keypoints.py" in str(caught.value)
+    assert intended(fields, classes={"keypoints": NAMES})["points"] is not None
+
+
+def test_other_keypoints_and_other_ops_need_no_swap():
+    """Without names, with names that have no sides, and for ops that do not mirror."""
+
+    @pipeline
+    def mirrored(sample):
+        image, points = ops.horizontal_flip(sample.image, sample.keypoints)
+        return {"image": image, "points": points}
+
+    @pipeline
+    def turned_only(sample):
+        image, points = ops.affine(sample.image, sample.keypoints, degrees=180)
+        return {"image": image, "points": points}
+
+    fields = {"image": PHOTO, "keypoints": POINTS}
+    assert mirrored(fields)["points"] is not None
+    assert mirrored(fields, classes={"keypoints": ["nose", "tail"]})["points"] is not None
+    assert turned_only(fields, classes={"keypoints": NAMES})["points"] is not None
+    assert sometimes(fields, classes={"keypoints": NAMES})["points"] is not None
+    assert after_a_flip(fields, classes={"keypoints": NAMES})["points"] is not None
+
+
+@pytest.mark.parametrize("op", [ops.horizontal_flip, ops.vertical_flip, ops.transpose, ops.mirror])
+def test_the_argument_of_a_mirror_swaps_as_the_call_after_it(op):
+    @pipeline
+    def argument(sample):
+        image, points = op(sample.image, sample.keypoints, swap="names")
+        return {"image": image, "points": points}
+
+    @pipeline
+    def call(sample):
+        image, points = op(sample.image, sample.keypoints)
+        points = ops.swap_keypoints(points, pairs="names", where_flipped=True)
+        return {"image": image, "points": points}
+
+    assert argument.graph().pipeline_id == call.graph().pipeline_id
+    fields = {"image": PHOTO[:, :60], "keypoints": POINTS | {"xy": POINTS["xy"] / 2}}
+    rows = [argument(fields, id=n, classes={"keypoints": NAMES}) for n in range(8)]
+    found = {tuple(row["points"]["keypoint"].tolist()) for row in rows}
+    assert found == ({(0, 2, 1, 5)} if op is ops.mirror else {(0, 1, 2, 7), (0, 2, 1, 5)})
+
+
+def test_the_argument_needs_keypoints_as_the_last_value():
+    @pipeline
+    def turned_about(sample):
+        points, image = ops.horizontal_flip(sample.keypoints, sample.image, swap="coco")
+        return {"image": image, "points": points}
+
+    with pytest.raises(BuildError, match="swap_keypoints has no rule for an image"):
+        turned_about({"image": PHOTO, "keypoints": POINTS})

@@ -196,3 +196,64 @@ def test_explain_shows_the_conversion():
 
     told = explain(train.plan_for({"image": PHOTO, "a": np.bool_(True)}))
     assert told.count("to_float") >= 2
+
+
+WIDE = PHOTO.astype(np.uint16) * np.uint16(257)
+"""The photograph with levels of 16 bits: divided by 65535 it is UNIT."""
+
+
+def test_levels_of_16_bits_that_meet_floats_are_divided_by_65535(both):
+    @pipeline
+    def train(sample):
+        image = sample.image
+        if sample.a:
+            image = ops.to_float(image)
+        planar = ops.layout(ops.to_float(sample.image))
+        if sample.a:
+            planar = ops.layout(sample.image)
+        return {"image": image, "planar": planar}
+
+    for a in (True, False):
+        given = {"image": WIDE, "a": np.bool_(a)}
+        plan = train.plan_for(given, kinds={"image": "image"})
+        ((image, planar),) = both(plan, [Row(1, 2, 3)], [given[name] for name in plan.fields])
+        assert np.array_equal(image, UNIT)
+        assert np.array_equal(planar, UNIT.transpose(2, 0, 1))
+
+
+def test_levels_of_8_bits_cast_to_uint16_are_still_divided_by_255(outputs):
+    @pipeline
+    def train(sample):
+        image = ops.cast(sample.image, dtype="uint16")
+        if sample.a:
+            image = ops.layout(ops.layout(ops.to_float(sample.image)), order="HWC")
+        return {"image": image}
+
+    for a in (True, False):
+        assert np.array_equal(outputs(train, a=a)["image"], UNIT)
+
+
+@pytest.mark.parametrize("later", ["image", "cast"])
+def test_levels_that_cannot_join_name_the_remedy(later):
+    @pipeline
+    def train(sample):
+        image = sample.image
+        if sample.a:
+            image = sample.deep
+        return {"image": image}
+
+    @pipeline
+    def casting(sample):
+        image = ops.layout(ops.to_float(sample.image))
+        if sample.a:
+            image = ops.layout(ops.cast(sample.deep, dtype="int32"))
+        return {"image": image}
+
+    given = {"image": PHOTO, "deep": WIDE, "a": np.bool_(True)}
+    pipe = train if later == "image" else casting
+    message = {
+        "image": "one has levels from 0 to 255, the other from 0 to 65535: call to_float in both",
+        "cast": "levels from 0 to 65535 that were cast to int32, .*: call to_float before cast",
+    }[later]
+    with pytest.raises(BuildError, match=message):
+        pipe.plan_for(given, kinds={"deep": "image"})

@@ -73,9 +73,9 @@ def test_a_field_without_names_says_what_to_do():
     with pytest.raises(BuildError, match=r"label == 'cat': the field 'label' has no names .*"
                        r'classes=\{"label": \[\.\.\.\]\}'):  # fmt: skip
         only("cat")({"label": 1})
-    with pytest.raises(UsageError, match=r"classes: expected a label among label, and a list"):
+    with pytest.raises(UsageError, match=r"expected a label or keypoints among label, and a"):
         only("cat")({"label": 1}, classes={"lable": NAMES})
-    with pytest.raises(UsageError, match=r"classes: expected a label among label, and a list"):
+    with pytest.raises(UsageError, match=r"expected a label or keypoints among label, and a"):
         only("cat")({"label": 1}, classes={"label": "cat"})
 
 

@@ -56,7 +56,7 @@ def slowly(sample):
 
 
 def forking(image):
-    """Start a process, or one in each of two ways, and write down which ones."""
+    """Start a process, or one in each of four ways, and write down which ones."""
     started = [os.fork()]
     if not started[0]:
         select.select([], [], [], 3600)
@@ -64,6 +64,9 @@ def forking(image):
     if os.environ["STOKER_TEST_RUN"]:
         command = [sys.executable, "-c", "import select; select.select([], [], [])"]
         started.append(subprocess.Popen(command).pid)
+        started.append(subprocess.Popen(command, start_new_session=True).pid)
+        daemon = "setsid sleep 3600 > /dev/null 2>&1 & echo $!"
+        started.append(int(subprocess.run(["sh", "-c", daemon], stdout=-1, check=True).stdout))
     with open(os.environ["STOKER_TEST_PIDS"], "a", encoding="utf-8") as file:
         file.write(" ".join(map(str, [os.getpid(), *started])) + "\n")
     return image

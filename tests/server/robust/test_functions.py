@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 CULPRIT = 7
 DEADLINE_S = 30.0
+HOW = ["stop", "kill", "kill with a stopped template", "kill of the template"]
 
 
 def started(file) -> dict[int, list[int]]:
@@ -51,7 +52,7 @@ def parent(pid: int) -> int:
         return int(stat.read().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize("how", ["stop", "kill", "kill with a stopped template"])
+@pytest.mark.parametrize("how", HOW)
 def test_processes_that_a_function_started_end_with_its_process(serve, loader, tmp_path, how):
     """Forks and programs end with the worker, and with the daemon, however that one ends."""
     pids = tmp_path / "pids"
@@ -67,9 +68,12 @@ def test_processes_that_a_function_started_end_with_its_process(serve, loader, t
         template = parent(worker)
         os.kill(worker, signal.SIGKILL)
         assert all(gone(pid) for pid in before)
+        if how == "kill of the template":
+            os.kill(template, signal.SIGKILL)
+            assert all(gone(pid) for pid in chain(*started(pids).values()))
     if how == "kill with a stopped template":
         os.kill(template, signal.SIGSTOP)
-    daemon.stop(signal.SIGTERM if how == "stop" else signal.SIGKILL)
+    daemon.stop(signal.SIGKILL if how.startswith("kill with") or how == "kill" else signal.SIGTERM)
     assert gone(template)
     assert all(gone(pid) for pid in chain(*started(pids).values()))
 

@@ -32,6 +32,7 @@ import numpy as np
 
 from stoker.compat.ffcv.assigning import assign
 from stoker.compat.ffcv.calls import NAMES, Call, Misuse, replacement
+from stoker.pipeline.tracing.edits import is_edited
 from stoker.protocol.errors import BuildError
 
 PREFIX: Final = "_stoker_"
@@ -112,6 +113,12 @@ def _tree(function: FunctionType, what: str) -> tuple[ast.FunctionDef, int]:
         ) from None
     if not isinstance(tree, ast.FunctionDef):
         raise BuildError(f"{what}: expected {function.__qualname__} to be a plain `def`")
+    if is_edited(function):
+        raise BuildError(
+            f"{what}: {function.__code__.co_filename} was edited after it was imported, and "
+            "operations are rewritten from their source: import it again, by a new process or "
+            "kernel, or by importlib.reload"
+        )
     tree.decorator_list = []
     return tree, first_line
 

@@ -1,7 +1,8 @@
-"""Decode image files of one channel and more than 8 bits: masks of instances, depth maps.
+"""Decode image files of one channel and more than 8 bits: masks of instances, X-rays, depth maps.
 
 A PNG or TIFF of 8, 16 or 32 bits, or a TIFF of floats. The numbers stay as they are in the file; a
-number that does not fit the field raises. Runs in packing workers.
+number that does not fit the field raises. An image of uint16 takes no file of 8 bits: white would
+be 255 of 65535. Runs in packing workers.
 """
 
 import io
@@ -14,6 +15,8 @@ from stoker.dataset.images.png import SIGNATURE
 from stoker.dataset.limits import CodecError, check_pixels
 
 _MODES: Final = ("1", "L", "P", "I;16", "I;16B", "I", "F")
+_SHORT: Final = ("1", "L", "P")
+"""Modes of at most 8 bits."""
 _TIFF: Final = (b"II*\0", b"MM\0*")
 
 
@@ -23,7 +26,7 @@ def decode_deep(data: bytes, kind: str, dtype: str, keep: bool = False) -> np.nd
     Args:
         data: the file's bytes.
         kind: "image" or "mask".
-        dtype: of the field: uint16 or int32 for a mask, float32 for an image.
+        dtype: of the field: uint16 or int32 for a mask, uint16 or float32 for an image.
         keep: leave the pixels as stored; otherwise they are turned upright by EXIF.
 
     Raises:
@@ -39,12 +42,22 @@ def decode_deep(data: bytes, kind: str, dtype: str, keep: bool = False) -> np.nd
         check_pixels(picture.height, picture.width)
         if picture.mode not in _MODES or getattr(picture, "n_frames", 1) != 1:
             raise CodecError(f"expected one frame of one channel, got mode {picture.mode}")
+        if (kind, dtype) == ("image", "uint16") and picture.mode in _SHORT:
+            raise CodecError(
+                "expected 16 bits per channel, with levels from 0 to 65535, got a file of 8 bits, "
+                "whose white is 255; multiply its levels by 257, or pack files of 8 bits by "
+                "themselves with --field NAME=image"
+            )
         values = np.asarray(picture if keep else ImageOps.exif_transpose(picture))
     except CodecError:
         raise
     except Exception as error:  # Pillow raises a dozen types on damaged files
         raise CodecError(f"it is damaged: {error}") from None
     if kind == "image":
+        if values.dtype.kind == "f" and dtype == "uint16":
+            raise CodecError(
+                "expected whole numbers for uint16, got floats; declare image[float32]"
+            )
         exact = values.astype(dtype)
         if values.dtype.kind in "iu" and not np.array_equal(exact.astype(np.int64), values):
             raise CodecError(f"its numbers do not fit {dtype} exactly")

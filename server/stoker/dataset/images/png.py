@@ -113,8 +113,8 @@ def check_png_kind(header: PngHeader, kind: str) -> None:
     """
     if header.depth == 16:
         raise CodecError(
-            "it has 16 bits per channel, but Stoker's images have 8; convert it to 8 bits first, "
-            "or pack one channel, such as depth, with --field NAME=image[float32]"
+            "it has 16 bits per channel, but the field has 8: pack one channel with --field "
+            "NAME=image[uint16] (or image[float32] for depth), or convert it to 8 bits"
         )
     if kind == "mask" and header.color not in (0, 3):
         raise CodecError(

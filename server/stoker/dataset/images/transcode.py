@@ -3,6 +3,8 @@
 Pillow's plugin for the format is chosen by the file's signature and used directly; Stoker's pixel
 limit replaces Pillow's and is checked on the header before a pixel is decoded. Several frames, more
 than 8 bits per channel and floats are rejected, because they do not give one obvious 8-bit image.
+Pillow itself would drop the lower bits of a TIFF or PNM of 16-bit colors. It scales PNMs to 255 or
+65535; the class numbers of a mask are scaled back.
 """
 
 import io
@@ -48,6 +50,7 @@ _REJECTED = (
 """Signatures, at the start or at byte 4, of formats that are rejected by name."""
 _IMAGE_MODES = ("1", "L", "P", "RGB", "RGBA", "RGBX", "LA", "PA", "CMYK", "YCbCr")
 _MASK_MODES = ("1", "L", "P")
+_DEEP = "image[uint16] (or image[float32] for depth)"
 
 
 def is_deep_mask(data: bytes) -> bool:
@@ -81,9 +84,13 @@ def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[
             raise CodecError(
                 f"it is a {name} of {frames} frames; store the frame you want by itself"
             )
+        most = _require_short(picture, name)
         turn = _orientation(picture)
         upright = ImageOps.exif_transpose(picture)
-        pixels = _mask_pixels(upright, name) if kind == "mask" else _image_pixels(upright, name)
+        if kind == "mask":
+            pixels = _mask_pixels(upright, name, most)
+        else:
+            pixels = _image_pixels(upright, name)
     except CodecError:
         raise
     except Exception as error:  # Pillow raises a dozen types on damaged files
@@ -115,28 +122,56 @@ def _format(data: bytes) -> tuple[str, Callable[[io.BytesIO], ImageFile.ImageFil
     raise CodecError(f"{expected} begins with {data[:8].hex(' ')}")
 
 
+def _require_short(picture: ImageFile.ImageFile, name: str) -> int:
+    """Return the greatest level of a PNM's header, or 0; refuse colors of more than 8 bits.
+
+    Must be called before loading, which forgets the header.
+    """
+    most = bits = 0
+    if isinstance(picture, PpmImagePlugin.PpmImageFile) and picture.mode in ("L", "I", "RGB"):
+        args = picture.tile[0].args
+        most = int(args[1]) if isinstance(args, tuple) else 0
+        bits = most.bit_length()
+    elif isinstance(picture, TiffImagePlugin.TiffImageFile):
+        bits = max(picture.tag_v2.get(ExifTags.Base.BitsPerSample, (1,)))
+    if bits > 8 and picture.mode in _IMAGE_MODES:
+        raise CodecError(
+            f"it is a {name} of {bits} bits per channel and several channels, of which Stoker's "
+            "files hold 8 bits; convert it to 8 bits, or pack its pixels as arrays of uint16"
+        )
+    return most
+
+
 def _image_pixels(picture: Image.Image, name: str) -> np.ndarray:
     if picture.mode not in _IMAGE_MODES:
+        kind = "image[float32]" if picture.mode == "F" else _DEEP
         raise CodecError(
-            f"it is a {name} of mode {picture.mode}, which does not fit 8 bits per channel; "
-            "convert it first, or pack one channel, such as depth, with --field NAME=image[float32]"
+            f"it is a {name} of mode {picture.mode}, which does not fit 8 bits per channel; pack "
+            f"it with --field NAME={kind}, or convert it first"
         )
     picture.info.pop("transparency", None)
     return np.asarray(picture.convert("RGB"))
 
 
-def _mask_pixels(picture: Image.Image, name: str) -> np.ndarray:
+def _mask_pixels(picture: Image.Image, name: str, most: int) -> np.ndarray:
     if picture.mode in _MASK_MODES:
-        return mask_values(picture)
+        return _unscaled(mask_values(picture), most, 255)
     if picture.mode not in ("I;16", "I;16B", "I"):
         raise CodecError(
             f"it is a {name} of mode {picture.mode}, but a mask has one channel of class indices "
             "(gray or palette); map its colors to indices first"
         )
-    values = np.asarray(picture)
+    values = _unscaled(np.asarray(picture), most, 65535)
     if values.min() < 0 or values.max() > 255:
         raise CodecError(
             f"its values reach from {values.min()} to {values.max()}, but a mask's values must be "
             "0 to 255; pack larger ones with --field NAME=mask[uint16] or mask[int32]"
         )
     return values.astype(np.uint8)
+
+
+def _unscaled(values: np.ndarray, most: int, white: int) -> np.ndarray:
+    """Return the numbers of a PNM, whose greatest is `most`, which Pillow scaled to `white`."""
+    if most in (0, white):
+        return values
+    return ((values.astype(np.int64) * most + white // 2) // white).astype(values.dtype)

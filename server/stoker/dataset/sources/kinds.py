@@ -12,6 +12,7 @@ from stoker.dataset.format.item import SourceFile
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import has_pictures
 from stoker.dataset.sources.formats.arrays import is_arrays, scan_arrays
+from stoker.dataset.sources.formats.clips import scan_clips
 from stoker.dataset.sources.formats.coco import is_coco, scan_coco
 from stoker.dataset.sources.formats.ffcv import is_beton, scan_beton
 from stoker.dataset.sources.formats.folder import scan_folder
@@ -79,7 +80,8 @@ KINDS: Mapping[str, SourceKind] = {
     "arrays": SourceKind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
     "yolo": SourceKind(is_yolo, scan_yolo, ("split", "masks", "clip", "all_keypoints")),
     "parallel": SourceKind(has_images_folder, scan_parallel, ("fields", "classes")),
-    "folder": SourceKind(Path.is_dir, scan_folder, ("classes",)),
+    "folder": SourceKind(Path.is_dir, scan_folder, ("fields", "classes")),
+    "clips": SourceKind(lambda path: False, scan_clips, ("classes",)),
     "python": SourceKind(is_object, scan_objects, ("fields",)),
 }
 

@@ -17,6 +17,8 @@ FILL_FIELDS: Final[list[tuple[Any, ...]]] = [
     ("fill", "f4", (MAX_CHANNELS,)),
 ]
 """Run-time form of both, in the order of `Fills.fills`; float32 holds every level exactly."""
+WHITE: Final = {"uint8": 255, "uint16": 65535}
+"""The greatest level of images of whole numbers."""
 CLASSES: Final = np.iinfo(np.int32)
 
 
@@ -25,7 +27,7 @@ class Fills:
 
     Attributes:
         name: the op's name.
-        fill: level, or one for each channel; an integer for images of uint8.
+        fill: level, or one for each channel; an integer for images of uint8 and uint16.
         mask_fill: class number.
     """
 
@@ -80,10 +82,11 @@ def require_fill(
                 f"{len(fill)} levels {fill}",
                 op=op,
             )
-        whole = all(isinstance(level, int) for level in fill)
-        if state.kind == "image" and state.dtype == "uint8" and not whole:
+        white = WHITE.get(state.dtype) if state.kind == "image" else None
+        if white is not None and not all(level in range(white + 1) for level in fill):
             raise StateError(
-                f"{op}: expected fill to be integers from 0 to 255 for {state}, got {fill}", op=op
+                f"{op}: expected fill to be integers from 0 to {white} for {state}, got {fill}",
+                op=op,
             )
         if state.kind == "mask":
             limits = np.iinfo(state.dtype)

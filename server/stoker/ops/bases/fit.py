@@ -15,10 +15,10 @@ from stoker.ops.bases.resizing import (
     plain_mask,
     resize_mask,
     run_floats,
+    wide_bytes,
 )
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.nearest import nearest, nearest_bytes
 from stoker.ops.kernels.resample import padded, resample, work_bytes
@@ -108,10 +108,11 @@ def fit_scratch(state: State, size: tuple[int, int], interpolation: str) -> int:
     number = int(filter_of(INTERPOLATIONS.index(interpolation)))
     height, width, channels = state.bound
     taps = max(tap_bound(height, 1, number), tap_bound(width, 1, number))
-    if state.dtype == FLOAT:
-        itemsize, work = 8, float_work_bytes(height, width, channels, *size, taps)
-    else:
+    if state.dtype == "uint8":
         itemsize, work = 4, work_bytes(height, width, channels, *size, taps)
+    else:
+        itemsize, work = 8, float_work_bytes(height, width, channels, *size, taps)
+        work += wide_bytes(state, size)
     tables = table_most(width, size[1], number, itemsize)
     return max(need, tables + table_most(height, size[0], number, itemsize) + work)
 

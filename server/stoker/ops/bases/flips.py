@@ -29,7 +29,9 @@ class FlipOp(ByChance):
     """
 
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     record: ClassVar[np.dtype[Any]] = np.dtype([("flip", "u1")])
+    mirrors: ClassVar[str] = "flip"
     draw = staticmethod(draw_flip)
 
 

@@ -97,10 +97,12 @@ class PixelOp(Op):
 
     Class attributes:
         takes_floats: whether there is also a rule for images of float32.
+        takes_wide: whether there is also a rule for images of uint16.
         most_channels: the most channels of an image that there is a rule for.
     """
 
     takes_floats: ClassVar[bool] = False
+    takes_wide: ClassVar[bool] = False
     most_channels: ClassVar[int] = MAX_CHANNELS
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
@@ -119,7 +121,13 @@ class PixelOp(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=self.takes_floats, most=self.most_channels)
+        require_pixels(
+            self.name,
+            states,
+            floats=self.takes_floats,
+            wide=self.takes_wide,
+            most=self.most_channels,
+        )
         return states, max(self.scratch(state) for state in states)
 
 

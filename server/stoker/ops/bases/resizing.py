@@ -5,10 +5,16 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.rules import WIDE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.nearest import nearest, nearest_bytes, plain_nearest
-from stoker.ops.kernels.resample import plain_pass, plain_resample, resample, scratch_bytes
+from stoker.ops.kernels.resample import (
+    padded,
+    plain_pass,
+    plain_resample,
+    resample,
+    scratch_bytes,
+)
 from stoker.ops.kernels.resample_floats import (
     float_scratch_bytes,
     plain_float_pass,
@@ -84,6 +90,16 @@ def resize_scratch(states: tuple[State, ...], size: tuple[int, int], interpolati
     number = int(filter_of(INTERPOLATIONS.index(interpolation)))
     for state in states:
         if state.kind == "image":
-            count = float_scratch_bytes if state.dtype == FLOAT else scratch_bytes
-            need = max(need, int(count(*state.bound, *size, number)))  # type: ignore[call-arg]
+            count = scratch_bytes if state.dtype == "uint8" else float_scratch_bytes
+            more = wide_bytes(state, size)
+            need = max(need, more + int(count(*state.bound, *size, number)))  # type: ignore[call-arg]
     return need
+
+
+def wide_bytes(state: State, size: tuple[int, int]) -> int:
+    """Return the bytes of an image of uint16 as floats before and after a resize; else 0."""
+    if state.dtype != WIDE:
+        return 0
+    height, width, channels = state.bound
+    after = size[0] * size[1] * channels
+    return int(padded(4 * height * width * channels)) + int(padded(4 * after))

@@ -105,6 +105,7 @@ class Op:
         record: dtype of the draw record: the full content of one decision.
         kernels: kind -> Kernel; a kind without a rule is a build error.
         floats: kind -> Kernel of float32 values, if it differs from the one in `kernels`.
+        wide: kind -> Kernel of uint16 values, if it differs.
         forward: `forward(params, record, sizes) -> nine numbers`: the projective map from points in
             the input to points in the output, see `kernels.points`; `sizes` are height and width
             before and after. It is the rule for boxes and keypoints; None: there is none.
@@ -128,6 +129,8 @@ class Op:
             for a value of `sizes[2:]`. It is called for `relative=True` if these differ, and
             returns whether that is possible: not if it needs one ratio of sides and they differ in
             it. `contract.relative` has rules; None: there is none, and such a call is refused.
+        mirrors: field of the record that is 1 where the op turns left into right; "always"; or
+            empty for never.
         units: field of the record -> its unit, for people; see `stoker.ops.contract.units`.
         calls_python: whether kernels leave compiled code to call a Python function of the author,
             named by the parameter `function`; see `stoker.ops.custom.python_call`.
@@ -140,6 +143,7 @@ class Op:
     record: ClassVar[np.dtype[Any]] = EMPTY
     kernels: ClassVar[dict[str, Kernel]]
     floats: ClassVar[dict[str, Kernel]] = {}
+    wide: ClassVar[dict[str, Kernel]] = {}
     draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
     draws_from: ClassVar[str] = ""
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
@@ -149,6 +153,7 @@ class Op:
     items: ClassVar[dict[str, ItemsKernel]] = {}
     folds: ClassVar[dict[str, FoldKernel]] = {}
     float_folds: ClassVar[dict[str, FoldKernel]] = {}
+    mirrors: ClassVar[str] = ""
     units: ClassVar[Mapping[str, str]] = {}
     calls_python: ClassVar[bool] = False
 
@@ -207,6 +212,14 @@ class Op:
     def params(self) -> np.ndarray:
         """Return the run-time parameters, a 0-d array of dtype `parameters`."""
         return np.zeros((), self.parameters)
+
+    def for_state(self, state: State) -> Op:
+        """Return the op for a field: parameters that mean its names of classes become numbers.
+
+        Raises:
+            StateError: the field lacks those names.
+        """
+        return self
 
     def params_data(self) -> dict[str, Canonical]:
         """Return the constructor's parameters as plain data; they become part of the graph."""
@@ -308,7 +321,7 @@ class Op:
     @classmethod
     def kernel_of(cls, kind: str, dtype: str) -> Kernel:
         """Return the kernel of values of a kind and dtype."""
-        own = cls.floats.get(kind) if dtype == "float32" else None
+        own = {"float32": cls.floats, "uint16": cls.wide}.get(dtype, {}).get(kind)
         return own or cls.kernels[kind]
 
     @classmethod

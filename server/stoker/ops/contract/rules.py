@@ -1,8 +1,8 @@
 """State rules that ops share: which images and masks the kernels of v1 handle.
 
-image: (H, W, C) uint8 with 1 to 16 channels; most ops take float32 too, see `floats`. mask: (H, W)
-uint8, uint16 or int32 class numbers. Values of one call must have the same size, because they share
-one decision.
+image: (H, W, C) uint8 with 1 to 16 channels; most ops take float32 too, see `floats`, and some
+uint16, whose levels reach 65535, see `wide`. mask: (H, W) uint8, uint16 or int32 class numbers.
+Values of one call must have the same size, because they share one decision.
 """
 
 from typing import Final
@@ -18,6 +18,8 @@ MASK_DTYPES: Final = ("uint8", "uint16", "int32")
 MAX_CHANNELS: Final = MOST_CHANNELS
 COLORS: Final = 4
 """The most channels of an image whose channels may be colors and alpha."""
+WIDE: Final = "uint16"
+"""Dtype of images with levels from 0 to 65535."""
 FLOAT: Final = "float32"
 """Dtype of images of floats, whose levels are in [0, 1] if an op says so."""
 
@@ -30,7 +32,12 @@ def refuse(op: str, expected: str, state: State, remedy: str) -> StateError:
 
 
 def require_pixels(
-    op: str, states: tuple[State, ...], *, floats: bool = False, most: int = MAX_CHANNELS
+    op: str,
+    states: tuple[State, ...],
+    *,
+    floats: bool = False,
+    wide: bool = False,
+    most: int = MAX_CHANNELS,
 ) -> None:
     """Refuse images and masks of a dtype or shape without a rule, and values of different sizes.
 
@@ -38,6 +45,7 @@ def require_pixels(
         op: the op's name.
         states: the states of the values of one call.
         floats: whether the op also has a rule for images of float32.
+        wide: whether the op also has a rule for images of uint16.
         most: the most channels of an image that the op has a rule for.
 
     Raises:
@@ -45,7 +53,7 @@ def require_pixels(
     """
     for state in states:
         if state.kind == "image":
-            require_image(op, state, floats=floats, most=most)
+            require_image(op, state, floats=floats, wide=wide, most=most)
         elif state.kind == "mask" and (len(state.shape) != 2 or state.dtype not in MASK_DTYPES):
             raise refuse(
                 op,
@@ -62,26 +70,41 @@ def require_pixels(
             )
 
 
-def require_image(op: str, state: State, *, floats: bool = False, most: int = MAX_CHANNELS) -> None:
-    """Refuse an image that is not uint8 (or float32, if allowed) with 1 to `most` channels last.
+def require_image(
+    op: str,
+    state: State,
+    *,
+    floats: bool = False,
+    wide: bool = False,
+    most: int = MAX_CHANNELS,
+) -> None:
+    """Refuse an image that is not uint8 (or a dtype that is allowed) with 1 to `most` channels.
 
     Raises:
         StateError: names op, state and what was expected.
     """
     channels = state.shape[2] if len(state.shape) == 3 else None
-    dtypes = ("uint8", FLOAT) if floats else ("uint8",)
+    dtypes = ("uint8", *(WIDE,) * wide, *(FLOAT,) * floats)
     if state.dtype not in dtypes or channels is None or not 1 <= channels <= most:
         remedy = f"Call {op} before the image is converted"
         if channels is not None and most < channels <= MAX_CHANNELS:
             remedy = "Leave the image out of this call: its channels are not colors"
         if state.dtype == FLOAT:
             remedy += ", or call from_float before it, or before what contains it (as rand_augment)"
+        if state.dtype == WIDE and not wide:
+            remedy = f"Call to_float before {op}" + ", and from_float after that" * (not floats)
         raise refuse(
             op,
             f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {most} channels",
             state,
             remedy,
         )
+
+
+def float_first(op: str, state: State, otherwise: str) -> str:
+    """Return the remedy for pixels that an op cannot average: for images of uint16 `to_float`."""
+    wide = state.kind == "image" and state.dtype == WIDE
+    return f"Call to_float before {op}" if wide else otherwise
 
 
 def remedy_of(state: State) -> str:

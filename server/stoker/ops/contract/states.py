@@ -28,8 +28,8 @@ class StateError(BuildError):
     """An op has no rule for its arguments; a `BuildError` on the wire."""
 
 
-LEVELS, UNIT, NORMALIZED = "levels", "unit", "normalized"
-"""Scales of images: 0 to 255, 0 to 1, and zero mean with unit deviation."""
+LEVELS, LEVELS16, UNIT, NORMALIZED = "levels", "levels16", "unit", "normalized"
+"""Scales of images: 0 to 255, 0 to 65535, 0 to 1, and zero mean with unit deviation."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class State:
             is (n, words) uint32, see `stoker.protocol.ragged`, and n may be 0.
         of: for boxes and keypoints: the field in whose pixels they count at the source; empty
             if that is not known.
-        scale: what the numbers mean, if that does not follow from kind and dtype: LEVELS, UNIT or
-            NORMALIZED. Binding sets it; an op need not.
+        scale: what the numbers mean, if that does not follow from kind and dtype: LEVELS,
+            LEVELS16, UNIT or NORMALIZED. Binding sets it; an op need not.
         planar: whether an array is an image with the channels first. Binding sets it.
         shortest: for an image or mask of varying size: no side of any sample's value is shorter; 0
             if that is not known.
-        classes: names of the numbers of a label, which conditions may use; states that differ in
-            them alone are equal.
+        classes: names of the numbers of a label, which conditions may use, or of keypoints; states
+            that differ in them alone are equal.
     """
 
     kind: str

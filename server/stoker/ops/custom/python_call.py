@@ -128,6 +128,8 @@ class PythonCall(Op):
     dtype: str | None = None
 
     name: ClassVar[str] = "python"
+    code: ClassVar[Any] = None
+    """The function; each op has its own."""
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("callback", "u8"), ("height", "i8"), ("width", "i8")]
     )
@@ -158,7 +160,9 @@ class PythonCall(Op):
         if self.size is not None:
             self.settle(size=checks.pair("python", "size", self.size, 1))
         self.settle(distributions=tuple(self.distributions))
-        found = provenance(self.function.partition(":")[0], self._function())
+        # Kept, because a worker forgets names after an edit while streams with this op are open.
+        self.settle(code=self._function())
+        found = provenance(self.function.partition(":")[0], self.code)
         if found != (self.source, self.distributions):
             raise BuildError(
                 f"{self.function} here is not the code that the pipeline was written with: source "
@@ -176,7 +180,7 @@ class PythonCall(Op):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters; the callback's address is this process's."""
-        address = callback(self.function, self.randomness, _call, _entered)
+        address = callback(self.function, self.code, self.randomness, _call, _entered)
         return np.array((address, *(self.size or (0, 0))), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
@@ -228,7 +232,7 @@ def _listed(distributions: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _tried(op: PythonCall, before: State, after: State) -> None:
-    try_function(op.function, resolve(op.function), op.randomness, (before,), (after,))
+    try_function(op.function, op.code, op.randomness, (before,), (after,))
 
 
 _CALLS: dict[int, Callable[..., None]] = {}
@@ -236,17 +240,21 @@ _callbacks: dict[tuple[Any, ...], Any] = {}
 
 
 def callback(
-    name: str, randomness: str, call: Callable[..., None], enter: Callable[..., None]
+    name: str,
+    function: Any,
+    randomness: str,
+    call: Callable[..., None],
+    enter: Callable[..., None],
 ) -> int:
     """Return the address of a C function that calls a function; it lives as long as the process.
 
     Args:
         name: name of the function.
+        function: the function.
         randomness: its source of randomness.
         call: `call(name, function, randomness, ...)`: the way to call it.
         enter: `enter(call, words)`: reads what machine code has written and calls.
     """
-    function = resolve(name)
     place = (name, randomness, id(function), call)
     if place not in _callbacks:
         made_call = functools.partial(call, name, function, randomness)

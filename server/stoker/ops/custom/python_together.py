@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.jit.named import resolve
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import FoldKernel, Kernel
 from stoker.ops.contract.registry import register_unlisted
@@ -105,7 +104,7 @@ class PythonTogether(PythonCall):
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters; the callback's address is this process's."""
-        address = callback(self.function, self.randomness, _call, _entered)
+        address = callback(self.function, self.code, self.randomness, _call, _entered)
         return np.array((address, *(self.size or (0, 0)), self.result), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
@@ -142,7 +141,7 @@ class PythonTogether(PythonCall):
 
 @functools.lru_cache(maxsize=64)
 def _tried(op: PythonTogether, before: tuple[State, ...], after: tuple[State, ...]) -> None:
-    try_function(op.function, resolve(op.function), op.randomness, before, after)
+    try_function(op.function, op.code, op.randomness, before, after)
 
 
 def _call(

@@ -27,6 +27,7 @@ from stoker.ops.bases.box_resize import (
     box_reads,
 )
 from stoker.ops.bases.resizing import INTERPOLATIONS, resize_scratch
+from stoker.ops.bases.wide_resize import WIDE_BOX
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -85,6 +86,7 @@ class FitBucket(Op):
     record: ClassVar[np.dtype[Any]] = BOX_RECORD
     kernels: ClassVar[dict[str, Kernel]] = BOX_KERNELS
     floats: ClassVar[dict[str, Kernel]] = BOX_FLOATS
+    wide: ClassVar[dict[str, Kernel]] = WIDE_BOX
     draw = staticmethod(_draw)
     out_size = staticmethod(box_out_size)
     reads = staticmethod(box_reads)
@@ -109,7 +111,7 @@ class FitBucket(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the bucket's size."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
+        require_pixels(self.name, states, floats=True, wide=True)
         size = self._known_size()
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need

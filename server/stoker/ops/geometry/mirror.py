@@ -15,6 +15,7 @@ from stoker.ops.contract.rules import require_pixels
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import mirror_image, move_rows
+from stoker.ops.values.swap_keypoints import Pairs, swap_last
 
 AXES: Final = ("horizontal", "vertical")
 
@@ -56,6 +57,7 @@ class Mirror(Op):
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
     }
+    mirrors: ClassVar[str] = "always"
     forward = staticmethod(_forward)
     rescale = staticmethod(keep_record)
 
@@ -70,12 +72,20 @@ class Mirror(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
+        require_pixels(self.name, states, floats=True, wide=True)
         return states, 0
 
 
 def mirror(
-    *values: Value, axis: str = "horizontal", stream: str | None = None, relative: bool = False
+    *values: Value,
+    axis: str = "horizontal",
+    swap: Pairs | str | None = None,
+    stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
-    """Mirror values of a pipeline, always; see `Mirror`."""
-    return Mirror(axis)(*values, stream=stream, relative=relative)
+    """Mirror values of a pipeline, always; see `Mirror`.
+
+    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
+    change places where it mirrors.
+    """
+    return swap_last(Mirror(axis)(*values, stream=stream, relative=relative), swap)

@@ -8,6 +8,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_long, fit_scratch
 from stoker.ops.bases.resizing import INTERPOLATIONS
+from stoker.ops.bases.wide_resize import WIDE_RESIZE
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -41,6 +42,7 @@ class ResizeLong(Op):
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("size", "i4"), ("interpolation", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
+    wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
     rescale = staticmethod(keep_record)
@@ -61,7 +63,7 @@ class ResizeLong(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of a bounded size."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
+        require_pixels(self.name, states, floats=True, wide=True)
         most = (self.size, self.size)
         need = [fit_scratch(s, most, self.interpolation) for s in states]
         return tuple(self._fitted(s) for s in states), max(need, default=0)

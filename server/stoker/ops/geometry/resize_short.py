@@ -20,6 +20,7 @@ from stoker.ops.bases.fit import (
     short_state,
 )
 from stoker.ops.bases.resizing import INTERPOLATIONS
+from stoker.ops.bases.wide_resize import WIDE_RESIZE
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -60,6 +61,7 @@ class ResizeShort(Op):
     )
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
+    wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
     rescale = staticmethod(keep_record)
@@ -84,7 +86,7 @@ class ResizeShort(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of bounded sizes."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
+        require_pixels(self.name, states, floats=True, wide=True)
         need = [
             fit_scratch(s, short_most(s, self.size, self.max_size), self.interpolation)
             for s in states

@@ -20,6 +20,7 @@ from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import move_rows, turn_image
 from stoker.ops.kernels.turn_floats import reorder_floats
+from stoker.ops.values.swap_keypoints import Pairs, swap_last
 from stoker.rng.draws import bernoulli
 
 
@@ -69,6 +70,7 @@ class Transpose(ByChance):
 
     name: ClassVar[str] = "transpose"
     record: ClassVar[np.dtype[Any]] = np.dtype([("swap", "u1")])
+    mirrors: ClassVar[str] = "swap"
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
@@ -81,12 +83,20 @@ class Transpose(ByChance):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
+        require_pixels(self.name, states, floats=True, wide=True)
         return tuple(swapped(state, self.p < 1.0, self.p > 0.0) for state in states), 0
 
 
 def transpose(
-    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+    *values: Value,
+    p: float = 0.5,
+    swap: Pairs | str | None = None,
+    stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
-    """Swap rows and columns of values of a pipeline with probability p; see `Transpose`."""
-    return Transpose(p)(*values, stream=stream, relative=relative)
+    """Swap rows and columns of values of a pipeline with probability p; see `Transpose`.
+
+    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
+    change places where it mirrors.
+    """
+    return swap_last(Transpose(p)(*values, stream=stream, relative=relative), swap)

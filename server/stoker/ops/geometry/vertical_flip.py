@@ -13,6 +13,7 @@ from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import move_rows
+from stoker.ops.values.swap_keypoints import Pairs, swap_last
 
 
 @kernel
@@ -47,7 +48,15 @@ class VerticalFlip(FlipOp):
 
 
 def vertical_flip(
-    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
+    *values: Value,
+    p: float = 0.5,
+    swap: Pairs | str | None = None,
+    stream: str | None = None,
+    relative: bool = False,
 ) -> Any:
-    """Mirror top and bottom of values of a pipeline with probability p; see `VerticalFlip`."""
-    return VerticalFlip(p)(*values, stream=stream, relative=relative)
+    """Mirror top and bottom of values of a pipeline with probability p; see `VerticalFlip`.
+
+    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
+    change places where it mirrors.
+    """
+    return swap_last(VerticalFlip(p)(*values, stream=stream, relative=relative), swap)

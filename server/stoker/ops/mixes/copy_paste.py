@@ -47,7 +47,7 @@ from stoker.ops.bases.tiled import FORMATS, as_form, with_corners
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
-from stoker.ops.contract.rules import VISIBLE, refuse
+from stoker.ops.contract.rules import VISIBLE, float_first, refuse
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.means import Tools
 from stoker.protocol.items import ItemField
@@ -160,8 +160,12 @@ class CopyPaste(BatchOp):
                 f"an image, or an array of pixels of {', '.join(MEANS)} with channels, for a soft "
                 "edge",
                 state,
-                "If these are class numbers, keep the kind mask: convert them after this op; or "
-                "give sigma=0",
+                float_first(
+                    self.name,
+                    state,
+                    "If these are class numbers, keep the kind mask: convert them after this op",
+                )
+                + "; or give sigma=0",
             )
         return state
 

@@ -25,7 +25,7 @@ from stoker.ops.bases.batch import (
 from stoker.ops.bases.partnered import Partnered
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
-from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.rules import float_first, refuse
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.gammas import beta
 from stoker.ops.kernels.means import Tools
@@ -77,6 +77,7 @@ class Mixup(Partnered):
             require_weights(self.name, state)
         elif state.dtype not in ("uint8", *FLOATS):
             remedy = "Class numbers have no mean: leave them out of this call"
+            remedy = float_first(self.name, state, remedy)
             raise refuse(self.name, f"pixels of dtype uint8, {', '.join(FLOATS)}", state, remedy)
         return state
 

@@ -25,7 +25,7 @@ from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Part, Tiled
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
-from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.rules import float_first, refuse
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.means import Tools
 from stoker.ops.kernels.warp import BITS, fixed
@@ -111,7 +111,11 @@ class MosaicScaled(Fills, Tiled):
                 self.name,
                 f"an image, or an array of pixels of {', '.join(PIXELS)} with channels",
                 state,
-                "If these are class numbers, keep the kind mask: convert them after this op",
+                float_first(
+                    self.name,
+                    state,
+                    "If these are class numbers, keep the kind mask: convert them after this op",
+                ),
             )
         if state.kind == "array":
             _, height, width = grid(state)

@@ -2,7 +2,8 @@
 
 Mean and standard deviation are in units of x / 255, as torchvision's. 255*mean and 1 / (255*std)
 are computed in float64 and rounded once to float32; then every value is one float32 subtraction and
-one float32 multiplication, which cannot be fused. For an image of floats it is (x - mean) *
+one float32 multiplication, which cannot be fused. For an image of uint16 65535 takes the place of
+255. For an image of floats it is (x - mean) *
 (1 / std), mean and 1 / std rounded to float32, and every NaN becomes the same NaN
 (`kernels.float_levels`). float16 rounds that float32 to nearest, halves to even. Layout CHW
 writes one plane for each channel. float32 in HWC remains an image: ops that move pixels accept it,
@@ -107,6 +108,18 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    constants, half = (params["wide_mean"], params["wide_gain"]), params["half"]
+    if not params["planar"]:
+        _run_packed(src, dst, constants, half, scratch)
+    elif half:
+        _half_planes(src, dst, constants, scratch)
+    else:
+        plane = np.uint64(src.shape[0] * src.shape[1])
+        line_chw(flat(src), ZERO, plane, src.shape[2], constants, flat(dst), ZERO, plane)
+
+
+@kernel
 def _run_packed(src: Any, dst: Any, constants: Any, half: Any, scratch: Any) -> None:
     height, width, channels = src.shape
     mean, gain = constants
@@ -158,8 +171,8 @@ def _half_planes(src: Any, dst: Any, constants: Any, scratch: Any) -> None:
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     channels = src.shape[2]
-    names = ("float_mean", "float_gain") if src.dtype == np.float32 else ("mean", "gain")
-    mean, gain = (np.asarray(params[name])[:channels] for name in names)
+    prefix = {"float32": "float_", "uint16": "wide_"}.get(src.dtype.name, "")
+    mean, gain = (np.asarray(params[f"{prefix}{name}"])[:channels] for name in ("mean", "gain"))
     with np.errstate(all="ignore"):
         values = (src.astype(np.float32) - mean) * gain
     if src.dtype == np.float32:
@@ -194,7 +207,7 @@ class Normalize(Op):
         [
             *(
                 (name, "f4", (MAX_CHANNELS,))
-                for name in ("mean", "gain", "float_mean", "float_gain")
+                for name in ("mean", "gain", "float_mean", "float_gain", "wide_mean", "wide_gain")
             ),
             *((name, "u1") for name in ("half", "planar")),
         ]
@@ -202,6 +215,7 @@ class Normalize(Op):
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     rescale = staticmethod(keep_record)
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain)}
 
     def check(self) -> None:
         """Check the parameters."""
@@ -221,6 +235,8 @@ class Normalize(Op):
             [1.0 / (255.0 * s) for s in std],
             mean,
             [1.0 / s for s in std],
+            [65535.0 * m for m in mean],
+            [1.0 / (65535.0 * s) for s in std],
         )
         switches = (self.dtype == "float16", self.layout == "CHW")
         each = (np.resize(numbers, MAX_CHANNELS) for numbers in constants)
@@ -231,7 +247,7 @@ class Normalize(Op):
         self.require_kinds(states)
         need = 0
         for state in states:
-            require_image(self.name, state, floats=True)
+            require_image(self.name, state, floats=True, wide=True)
             self._require_channels(state)
             need = max(need, 3 * ((4 * state.bound[1] * state.bound[2] + 63) // 64 * 64))
         return tuple(self._after(state) for state in states), need

@@ -1,7 +1,8 @@
 """Swap the numbers of keypoints in pairs, as a mirror makes a left eye a right one. No randomness.
 
 Mirrors move keypoints and keep their numbers. So call this right after a flip with
-`where_flipped=True`, or in the branch that mirrors.
+`where_flipped=True`, or in the branch that mirrors. The pairs of `"names"` follow from the names of
+the field's keypoints when the pipeline is built; from then on the op has their numbers.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.flips import FlipOp
+from stoker.ops.bases.sides import paired_numbers
 from stoker.ops.contract.forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
@@ -20,6 +21,8 @@ from stoker.protocol.errors import BuildError
 MOST_PAIRS: Final = 128
 MOST_NUMBER: Final = 2**31 - 1
 PART: Final = "keypoint"
+NAMES: Final = "names"
+_SHOWN: Final = 8
 COCO_PAIRS: Final = tuple((number, number + 1) for number in range(1, 17, 2))
 """Left and right of COCO's person: nose, then eyes, ears, shoulders, ... down to the ankles."""
 Pairs = tuple[tuple[int, int], ...]
@@ -47,7 +50,9 @@ class SwapKeypoints(Op):
     """Swap the numbers of keypoints.
 
     Attributes:
-        pairs: numbers that take each other's place; "coco" for those of COCO's person.
+        pairs: numbers that take each other's place; "coco" for those of COCO's person; "names" for
+            keypoints of the field whose names differ in left and right alone (`left_eye`,
+            `right_eye`).
     """
 
     pairs: Pairs | str
@@ -61,12 +66,36 @@ class SwapKeypoints(Op):
 
     def check(self) -> None:
         """Check the parameters."""
-        self.settle(pairs=COCO_PAIRS if self.pairs == "coco" else _checked(self.pairs))
+        if self.pairs != NAMES:
+            self.settle(pairs=COCO_PAIRS if self.pairs == "coco" else _checked(self.pairs))
+
+    def for_state(self, state: State) -> Op:
+        """Return the op with the pairs of the field's names.
+
+        Raises:
+            StateError: its keypoints have no names, or no two of them are left and right.
+        """
+        if self.pairs != NAMES:
+            return self
+        found = paired_numbers(state.classes)
+        if found:
+            return SwapKeypoints(found)
+        why = (
+            f"no two of {', '.join(state.classes[:_SHOWN])} differ in left and right alone"
+            if state.classes
+            else f"{state} has no names of keypoints, which packing COCO or YOLO writes; in "
+            'process, pass classes={FIELD: ["nose", "left_eye", ...]}'
+        )
+        raise StateError(
+            f'{self.name}: pairs="{NAMES}": {why}. Give the numbers, such as pairs=[(1, 2), (3, '
+            "4)]",
+            op=self.name,
+        )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         made = np.zeros((), self.parameters)
-        assert isinstance(self.pairs, tuple)
+        assert isinstance(self.pairs, tuple), "names are numbers once the pipeline is built"
         made["count"] = len(self.pairs)
         made["first"][: len(self.pairs)] = [first for first, _ in self.pairs]
         made["second"][: len(self.pairs)] = [second for _, second in self.pairs]
@@ -95,8 +124,8 @@ class SwapKeypoints(Op):
 def _checked(pairs: object) -> Pairs:
     def fail(why: str) -> ParameterError:
         return ParameterError(
-            f'swap_keypoints: pairs: expected "coco", or pairs of different numbers such as '
-            f"[(1, 2), (3, 4)], each number once, got {pairs!r}{why}",
+            f'swap_keypoints: pairs: expected "names", "coco", or pairs of different numbers such '
+            f"as [(1, 2), (3, 4)], each number once, got {pairs!r}{why}",
             op="swap_keypoints",
         )
 
@@ -124,8 +153,8 @@ def swap_keypoints(*values: Value, pairs: Pairs | str, where_flipped: bool = Fal
     Args:
         values: keypoints.
         pairs: as for `SwapKeypoints`.
-        where_flipped: swap only in samples that a flip has mirrored; each value is then a result of
-            `horizontal_flip` or `vertical_flip`.
+        where_flipped: swap only in samples that an op has mirrored; each value is then a result of
+            `horizontal_flip`, `vertical_flip`, `transpose` or `mirror`.
 
     Raises:
         BuildError: with `where_flipped`, a value is not a result of such an op.
@@ -137,18 +166,35 @@ def swap_keypoints(*values: Value, pairs: Pairs | str, where_flipped: bool = Fal
     return swapped[0] if len(swapped) == 1 else swapped
 
 
+def swap_last(results: Any, pairs: Pairs | str | None) -> Any:
+    """Return the results of an op that mirrors, the last of them with its sides swapped.
+
+    Args:
+        results: keypoints, or values of which the last is keypoints.
+        pairs: as for `SwapKeypoints`; None: nothing is swapped.
+    """
+    if pairs is None:
+        return results
+    if not isinstance(results, tuple):
+        return swap_keypoints(results, pairs=pairs, where_flipped=True)
+    return (*results[:-1], swap_keypoints(results[-1], pairs=pairs, where_flipped=True))
+
+
 def _where_flipped(swap: SwapKeypoints, value: Value) -> Any:
     made_by = value.tracer.made_by(value) if isinstance(value, Value) else None
-    if not isinstance(made_by, FlipOp):
+    if made_by is None or not made_by.mirrors:
         found = "another value" if isinstance(value, Value) else type(value).__name__
         if made_by is not None:
             found = f"the result of {made_by.name}"
         raise BuildError(
-            "swap_keypoints: where_flipped=True: expected keypoints as horizontal_flip or "
-            f"vertical_flip returned them, got {found}; call swap_keypoints right after the flip"
+            "swap_keypoints: where_flipped=True: expected keypoints as horizontal_flip, "
+            f"vertical_flip, transpose or mirror returned them, got {found}; call swap_keypoints "
+            "right after the mirror"
         )
+    if made_by.mirrors == "always":
+        return swap(value)
     tracer = value.tracer
-    flipped = tracer.expr("eq", tracer.decided(value, "flip"), 1)
+    flipped = tracer.expr("eq", tracer.decided(value, made_by.mirrors), 1)
     (result,) = tracer.branch(
         flipped, lambda: swap(value), lambda: value, lambda one, other: [(one, other)]
     )

@@ -1,11 +1,12 @@
 """Convert the levels of images to floats: level / 255, float32. No randomness.
 
 The quotient is computed in float64 (level * (1 / 255)) and rounded to float32: for all 256 levels
-it is the float32 nearest to level / 255, as in PyTorch's division. The value remains an image.
+it is the float32 nearest to level / 255, as in PyTorch's division. Levels of uint16 are divided by
+65535, the same way. The value remains an image.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import FLOAT, require_image
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color_floats import PART
+
+WIDE_PART: Final = np.float64(1.0 / 65535.0)
+"""A level of uint16 as a float."""
 
 
 @kernel
@@ -30,20 +34,32 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src * PART
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    levels, image = src.reshape(src.size), dst.reshape(dst.size)
+    for i in range(np.uint64(levels.size)):
+        image[i] = np.float32(np.float64(levels[i]) * WIDE_PART)
+
+
+def _plain_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = src * WIDE_PART
+
+
 @register
 @dataclass(frozen=True)
 class ToFloat(Op):
-    """Convert the levels of images, 0 to 255, to float32 from 0 to 1."""
+    """Convert the levels of images, 0 to 255 or 0 to 65535, to float32 from 0 to 1."""
 
     name: ClassVar[str] = "to_float"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain_wide)}
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of dtype float32."""
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state)
+            require_image(self.name, state, wide=True)
         return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
 
 

@@ -31,6 +31,7 @@ from stoker.rng.row import Row
 _GIVEN: Final = ("image", "mask", "label", "scalar", "array", "boxes", "keypoints")
 _MASKS: Final = re.compile(r"mask|segm", re.IGNORECASE)
 _IMAGES: Final = re.compile(r"image|img|photo|picture|frame|pixels|gray", re.IGNORECASE)
+_NAMED: Final = ("label", "keypoints")
 _CLASSES: Final = ("label", "keypoint")
 LEAST_BOUND: Final = 8
 """Plans are made for 8, 16, 32, ... items, so that samples share them."""
@@ -61,19 +62,19 @@ def states_by_name(
 def with_classes(
     states: Mapping[str, State], classes: Mapping[str, Sequence[str]] | None
 ) -> Mapping[str, State]:
-    """Return states whose labels have the names of their classes.
+    """Return states whose labels and keypoints have the names of their numbers.
 
     Raises:
-        UsageError: there is no such label, or the names are not a list of texts.
+        UsageError: there is no such field, or the names are not a list of texts.
     """
     named = dict(states)
     for name, given in (classes or {}).items():
         texts = isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
-        if name not in states or states[name].kind != "label" or not texts:
-            labels = ", ".join(one for one, state in states.items() if state.kind == "label")
+        if name not in states or states[name].kind not in _NAMED or not texts:
+            fits = ", ".join(one for one, state in states.items() if state.kind in _NAMED)
             raise UsageError(
-                f"classes: expected a label among {labels or 'the fields, which have none'}, and a "
-                f"list of texts, got {name!r}: {given!r}"
+                f"classes: expected a label or keypoints among {fits or 'the fields (none)'}, and "
+                f"a list of texts, got {name!r}: {given!r}"
             )
         named[name] = dataclasses.replace(states[name], classes=tuple(given))
     return named
@@ -141,9 +142,9 @@ def _checked(name: str, kind: str, dtype: str, shape: tuple[int, ...]) -> str:
     Raises:
         UsageError: the array cannot have it.
     """
-    pixels = dtype in ("uint8", "float32") and len(shape) in (2, 3)
+    pixels = dtype in ("uint8", "uint16", "float32") and len(shape) in (2, 3)
     fits = {
-        "image": (pixels, "uint8 or float32 of (H, W, C) or (H, W)"),
+        "image": (pixels, "uint8, uint16 or float32 of (H, W, C) or (H, W)"),
         "mask": (is_mask_form(dtype, shape), "whole numbers or bools of (H, W) or (H, W, 1)"),
         "label": (not shape and np.dtype(dtype).kind in "iu", "one whole number"),
         "scalar": (not shape, "one number"),

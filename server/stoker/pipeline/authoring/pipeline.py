@@ -22,6 +22,7 @@ from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.jit.named import allow_modules
 from stoker.ops.contract.states import State
 from stoker.pipeline.authoring.batches import Held, Samples, chosen_ids, read_ids, states_of
+from stoker.pipeline.authoring.clips import chosen_frames, stacked
 from stoker.pipeline.authoring.definition import (
     Define,
     required_arguments,
@@ -39,7 +40,7 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.bucketed import given_size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
-from stoker.pipeline.tracing.rewrite import rewritten
+from stoker.pipeline.tracing.rewrite import remember, rewritten
 from stoker.pipeline.tracing.values import TracedSample, fault
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.row import Row
@@ -167,12 +168,16 @@ class Pipeline:
         if not isinstance(fields, Mapping):
             raise UsageError(f"{self.name}: expected a dict of fields, got {type(fields).__name__}")
         row = given_row(Row(seed, id, epoch, visit, view, step, progress))
-        if not any(is_frames(value) for value in fields.values()):
+        if self.graph().clip is None and not any(is_frames(one) for one in fields.values()):
             return outputs_of(
                 self._alone(fields, freeze or {}, bucket, compiled, kinds, classes), row, fields
             )
         frames = split_frames(self.name, fields)
         engine = self._alone(frames[0], freeze or {}, bucket, compiled, kinds, classes)
+        clip = engine.plan.clip
+        if clip is not None:
+            chosen = chosen_frames(self.name, clip, frames, fields, row, freeze or {})
+            return stacked([outputs_of(engine, row, frame) for frame in chosen])
         made = [outputs_of(engine, row, frame) for frame in frames]
         return {name: [outputs[name] for outputs in made] for name in made[0]}
 
@@ -325,9 +330,12 @@ def pipeline(define: Any) -> Any:
         BuildError: it is neither.
     """
     if not inspect.isclass(define):
+        remember(define)
         return Pipeline.from_function(define)
-    if not callable(getattr(define, "define", None)):
+    method = getattr(define, "define", None)
+    if not callable(method):
         raise BuildError(f"@pipeline: class {define.__name__} has no method define(self, sample)")
+    remember(method)
 
     @functools.wraps(define, updated=())
     def make(*args: Any, **kwargs: Any) -> Pipeline:

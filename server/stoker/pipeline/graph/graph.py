@@ -23,6 +23,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from stoker.pipeline.graph.clip import Clip
 from stoker.pipeline.graph.nodes import (
     MAX_NODES,
     MAX_OUTPUTS,
@@ -53,6 +54,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         sites: (value number, file, line): where the user wrote it; outside the identity.
         unneeded: calls that no output needs; checked but never run; outside the identity.
         unlinked: outputs that need not follow the image; outside the identity.
+        clip: which frames of a clip a row has; None: rows are samples.
     """
 
     version: int = version.GRAPH
@@ -65,6 +67,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ] = ()
     unneeded: Annotated[tuple[Unneeded, ...], msgspec.Meta(max_length=MAX_TRACED)] = ()
     unlinked: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_OUTPUTS)] = ()
+    clip: Clip | None = None
 
     def to_data(self, *, sites: bool = True) -> dict[str, Any]:
         """Return the graph as plain data: dict, list, text, numbers.
@@ -76,6 +79,8 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         if not self.forms:
             data.pop("forms")
+        if self.clip is None:
+            data.pop("clip")
         if not sites or not self.sites:
             data.pop("sites")
         if not sites or not self.unneeded:

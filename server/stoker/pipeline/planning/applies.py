@@ -49,6 +49,7 @@ class Applies:
         self.sizes = sizes
         self.mixing = mixing
         self.draws: dict[int, Decision] = {}
+        self.named: dict[int, Op] = {}
         self.formulas = Formulas(bound.graph)
 
     def draw(self, node: Draw, value: int, steps: list[Step]) -> None:
@@ -66,6 +67,10 @@ class Applies:
                 "pipeline runs only with its own version; make it again to get a new stream",
                 op=node.op,
             )
+        if node.of:
+            self.named[value] = op
+            first = self.bound.states[node.of[0]]
+            op = self.bound.within(value, op.name, lambda: self.named[value].for_state(first))
         of = node.of[0] if node.of else None
         if isinstance(op, BatchOp):
             of = None  # it draws without a size; an array in CHW would give another size
@@ -130,6 +135,7 @@ class Applies:
                 op=op.name,
             )
         if kind in ITEM_KINDS and not op.folds:
+            self._same_names(node, states[0], value)
             self._apply_items(decision, node.to[0], value, steps)
             return
         result, scratch = self._declared(op, states, value)
@@ -149,6 +155,18 @@ class Applies:
             steps.append(FoldStep(decision, kind, srcs, value, scratch, check, site, dtype))
         else:
             steps.append(ApplyStep(decision, kind, srcs[0], value, scratch, check, site, dtype))
+
+    def _same_names(self, node: Apply, state: State, value: int) -> None:
+        """Refuse a field whose names mean other numbers than those of the decision."""
+        op, decided = self.named.get(node.draw), self.draws[node.draw].op
+        if op is None or self.bound.within(value, op.name, lambda: op.for_state(state)) == decided:
+            return
+        self.bound.fail(
+            value,
+            f"{op.name}: the fields of this call have other names of classes: give the numbers "
+            f"instead, here {decided.params_data()}",
+            op=op.name,
+        )
 
     def _mix(self, op: BatchOp, decision: Decision, src: int, value: int) -> None:
         state = self.bound.states[src]

@@ -35,6 +35,7 @@ from stoker.pipeline.planning.declared import fault_of
 from stoker.pipeline.planning.delivery import OutputBinder
 from stoker.pipeline.planning.history import Histories
 from stoker.pipeline.planning.mixes import Mixes
+from stoker.pipeline.planning.sides import Sides
 from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import (
     ConstStep,
@@ -66,6 +67,7 @@ def bind_graph(graph: Graph, states: Mapping[str, State], *, linked: bool = True
     bound = binder.bind()
     if linked:
         binder.histories.check(graph.outputs, graph.unlinked)
+        binder.sides.check(graph.outputs, graph.unlinked)
     return bound
 
 
@@ -83,6 +85,7 @@ class _Binder:
         self.branches = Branches(bound, self.sizes, self.mixing, self.applies)
         self.delivery = OutputBinder(bound, self.mixing)
         self.histories = Histories(bound)
+        self.sides = Sides(bound)
 
     def bind(self) -> Bound:
         """Walk the graph.
@@ -136,7 +139,9 @@ class _Binder:
                     self.applies.draw(node, first, steps)
                 case Apply():
                     self.applies.apply(node, first, steps)
-                    self.histories.apply(self.applies.draws[node.draw], node.to, first)
+                    decision = self.applies.draws[node.draw]
+                    self.histories.apply(decision, node.to, first)
+                    self.sides.apply(decision, node.to, first)
                 case Expr():
                     self._expr(node, first, steps)
                 case If():
@@ -174,6 +179,7 @@ class _Binder:
         self.bound.fields[node.field] = value
         self.bound.states[value] = state
         self.histories.begin(value, state)
+        self.sides.begin(value, state)
         if state.kind in IMAGE_KINDS:
             self.sizes.of[value] = ("field", node.field)
         elif state.items:
@@ -228,6 +234,7 @@ class _Binder:
             else:
                 self.branches.join_mixed(first + index, pair)
             self.histories.join(node.cond, first + index, pair)
+            self.sides.join(first + index, pair)
         steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), tuple(joins)))
 
 

@@ -15,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from stoker.ops.contract.states import State
+from stoker.pipeline.graph.clip import Clip
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.checks import Check, Location
 from stoker.pipeline.planning.decision import Decision
@@ -45,6 +48,7 @@ class Plan:
         arena_bytes: size of the scratch arena, the only pixel memory besides inputs and outputs.
         checks: status - 1 -> its meaning.
         mixes: what batch ops do to the outputs of rows afterwards, in order.
+        clip: which frames of a clip a row has; the plan computes one frame. None: it computes rows.
     """
 
     pipeline_id: str
@@ -62,8 +66,14 @@ class Plan:
     arena_bytes: int
     checks: tuple[Check, ...]
     mixes: tuple[Mix, ...]
+    clip: Clip | None = None
 
     @property
     def delivered(self) -> tuple[Output, ...]:
-        """The outputs of a row of a batch: `outputs` after all mixes."""
+        """The outputs of a row of a batch: `outputs` after all mixes, or of all its frames."""
+        if self.clip is not None:
+            frames = self.clip.frames
+            return tuple(
+                replace(one, kind="array", shape=(frames, *one.shape)) for one in self.outputs
+            )
         return self.mixes[-1].outputs if self.mixes else self.outputs

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.ops.contract.states import State
+from stoker.pipeline.graph.clip import Clip
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.planning.arena import lay_out
 from stoker.pipeline.planning.binding import bind_graph
+from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.bucketed import Size, in_bucket
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.shortcuts import shorten
@@ -44,6 +46,8 @@ def bind(
     shown = shorten(settled, states) if shortcuts else settled
     bound = bind_graph(shown, states, linked=not shortcuts)
     check_unneeded(normal.unneeded, states)
+    if normal.clip is not None:
+        _check_clip(bound)
     layout = lay_out(bound)
     plan = Plan(
         pipeline_id=normal.digest,
@@ -52,7 +56,7 @@ def bind(
         inputs=tuple(bound.states[value] for value in bound.fields.values()),
         outputs=tuple(bound.outputs),
         stores=tuple(bound.stores),
-        streams=tuple(sorted({d.stream for d in bound.decisions if d.stream is not None})),
+        streams=tuple(sorted(_streams(bound, normal.clip))),
         decisions=tuple(bound.decisions),
         steps=layout.steps,
         states=bound.states,
@@ -61,6 +65,35 @@ def bind(
         arena_bytes=layout.arena_bytes,
         checks=tuple(bound.checks),
         mixes=bound.mixes,
+        clip=normal.clip,
     )
     sizing_of(plan)
     return plan
+
+
+def _streams(bound: Bound, clip: Clip | None) -> set[str]:
+    found = [decision.stream for decision in bound.decisions]
+    if clip is not None:
+        found.append(clip.stream)
+    return {stream for stream in found if stream is not None}
+
+
+def _check_clip(bound: Bound) -> None:
+    """Refuse outputs of frames that cannot be stacked."""
+    forms = {form.output: form.form for form in bound.graph.forms}
+    for name, value in bound.graph.outputs:
+        what = ""
+        if bound.mixes:
+            what = (
+                f"{bound.mixes[0].decision.op.name} mixes rows, and a frame has no row of its own"
+            )
+        elif bound.states[value].items:
+            what = f"it is {bound.states[value].kind}, whose number differs from frame to frame"
+        elif name in forms:
+            what = f"its form is {forms[name]}, and frames are stacked"
+        if what:
+            bound.fail(
+                value,
+                f"output {name!r}: {what}: with sample_frames, expected outputs of one shape and "
+                "no batch op",
+            )

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from stoker.ops.contract.registry import lookup, make
+from stoker.ops.contract.rules import WIDE
 from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.ops.geometry.center_crop import CenterCrop
 from stoker.ops.geometry.resize_center_crop import RESIZES, ResizeCenterCrop
@@ -87,13 +88,17 @@ def _is_plain(draw: Draw) -> bool:
 
 
 def _is_pixels(value: int, made: dict[int, tuple[int, Node]], states: Mapping[str, State]) -> bool:
-    """Whether a value is certainly an image or a mask."""
+    """Whether a value is certainly an image or a mask, and made from no image of uint16.
+
+    The joined op has no rule for those.
+    """
     _, node = made.get(value, (0, None))
     while isinstance(node, Apply):
         _, node = made.get(node.to[0], (0, None))
-    return (
-        isinstance(node, Input) and node.field in states and states[node.field].kind in IMAGE_KINDS
-    )
+    if not isinstance(node, Input) or node.field not in states:
+        return False
+    state = states[node.field]
+    return state.kind in IMAGE_KINDS and (state.kind, state.dtype) != ("image", WIDE)
 
 
 def _joined(resize: Draw, crop: Draw, sources: dict[int, int]) -> Draw:

@@ -21,11 +21,16 @@ decided for each sample and names the line. An `if` that changes a list, dict or
 of it is treated in the same way: both branches are traced, so both would change it for every
 sample. (Changes by a function that the branch calls are not detected.) Lines stay those of the
 user's file. A function whose source cannot be read is not changed.
+
+A file may be edited after its import. The source of a pipeline is read when it is defined
+(`remember`), that of other functions when they are called first. Source that does not compile to
+the code of the function is refused, unless the function has no branches.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import textwrap
@@ -36,7 +41,9 @@ from typing import Any
 from stoker.pipeline.tracing import branches
 from stoker.pipeline.tracing.branches import RESULT
 from stoker.pipeline.tracing.comparisons import Comparisons
+from stoker.pipeline.tracing.edits import has_branches, is_edited
 from stoker.pipeline.tracing.syntax import at_line_of, call_of, lambda_of, name_of
+from stoker.protocol.errors import BuildError
 
 HELPERS = {
     "_stoker_if": branches.run_if,
@@ -84,6 +91,13 @@ def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def remember(fn: Callable[..., Any]) -> None:
+    """Read the source of a function now, so that a later edit of its file changes nothing."""
+    if isinstance(fn, FunctionType) and not hasattr(fn, "_stoker_rewritten"):
+        with contextlib.suppress(BuildError):  # it is raised again when the function is traced
+            _known(fn)
+
+
 _codes: dict[tuple[CodeType, str, str], CodeType | None] = {}
 
 
@@ -102,8 +116,20 @@ def _known(fn: FunctionType) -> CodeType | None:
 
 
 def _code(fn: FunctionType) -> CodeType | None:
-    """Return the rewritten code of a function; None if its source cannot be read."""
+    """Return the rewritten code of a function; None if its source cannot be read or is not needed.
+
+    Raises:
+        BuildError: the source is not that of the function, which has branches.
+    """
     tree = _parse(fn)
+    if is_edited(fn):
+        if not has_branches(fn.__code__):
+            return None
+        raise BuildError(
+            f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}: the file was edited after "
+            f"{fn.__qualname__} was imported, so the source of its branches is gone: import it "
+            "again, by a new process or kernel, or by importlib.reload"
+        )
     if tree is None:
         return None
     names = (*fn.__code__.co_freevars, *HELPERS)

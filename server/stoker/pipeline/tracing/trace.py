@@ -22,6 +22,7 @@ import msgspec
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import name_of
+from stoker.pipeline.graph.clip import Clip
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
     MAX_DEPTH,
@@ -89,6 +90,7 @@ class Tracer:
         self._op_of: dict[int, Op] = {}
         self._formulas: dict[int, Node] = {}
         self._made_for: dict[int, int] = {}
+        self.clip: Clip | None = None  # set by sample_frames
 
     def input(self, name: str) -> TracedValue:
         """Return the value of a field; reading a field twice gives the same value."""
@@ -282,6 +284,7 @@ class Tracer:
         sites = tuple((env[number], *site) for number, site in self._sites.items())
         unlinked = tuple(sorted(name for name, value in outputs.items() if not value.linked))
         traced = Graph(nodes=nodes, outputs=given, forms=forms, sites=sites, unlinked=unlinked)
+        traced = msgspec.structs.replace(traced, clip=self.clip)
         return msgspec.structs.replace(normalize(traced), unneeded=unneeded_calls(traced))
 
     def _in_order(

@@ -29,6 +29,7 @@ from stoker.server.inspect.bench.stages import Stages, measure_stages
 from stoker.server.inspect.bench.verdict import Verdict, deliver_s, judge
 from stoker.server.inspect.figures import check_plot
 from stoker.server.rows.bucket_rows import plan_buckets
+from stoker.server.rows.clips import refuse_clips
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.states import worker_plan
 from stoker.server.rows.subject import open_subject
@@ -82,6 +83,7 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
     size = None if wanted is None else _fullest(dataset, wanted, batch_size, left_out)
     with open_subject(pipeline, dataset, python_path or (), size, exclude) as subject:
         graph, ids = subject.plan.graph, subject.chosen.excluded.ids.tolist()
+        refuse_clips(graph, "stoker bench")
         spec = make_spec(dataset, graph, exclude=ids, batch_size=batch_size)
         plan = worker_plan(graph, subject.dataset, size)
         stages = measure_stages(spec, subject.dataset, plan, seconds, subject.chosen.excluded)

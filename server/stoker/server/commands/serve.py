@@ -7,6 +7,7 @@ or poll.
 """
 
 import contextlib
+import gc
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from stoker.server.settings import config as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.settings.logs import Logs
 from stoker.server.settings.serving import check_served
+from stoker.server.workers.death import adopt_orphans
 
 if TYPE_CHECKING:
     from stoker.server.daemon.daemon import Daemon
@@ -114,6 +116,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         # Before the template starts, which inherits the limit and needs descriptors itself.
         session_limit(raise_limit(), loaded.config.workers.count)
         pin_threads()
+        adopt_orphans()  # of a template that is killed
         settings, log = loaded.config.daemon, loaded.config.log
         with (
             Logs(log.level, log.format, sys.stderr),
@@ -122,6 +125,8 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         ):
             tell_ready(ready_fd, _where(daemon))
             ready_fd = None
+            gc.collect()
+            gc.freeze()  # later collections can skip objects that live as long as the daemon
             code = daemon.run()
     except StokerError as error:
         tell_ready(ready_fd, {"error": error.to_record()})

@@ -18,7 +18,6 @@ its lifeline ends. Nothing here imports numba, torch or pyarrow; a test checks t
 
 import collections
 import contextlib
-import gc
 import os
 import secrets
 import time
@@ -163,16 +162,11 @@ class Daemon:
         logs.log("info", "listening", address=self.address, pid=os.getpid())
         if self.tcp_address is not None:
             logs.log("warning", "listening_unprotected", address=self.tcp_address)
-        gc.collect()
-        gc.freeze()  # later collections can skip objects that live as long as the daemon
-        try:
-            # The core has no clock: it needs the time before it gives workers deadlines.
-            self._hands.carry_out(self._core.handle(events.Tick(self._now())))
-            self._hands.carry_out(self._core.start())
-            while self._hands.exit_code is None:
-                self._turn()
-        finally:
-            gc.unfreeze()
+        # The core has no clock: it needs the time before it gives workers deadlines.
+        self._hands.carry_out(self._core.handle(events.Tick(self._now())))
+        self._hands.carry_out(self._core.start())
+        while self._hands.exit_code is None:
+            self._turn()
         logs.log("info", "stopped", code=self._hands.exit_code)
         return self._hands.exit_code
 

@@ -4,7 +4,8 @@ Runs on the daemon's loop; only `start` waits. A template reports that it is rea
 start. One that was ready and ends is replaced at once; one that did not become ready is replaced
 after a pause that doubles. One that is not ready in time is killed, and so is one that does not
 answer, at the supervisor's request. A killed process is reaped later, so that the loop never waits
-for it. Times are seconds.
+for it. What a killed template leaves behind becomes a child of the daemon and is killed, too. Times
+are seconds.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from stoker.protocol.errors import ProtocolError, ResourceError
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import logs
 from stoker.server.workers import channel
-from stoker.server.workers.death import describe
+from stoker.server.workers.death import describe, end_orphans
 from stoker.server.workers.template import Ended, Forked, Ready, Unfit
 
 BACKOFF_S: Final = 0.25
@@ -56,6 +57,7 @@ class Nursery:
         self._again_at = 0.0
         self._patience_s = 0.0
         self._dying: list[subprocess.Popen[bytes]] = []
+        self._orphans = False
         self.answered_at = 0.0
         self.ready = False
         self.why = ""
@@ -136,6 +138,7 @@ class Nursery:
             why = why if status == -9 else f"{why} ({how})"
         if running.process.returncode is None:
             self._dying.append(running.process)
+        self._orphans = True
         self.why = f"the template process {why}"
         logs.log("error", "template_down", reason=self.why)
         if self.ready:
@@ -151,6 +154,8 @@ class Nursery:
             Whether the template was ended; its children are orphans.
         """
         self._dying = [process for process in self._dying if process.poll() is None]
+        if self._orphans and not self._dying:
+            self._orphans = not end_orphans(self._own(), 0)
         if self._running is None and self._now() >= self._again_at:
             self._launch()
             return False
@@ -168,6 +173,7 @@ class Nursery:
         for process in self._dying:
             process.wait()
         self._dying.clear()
+        end_orphans((), _TO_DIE_S)
 
     def close(self) -> None:
         """Kill and reap the template, close its socket."""
@@ -175,6 +181,9 @@ class Nursery:
         if self._running is not None:
             self._running.close()
             self._running = None
+
+    def _own(self) -> set[int]:
+        return set() if self._running is None else {self._running.process.pid}
 
     def _launch(self) -> None:
         self.ready = False

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.splits import split_subset
+from stoker.dataset.reading.clips import ClipDataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream import PlainOrder
 from stoker.order.weights import Weighting
@@ -92,6 +93,11 @@ def named_split(dataset: Dataset, name: str) -> Subset:
         DatasetError: the dataset's splits are damaged.
         UnknownNameError: the dataset has no such split; the message lists those that it has.
     """
+    if isinstance(dataset, ClipDataset):
+        raise UsageError(
+            f"subset: the split {name!r} names frames, and the samples of this pipeline are clips: "
+            "give the ids of clips, or a file of them"
+        )
     splits = dataset.manifest.splits
     names = {} if splits is UNSET else {known: known for known in splits.names}
     try:

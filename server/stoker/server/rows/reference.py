@@ -33,6 +33,7 @@ from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.protocol.weights import weights_of
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.chosen import Chosen, weighted
+from stoker.server.rows.clips import samples_of
 from stoker.server.rows.mix_rows import mix_computer, own_freeze
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.states import field_states
@@ -55,7 +56,7 @@ def make_spec(
     `buckets` is a request for buckets, planned here for `batch_size`; `exclude` are ids; `weights`
     is what a Loader takes.
     """
-    dataset = open_dataset(dataset_path)
+    dataset = samples_of(open_dataset(dataset_path), graph)
     try:
         chosen = _chosen(dataset, exclude, weights)
         excluded = chosen.excluded
@@ -98,7 +99,7 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
     `params` also the draw records, as bytes. `exclude` and `weights` are those of the spec; samples
     that `crashed` are replaced. `integrity` is that of a daemon.
     """
-    dataset = open_dataset(dataset_path, integrity=integrity)
+    dataset = samples_of(open_dataset(dataset_path, integrity=integrity), graph)
     try:
         share = Share(rank, world_size, spec.views)
         chosen = _chosen(dataset, exclude, weights)

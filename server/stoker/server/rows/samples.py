@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from stoker.dataset import Dataset
+from stoker.dataset.reading.clips import ClipDataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS
@@ -69,8 +70,12 @@ class SampleRows:
         self._dataset = dataset
         self._order = order
         self._first_id = first_id
+        kinds = {field.name: field for field in dataset.schema.fields}
+        self._pictures = [name for name in engine.plan.fields if kinds[name].is_picture]
         self._listener = listener or RowListener()
-        self._inputs = SampleReader(dataset, engine.plan.fields, scratch)
+        self._clips = dataset if isinstance(dataset, ClipDataset) else None
+        stored = dataset if self._clips is None else self._clips.frames
+        self._inputs = SampleReader(stored, engine.plan.fields, scratch)
         self._inputs.read_boxes(engine.plan, spec.freeze, arithmetic=arithmetic, engine=engine)
         self.drawn = Recorder(engine) if params else None
         self.crashed: Collection[int] = ()
@@ -143,7 +148,35 @@ class SampleRows:
         self._listener.sample_begins(row.id)
         if self.drawn is not None:
             *outputs, drawn = outputs
-        self.engine.run(row, self._inputs.read(row.id - self._first_id, row), outputs)
+        if self._clips is not None:
+            self._compute_frames(self._clips, row, outputs)
+        else:
+            self.engine.run(row, self._inputs.read(row.id - self._first_id, row), outputs)
         if self.drawn is not None:
             self.drawn.write(drawn)
         return row
+
+    def _compute_frames(self, clips: ClipDataset, row: Row, outputs: Sequence[np.ndarray]) -> None:
+        """Write the frames of a row, the first side of its outputs; all draw with the row's key."""
+        clip = self.engine.plan.clip
+        assert clip is not None, "only pipelines that sample frames read clips"
+        frames = clips.rows(row.id - self._first_id)
+        freeze = None if clip.stream is None else self.spec.freeze.get(clip.stream)
+        chosen = [frames[number] for number in clip.numbers(len(frames), row, freeze)]
+        self._check_sizes(clips.frames, row, chosen)
+        for place, number in enumerate(chosen):
+            inputs = self._inputs.read(number, row)
+            self.engine.run(row, inputs, [output[place, ...] for output in outputs])
+
+    def _check_sizes(self, frames: Dataset, row: Row, chosen: Sequence[int]) -> None:
+        """Refuse frames of several sizes: the same draws would choose other boxes of them."""
+        for name in self._pictures:
+            sizes = {frames.size(name, number) for number in chosen}
+            if len(sizes) > 1:
+                shown = " and ".join(f"{high}x{wide}" for high, wide in sorted(sizes))
+                raise SampleError(
+                    f"sample {row.id}: expected frames of one size, which share each decision, got "
+                    f"{shown} pixels (height x width) in field {name!r}: resize them when packing",
+                    id=row.id,
+                    field=name,
+                )

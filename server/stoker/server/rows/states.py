@@ -34,11 +34,12 @@ def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> P
 
 
 def _state(field: Field, seen: FieldStatistics | None) -> State:
+    classes = (field.classes or ()) if field.kind in ("label", "keypoints") else ()
     if field.items is UNSET:
-        classes = (field.classes or ()) if field.kind == "label" else ()
         sides = tuple(field.shape), tuple(field.bound)
         state = State(field.kind, field.dtype, *sides, classes=classes)
         if state.is_fixed or seen is None or seen.height is None or seen.width is None:
             return state
         return replace(state, shortest=min(seen.height[0], seen.width[0]))
-    return State.ragged(field.kind, field.items.fields, field.bound[0], field.items.of or "")
+    items = State.ragged(field.kind, field.items.fields, field.bound[0], field.items.of or "")
+    return replace(items, classes=classes)

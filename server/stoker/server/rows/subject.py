@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
+from stoker.dataset.reading.clips import ClipDataset
 from stoker.ops.bases.batch import GROUP
 from stoker.order.stream import StreamOrder
 from stoker.pipeline import Pipeline
@@ -39,6 +40,7 @@ from stoker.protocol.subset import Subset
 from stoker.protocol.weights import Weights, weights_of
 from stoker.rng.row import Row
 from stoker.server.rows.chosen import Chosen, named_split, weighted
+from stoker.server.rows.clips import samples_of
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.mixed import MixedRows
 from stoker.server.rows.reading import SampleReader
@@ -55,6 +57,7 @@ class Subject:
         bucket: size of the samples' bucket; None without buckets.
         chosen: the samples that streams over it visit, and how often.
         first_id: the stream's id of the dataset's sample 0.
+        clips: the dataset, if the pipeline samples frames of its clips.
     """
 
     def __init__(
@@ -78,13 +81,15 @@ class Subject:
             BuildError: the pipeline does not fit the dataset.
             UsageError: the exclude list is of another dataset.
         """
+        self.clips = dataset if isinstance(dataset, ClipDataset) else None
         self.chosen = chosen or Chosen(Excluded(()))
         self.chosen.excluded.check(len(dataset))
         self.dataset = dataset
         self.first_id = first_id
         self.bucket = bucket
         self.plan = bind(graph, field_states(dataset), bucket=bucket)
-        self._reader = SampleReader(dataset, self.plan.fields)
+        stored = dataset if self.clips is None else self.clips.frames
+        self._reader = SampleReader(stored, self.plan.fields)
 
     def replay(
         self,
@@ -94,7 +99,7 @@ class Subject:
         order: StreamOrder | None = None,
         crashed: Collection[int] = (),
     ) -> Replay:
-        """Compute a row and return all that happened to it.
+        """Compute a row and return all that happened to it; of a clip, to its first frame.
 
         Args:
             row: which row.
@@ -141,8 +146,17 @@ class Subject:
     def _replay_alone(self, row: Row, freeze: Freeze | None) -> Replay:
         """Replay a row before batch ops."""
         self._reader.read_boxes(self.plan, freeze)
-        inputs = self._reader.read(row.id - self.first_id, row)
+        inputs = self._reader.read(self._stored_id(row, freeze), row)
         return replay(self.plan, row, inputs, freeze, self._reader.damage)
+
+    def _stored_id(self, row: Row, freeze: Freeze | None) -> int:
+        """Return the stored sample of a row; of a clip, its first sampled frame."""
+        number = row.id - self.first_id
+        if self.clips is None or self.plan.clip is None:
+            return number
+        clip, frames = self.plan.clip, self.clips.rows(number)
+        frozen = None if clip.stream is None else (freeze or {}).get(clip.stream)
+        return frames[clip.numbers(len(frames), row, frozen)[0]]
 
     def _replay_mixed(
         self, row: Row, spec: StreamSpec, order: StreamOrder, crashed: Collection[int]
@@ -262,9 +276,11 @@ def open_subject(
     add_folders([*python_path, str(Path.cwd())])
     try:
         with open_dataset(dataset) as opened:
-            excluded = excluded_by(opened, exclude, subset)
-            chosen = weighted(opened, excluded, _weights(weights))
-            yield Subject(opened, load_pipeline(pipeline), _size(bucket), chosen, first_id)
+            graph = load_pipeline(pipeline)
+            samples = samples_of(opened, graph)
+            excluded = excluded_by(samples, exclude, subset)
+            chosen = weighted(samples, excluded, _weights(weights))
+            yield Subject(samples, graph, _size(bucket), chosen, first_id)
     finally:
         sys.path[:] = before
 

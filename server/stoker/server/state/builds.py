@@ -2,7 +2,8 @@
 
 The key of a build is (dataset path, `module:attr` or graph, ...). At most `concurrent_builds` run
 at a time, the others wait in order. At most `cached_builds` results are kept; the least recently
-used one is dropped first. A failed build is forgotten, because its cause may have been fixed.
+used one is dropped first. A failed build is forgotten, because its cause may have been fixed. A
+build that imported files of users is not kept, because they may be edited.
 
 A build without progress for `build_deadline_s` fails, so a pipeline that hangs while it is built
 delays others by at most that long. Clients without a running build come first, so one with many
@@ -86,11 +87,12 @@ class Builds:
         return None
 
     def done(self, result: BuildResult) -> list[bytes]:
-        """Keep a result; return its waiters."""
+        """Keep a result, unless it depends on files of users; return its waiters."""
         build = self._end(result.build)
         if build is None:
             return []
-        self._results[build.key] = result
+        if not result.sources:
+            self._results[build.key] = result
         while len(self._results) > self._context.settings.cached_builds:
             self._results.popitem(last=False)
         return build.waiters

@@ -1,8 +1,8 @@
 """Joining a group by its name: who may, and the memory that each further member brings.
 
-All members of a name have one StreamSpec and one world size, and ask alike for draw records and
-digests; a session that differs is refused with the differences. Each rank of the name has its own
-group, because each has its own rows.
+All members of a name have one StreamSpec and one world size, run the same code of users, and ask
+alike for draw records and digests; a session that differs is refused with the differences. Each
+rank of the name has its own group, because each has its own rows.
 
 The first member founds the group: its slab has room for `MEMBERS` times its own slots, of which
 only its own have memory. A further member brings its slots: their memory is reserved in turn, one
@@ -130,6 +130,15 @@ def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, mate: Grou
     ):
         if before != now:
             changed.append(f"{name}: was {before}, is {now}")
+    was = dict(theirs.sources)
+    edited = [path for path, digest in build.sources if was.get(path, digest) != digest]
+    if edited and not changed:
+        raise UsageError(
+            f"group {request.group!r}: {edited[0]} was edited after the first member opened"
+            " the stream, and the group runs the code from before: start all members again, or"
+            " give this one another group",
+            group=request.group,
+        )
     if changed:
         raise UsageError(
             f"group {request.group!r}: all its members read the same batches, but this one asks for"

@@ -294,7 +294,7 @@ class Openings:
             bool(request.params and result.params_bytes), request.rank, request.world_size,
             request.buckets, b"" if result.subset else request.exclude,
             result.subset or request.subset, request.verify, request.weights,
-            result.parts,
+            result.parts, result.sources,
         )  # fmt: skip
         slab = self._numbers
         group = Group(

@@ -57,6 +57,7 @@ class Replays:
             tuple({*stream.crashed, *(run.crashed if run else ())}),
             weights=group.record.weights,
             parts=group.record.parts,
+            sources=group.record.sources,
         )  # fmt: skip
         self._waiting[token] = record, request
         self._start()

@@ -79,7 +79,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `subset` is the bitmap of the split that the request names, without the samples of `exclude`.
     `mix` is the digest of a mixture, and `parts` are its datasets; `fingerprint`, `rows` and
     `pipeline_id` are then those of all of them, and `graph` is empty.
-    `classes` are names of classes by field, as many as OPENED can hold.
+    `classes` are names of classes by field, as many as OPENED can hold. `sources` are the files of
+    users that the build has imported, and their digests.
     """
 
     build: int
@@ -107,6 +108,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     subset: bytes = b""
     mix: str | None = None
     parts: tuple[MixPart, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
@@ -128,7 +130,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     """Replay one sample of a stream; `graph` is the canonical form that its build gave.
 
     `crashed` are the samples that are not touched where it is mixed with others. `integrity` is
-    that of the workers.
+    that of the workers, `sources` that of the build.
     """
 
     replay: int
@@ -146,6 +148,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     integrity: str = "auto"
     weights: bytes = b""
     parts: tuple[MixPart, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):
@@ -162,7 +165,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     `buckets`, the canonical form of a request for them, `layout` and `first_row` are those of the
     largest batch; the worker finds those of the others. `exclude` has the ids that are left out, or
     `subset` those that are not; `weights` says how often each of the others comes. With `verify`
-    each chunk comes with the digests of its rows.
+    each chunk comes with the digests of its rows. `sources` are those of the build.
     """
 
     stream: int
@@ -180,6 +183,7 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     verify: bool = False
     weights: bytes = b""
     parts: tuple[MixPart, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):

@@ -30,6 +30,7 @@ from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
 from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
 from stoker.server.rows.chosen import chosen_of, resolve_split
+from stoker.server.rows.clips import refuse_clips, samples_of
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.mix_rows import check_agreement, check_classes, order_parts
 from stoker.server.rows.scratch import decoded_bytes
@@ -38,6 +39,7 @@ from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest, BuildResult, MixPart
 from stoker.server.workers import errand, watched
 from stoker.server.workers.compiling import compiled_plan
+from stoker.server.workers.own_code import OwnCode
 
 
 def build(request: BuildRequest) -> BuildResult:
@@ -55,6 +57,7 @@ def build(request: BuildRequest) -> BuildResult:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
         graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
+        dataset = samples_of(dataset, graph)
         split = resolve_split(dataset, request.exclude, request.subset)
         if split:
             request = msgspec.structs.replace(request, exclude=b"", subset=split)
@@ -81,6 +84,7 @@ def _build_mix(request: BuildRequest) -> BuildResult:
             if part.pipeline:
                 allow_modules(EVERY_MODULE)
             graph = load_pipeline(part.pipeline) if part.pipeline else graph_from_bytes(part.graph)
+            refuse_clips(graph, f"mix: dataset {part.name!r}")
             plans[part.name] = plan = compiled_plan(graph, dataset)
             alone = BuildRequest(request.build, part.dataset, part.pipeline, part.graph)
             results[part.name] = _result(alone, dataset, graph, plan)
@@ -126,6 +130,7 @@ def _joined(
 
 def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
     """Plan the buckets, and compile the pipeline for each: it is the same machine code."""
+    refuse_clips(graph, "buckets")
     wanted = request_from_bytes(request.buckets)
     if not reads_bucket(graph):
         raise BuildError(
@@ -204,6 +209,9 @@ def _classes(dataset: Dataset) -> dict[str, tuple[str, ...]]:
 def serve(sock: socket.socket, number: int) -> int:
     """Build one pipeline and answer; return the exit code."""
     fault = BuildError("building the pipeline")
-    return errand.serve(
-        sock, number, "builder", lambda request: (build(request), None), fault, watched.watch
-    )
+    code = OwnCode()
+
+    def act(request: BuildRequest) -> errand.Answer:
+        return msgspec.structs.replace(build(request), sources=code.note()), None
+
+    return errand.serve(sock, number, "builder", act, fault, watched.watch)

@@ -1,21 +1,30 @@
 """Dying with the parent, ending what a child has started, and knowing how it died; Linux only.
 
 A child of the template leads a process group, which the processes that a user's function starts
-belong to. Whoever sees the child dead kills the group. When the daemon dies, the template kills all
-groups and exits. If the template is killed together with the daemon, nobody is left to do so;
-therefore what Python forks also asks the kernel to die with its parent. A process that leaves the
-group (a session of its own) is left alone.
+belong to. When the child dies, the template kills the group. Processes can leave the group (a
+session of their own, a daemon that forked twice). Therefore child, template and daemon are
+subreapers: the kernel gives a process whose parent died to the next subreaper above it. Such a
+process becomes a child of the template when the worker dies, and of the daemon when the template
+dies too; both kill children that they have not started. When the daemon dies, the template kills
+all groups and all of its children, and exits. If template and daemon are killed together, no
+process is left to do so; therefore what Python forks also asks the kernel to die with its parent,
+and only programs survive.
 """
 
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import threading
+import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 # Deaths that come from outside and say nothing about the sample that was being computed.
 DESCRIPTORS_CLOSED: Final = 77
 """Exit code of a child in which a function closed descriptors that are not its own."""
@@ -45,11 +54,80 @@ def wake_with_parent(parent: int) -> None:
 
 
 def _signal_at_death(parent: int, number: signal.Signals) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _prctl(option: int, value: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option})")
+
+
+def _is_subreaper() -> bool:
+    found = ctypes.c_int()
+    _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found))
+    return bool(found.value)
+
+
+def adopt_orphans() -> None:
+    """Have the kernel make this process the parent of descendants whose parent dies."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_orphans(known: Collection[int], wait_s: float) -> bool:
+    """SIGKILL and reap the children of this process that it has not started.
+
+    A process that is not a subreaper has none of those: nothing is killed there.
+
+    A dead process passes its own children on, so this goes on until there are no more, or until the
+    time is over. Processes of another user (setuid programs) are left alone.
+
+    Args:
+        known: pids of the children that this process has started.
+        wait_s: seconds to wait for deaths; with 0 it returns at once, and a later call reaps.
+
+    Returns:
+        Whether none is left.
+    """
+    if not _is_subreaper():
+        return True
+    end = time.monotonic() + wait_s
+    foreign: set[int] = set()
+    while orphans := children() - set(known) - foreign:
+        for pid in orphans:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except PermissionError:
+                foreign.add(pid)
+        orphans -= foreign
+        for pid in orphans:
+            _await_end(pid, end - time.monotonic())
+        ended = [pid for pid in orphans if os.waitpid(pid, os.WNOHANG)[0]]
+        if not ended and orphans and time.monotonic() >= end:
+            return False
+    return True
+
+
+def children() -> set[int]:
+    """Return the pids of the children of this process, of those that are not reaped yet too."""
+    own = str(os.getpid())  # /proc/self/task/*/children can omit some while others end
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if stat.read_text().rpartition(")")[2].split()[1] == own:
+                found.add(int(stat.parent.name))
+    return found
+
+
+def _await_end(pid: int, wait_s: float) -> None:
+    """Wait until a child is dead; it can still be reaped."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        select.select([descriptor], [], [], max(0.0, wait_s))
+    finally:
+        os.close(descriptor)
 
 
 def die_first() -> None:
@@ -63,8 +141,9 @@ def die_first() -> None:
 
 
 def lead_group() -> None:
-    """Make this process the leader of a group, and have what Python forks die with it."""
+    """Make this process the leader of a group and a subreaper; what Python forks dies with it."""
     os.setpgid(0, 0)
+    adopt_orphans()
     own = threading.local()
 
     def before() -> None:

@@ -3,7 +3,7 @@
 Runs in a worker, on its one thread. A second session of the same pipeline gets the engine of the
 first, because an engine keeps nothing between two rows: seed and place come with each of them. The
 key is all that an engine is made of: dataset (its path and fingerprint), graph, freeze. The graph
-has the versions of ops and the digests of a user's sources, so after an edit it is another one.
+has the versions of ops. It need not show an edit of a user's file: `forget` after one.
 
 An engine is made for its stream alone where something could remain of another session's rows: with
 batch ops, which keep the rows of a group; with functions in Python, whose objects may keep what
@@ -67,6 +67,10 @@ class Engines:
     def __len__(self) -> int:
         """Engines that are kept."""
         return len(self._kept)
+
+    def forget(self) -> None:
+        """Keep no engine; open streams keep their own."""
+        self._kept.clear()
 
     def of(self, record: OpenStream, dataset: Dataset) -> Engine:
         """Return the engine of a stream without buckets.

@@ -14,17 +14,19 @@ from stoker.order.buckets.order import BucketOrder
 from stoker.order.mix import MixOrder
 from stoker.order.stream import StreamOrder
 from stoker.pipeline.planning.bucketed import Size
-from stoker.protocol.errors import SampleError
+from stoker.protocol.errors import BuildError, SampleError, StokerError
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import Replay, replay_to_bytes
 from stoker.rng.row import Row
 from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.chosen import chosen_of
+from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.mix_rows import order_parts, own_freeze
 from stoker.server.rows.subject import Subject
 from stoker.server.work.records import ReplayMade, ReplayRequest
 from stoker.server.workers import errand
+from stoker.server.workers.own_code import OwnCode
 
 
 def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
@@ -42,9 +44,11 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
     with open_dataset(
         request.dataset, expected=spec.dataset, integrity=request.integrity
     ) as dataset:
-        order = order_of(request, dataset)
+        graph = graph_from_bytes(request.graph)
+        samples = samples_of(dataset, graph)
+        order = order_of(request, samples)
         row, bucket = row_of(request, order)
-        subject = Subject(dataset, graph_from_bytes(request.graph), bucket)
+        subject = Subject(samples, graph, bucket)
         return _as_file(request, subject.replay(row, spec.freeze, spec, order, request.crashed))
 
 
@@ -101,4 +105,19 @@ def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
 
 def serve(sock: socket.socket, number: int) -> int:
     """Replay one sample and answer; return the exit code."""
-    return errand.serve(sock, number, "replayer", make, SampleError("replaying the sample"))
+    code = OwnCode()
+
+    def act(request: ReplayRequest) -> errand.Answer:
+        try:
+            answer = make(request)
+        except StokerError:
+            code.require(request.sources)  # an edit explains the error better
+            raise
+        try:
+            code.require(request.sources)
+        except BuildError:
+            os.close(answer[1])
+            raise
+        return answer
+
+    return errand.serve(sock, number, "replayer", act, SampleError("replaying the sample"))

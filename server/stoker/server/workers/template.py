@@ -11,11 +11,10 @@ garbage collector's sight, so that no collection of a child's copies those pages
 One-off children are forked before workers that were asked for earlier: at the start of a daemon
 every worker waits for the build of the first pipeline.
 
-It is the parent of all workers: it reaps them and reports how they died. Before it reaps a child it
-kills what that one has left in its process group (`death`). When the daemon dies, its end of the
-socket closes: the template kills the groups of all children and exits, even if it was stopped (the
-kernel continues it, PR_SET_PDEATHSIG). Children die with the template. So `kill -9` of the daemon
-leaves only processes that left their group.
+It is the parent of all workers: it reaps them and reports how they died, and kills the processes
+that they leave behind (`death`). When the daemon dies, its end of the socket closes: the template
+kills all of its descendants and exits, even if it was stopped (the kernel continues it,
+PR_SET_PDEATHSIG). Children die with the template. So `kill -9` of the daemon leaves nothing.
 """
 
 import contextlib
@@ -37,15 +36,18 @@ from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
 from stoker.server.workers.death import (
+    adopt_orphans,
     die_first,
     die_with_parent,
     end_group,
+    end_orphans,
     lead_group,
     wake_with_parent,
 )
 from stoker.server.workers.hire import ForkOrder, Hire
 
 _log = logging.getLogger(__name__)
+_ORPHANS_S = 1.0
 UNWANTED = ("torch", "pyarrow", "zmq")
 ROLES = ("worker", "builder", "replayer")
 """What a child can be; each is a module of this package with a `serve`."""
@@ -159,6 +161,7 @@ def serve(control: socket.socket) -> None:
         for _, pid in children.values():  # not reaped yet: the pids are theirs
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
+        end_orphans((), _ORPHANS_S)
 
 
 def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None:
@@ -177,6 +180,7 @@ def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None
                 del children[fd]
                 os.close(fd)
                 channel.send(control, Ended(child, status))
+                end_orphans({pid for _, pid in children.values()}, _ORPHANS_S)
                 continue
             received = channel.receive(control, Fork)
             if received is None:
@@ -253,6 +257,7 @@ def main(arguments: list[str]) -> None:
     """
     control_fd, parent = int(arguments[0]), int(arguments[1])
     wake_with_parent(parent)
+    adopt_orphans()
     die_first()
     # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

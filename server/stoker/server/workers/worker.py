@@ -34,6 +34,7 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.chosen import chosen_of
+from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.mix_rows import mix_computer, order_parts, own_freeze
@@ -56,6 +57,7 @@ from stoker.server.workers.death import DESCRIPTORS_CLOSED
 from stoker.server.workers.engines import Engines, Maker
 from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
+from stoker.server.workers.own_code import OwnCode
 from stoker.server.workers.stopwatch import Stopwatch
 from stoker.server.workers.template import threads
 from stoker.server.workers.watched import report
@@ -78,6 +80,7 @@ class Worker:
         self._streams: dict[int, SlotFiller | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
         self._watch = Stopwatch()
+        self._code = OwnCode()
         self._listener = _ProgressPage(progress, self._fail, lifeline)
         self.engines = Engines(debug_memory=hire.debug_memory)
 
@@ -110,11 +113,29 @@ class Worker:
 
     def _open(self, record: OpenStream) -> Failed | None:
         try:
-            self._streams[record.stream] = self._computer(record)
+            self._streams[record.stream] = self._of_built_code(record)
         except StokerError as error:
             self._streams[record.stream] = failed = Failed(0, record.stream, *error.to_record())
             return failed
         return None
+
+    def _of_built_code(self, record: OpenStream) -> SlotFiller:
+        """Return the computer of a stream, which runs the code that the stream was built from.
+
+        Raises:
+            StokerError: it cannot be made; or a file was edited after the build.
+        """
+        if self._code.differing(record.sources) is not None:
+            self._code.forget()
+            self._datasets.clear()
+            self.engines.forget()
+        try:
+            computer = self._computer(record)
+        except StokerError:
+            self._code.require(record.sources)  # an edit explains the error better
+            raise
+        self._code.require(record.sources)
+        return computer
 
     def _dataset(self, path: str, fingerprint: str) -> Dataset:
         dataset = self._datasets.get(path)
@@ -145,7 +166,8 @@ class Worker:
     def _computer(self, record: OpenStream) -> SlotFiller:
         if record.parts:
             return self._mixture(record)
-        dataset = self._dataset(record.dataset, record.spec.dataset)
+        stored = self._dataset(record.dataset, record.spec.dataset)
+        dataset = samples_of(stored, graph_from_bytes(record.graph))
         chosen = chosen_of(dataset, record.exclude, record.subset, record.weights)
         if record.buckets:
             maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)
@@ -187,6 +209,7 @@ class Worker:
             PROGRESS.pack_into(self._progress, 0, *IDLE)
             return Failed(work.claim, work.stream, *error.to_record())
         PROGRESS.pack_into(self._progress, 0, *IDLE)
+        self._code.note()  # modules that a function imports when it is called
         self.visit("worker.chunk_done")
         seconds = self._watch.read() - began
         return Done(

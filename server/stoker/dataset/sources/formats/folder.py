@@ -1,7 +1,8 @@
 """Image folder: the class of an image is the sub-folder that contains it, at any depth.
 
 Classes are the sub-folders that contain images, sorted by name, and count from 0. A source without
-sub-folders gives images without labels.
+sub-folders gives images without labels. `--field image=image[uint16]` and `image[float32]` declare
+images of one channel and more than 8 bits.
 """
 
 import re
@@ -11,12 +12,16 @@ from pathlib import Path
 from stoker.dataset.format import schema
 from stoker.dataset.format.item import SourceFile, item_of_files
 from stoker.dataset.sources.common.classes import order_classes
+from stoker.dataset.sources.common.declare import DEEP, declare
 from stoker.dataset.sources.common.scan import Request, Scan
 from stoker.dataset.sources.common.walk import check_folder, walk
+from stoker.dataset.sources.formats.clips import look_like_clips
 from stoker.dataset.sources.formats.parallel import MASKS
 from stoker.protocol.errors import UsageError
 
 _PICTURES = re.compile(r"(^|[_-]|jpeg)(images?|imgs?|rgb)($|[_-])", re.IGNORECASE)
+IMAGE = "image"
+_KINDS = ("image", *(kind for kind in DEEP if kind.startswith("image")))
 _SPLITS = frozenset(
     ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval"]
 )
@@ -30,9 +35,11 @@ def scan_folder(source: Path, request: Request) -> Scan:
         request: unless the user named this kind, a folder that looks like splits is rejected.
 
     Raises:
-        UsageError: it has no images, or looks like a folder of splits.
+        UsageError: it has no images, or looks like a folder of splits; or another field than
+            `image` is declared, or as something else.
     """
     check_folder(source)
+    image = _image(source, request)
     ignored: Counter[str] = Counter()
     files = walk(source, "", ignored)
     if not files:
@@ -43,7 +50,7 @@ def scan_folder(source: Path, request: Request) -> Scan:
     nested = [file for file in files if "/" in file.path]
     if not nested:
         items = [item_of_files((file,)) for file in files]
-        return Scan("folder", source, (schema.image(),), items, ignored=ignored)
+        return Scan("folder", source, (image,), items, ignored=ignored)
     classes = sorted({_class(file) for file in nested})
     if not request.asked and len(classes) > 1 and {name.lower() for name in classes} <= _SPLITS:
         raise UsageError(
@@ -52,12 +59,18 @@ def scan_folder(source: Path, request: Request) -> Scan:
         )
     if not request.asked:
         _check_kind(source, nested, classes)
+        if look_like_clips(files):
+            raise UsageError(
+                f"{source}: the images in each folder are numbered, so the folders may be clips "
+                "and the images their frames; choose one: `--kind clips` packs frames, in order, "
+                "for sample_frames, `--kind folder` packs images without an order"
+            )
     names = order_classes(classes, request.classes)
     numbers = {name: number for number, name in enumerate(names)}
     return Scan(
         "folder",
         source,
-        (schema.image(), schema.label(classes=names)),
+        (image, schema.label(classes=names)),
         [item_of_files((file,), numbers[_class(file)]) for file in nested],
         bad=[
             (file.path, "it is not in a class folder, but others are; move it into one")
@@ -66,6 +79,18 @@ def scan_folder(source: Path, request: Request) -> Scan:
         ],
         ignored=ignored,
     )
+
+
+def _image(source: Path, request: Request) -> schema.Field:
+    """Return the field of the images, which may be declared with more than 8 bits."""
+    for name, kind in request.fields.items():
+        if name != IMAGE or kind not in _KINDS:
+            raise UsageError(
+                f"--field {name}={kind} does not apply to {source}, a source of the kind folder; "
+                f"expected {' or '.join(f'{IMAGE}={one}' for one in _KINDS)}, or another --kind, "
+                "such as parallel for images and masks of the same names"
+            )
+    return declare(IMAGE, request.fields.get(IMAGE, "image"), IMAGE)
 
 
 def _check_kind(source: Path, files: list[SourceFile], classes: list[str]) -> None:

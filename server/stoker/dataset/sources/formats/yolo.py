@@ -75,7 +75,9 @@ def _fields(layout: YoloFolders, masks: str) -> tuple[schema.Field, ...]:
     fields = [schema.image(), boxes, *([mask] if masks else [])]
     if layout.points:
         point = {"keypoint": "int64", "visibility": "uint8", "instance": "int64"}
-        fields.append(schema.keypoints(fields=point))
+        points = schema.keypoints(fields=point)
+        names = layout.point_names
+        fields.append(points if names is None else schema.with_classes(points, names))
     return tuple(fields)
 
 

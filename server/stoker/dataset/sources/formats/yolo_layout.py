@@ -34,6 +34,8 @@ class YoloFolders:
         classes: names of the classes, if known.
         points: (number of keypoints of an object, numbers per keypoint: 2, or 3 with visibility),
             or None.
+        point_names: names of the keypoints 0, 1, ..., if they are known and are those of all
+            classes.
         ignored: what was left out, with counts.
     """
 
@@ -42,6 +44,7 @@ class YoloFolders:
     labels: dict[str, SourceFile]
     classes: tuple[str, ...] | None
     points: tuple[int, int] | None
+    point_names: tuple[str, ...] | None
     ignored: Counter[str]
 
 
@@ -84,7 +87,9 @@ def find_layout(source: Path, split: str) -> YoloFolders:
             name = str(PurePosixPath(path.relative_to(root)))
             if path.name != "classes.txt":
                 labels[name] = look_at(path, name)
-    return YoloFolders(root, images, labels, _classes(root, data), _points(source, data), ignored)
+    classes, points = _classes(root, data), _points(source, data)
+    names = None if points is None else _point_names(source, data, points[0])
+    return YoloFolders(root, images, labels, classes, points, names, ignored)
 
 
 def label_path(image: str) -> str:
@@ -176,3 +181,19 @@ def _points(source: Path, data: dict[str, Any]) -> tuple[int, int] | None:
     if not good or not 1 <= shape[0] <= 2**10 or shape[1] not in (2, 3):
         raise UsageError(f"{source}: kpt_shape: expected [keypoints, 2 or 3], got {shape}")
     return shape[0], shape[1]
+
+
+def _point_names(source: Path, data: dict[str, Any], count: int) -> tuple[str, ...] | None:
+    """Return `kpt_names` of data.yaml, which is a list, or a list for each class."""
+    given = data.get("kpt_names")
+    if given is None:
+        return None
+    lists = list(given.values()) if isinstance(given, dict) else [given]
+    for names in lists:
+        if not isinstance(names, list) or len(names) != count or len({*map(str, names)}) != count:
+            raise UsageError(
+                f"{source}: kpt_names: expected {count} different names, as many as in kpt_shape, "
+                f"or such a list for each class, got {names}"
+            )
+    found = {tuple(map(str, names)) for names in lists}
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,102 @@
+"""Filtered resize of images of uint16: as images of floats, then rounded to levels.
+
+The levels become float32, exactly, and are resized by `kernels.resample_floats`. A result is
+rounded to nearest, halves up, and clipped to 0 to 65535. Nearest copies levels.
+
+Scratch, each part aligned to 64 bytes: the box as floats, the result as floats, and what the
+resize of floats needs.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.box_resize import box_of
+from stoker.ops.bases.resizing import NEAREST, filter_of
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.kernels.nearest import nearest, plain_nearest
+from stoker.ops.kernels.resample import padded, plain_resample
+from stoker.ops.kernels.resample_floats import plain_float_pass, resample_floats
+
+LOW: Final = np.float32(0)
+MOST: Final = np.float32(65535)
+HALF: Final = np.float64(0.5)
+
+
+@kernel
+def _widened(src: Any, box: Any, floats: Any) -> None:
+    """Write the levels of a box as flat float32."""
+    channels, image = src.shape[2], src.reshape(src.size)
+    line = np.uint64(box[3] * channels)
+    for y in range(box[2]):
+        at = np.uint64(((box[0] + y) * src.shape[1] + box[1]) * channels)
+        to = np.uint64(y) * line
+        for i in range(line):
+            floats[to + i] = np.float32(image[at + i])
+
+
+@kernel
+def resize_wide(src: Any, dst: Any, box: Any, interpolation: int, scratch: Any) -> None:
+    """Resize a box of an image of uint16.
+
+    Args:
+        src: `(H, W, C) uint16`, contiguous.
+        dst: `(h, w, C) uint16`, contiguous.
+        box: (top, left, height, width) in pixels, inside of `src`.
+        interpolation: number of the interpolation.
+        scratch: `wide_bytes` more than the resize of an image of floats needs.
+    """
+    if interpolation == NEAREST:
+        nearest(src, box, dst, scratch)
+        return
+    height, width, channels = box[2], box[3], src.shape[2]
+    count, size = height * width * channels, (dst.shape[0], dst.shape[1])
+    a = padded(4 * count)
+    b = a + padded(4 * dst.size)
+    floats = scratch[: 4 * count].view(np.float32)
+    _widened(src, box, floats)
+    image = floats.reshape((height, width, channels))
+    made, levels = scratch[a : a + 4 * dst.size].view(np.float32), dst.reshape(dst.size)
+    whole, part = (0, 0, height, width), (0, 0, size[0], size[1])
+    resample_floats(image, whole, size, part, made, filter_of(interpolation), scratch[b:])
+    for i in range(np.uint64(dst.size)):
+        level = min(max(made[i], LOW), MOST)
+        levels[i] = np.uint16(np.int32(np.float64(level) + HALF))
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_wide(src, dst, box, int(params["interpolation"]), scratch)
+
+
+@kernel
+def _run_box(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    resize_wide(src, dst, box_of(record), int(params["interpolation"]), scratch)
+
+
+def _plain_wide(part: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
+    """Resize an image with NumPy."""
+    if interpolation == NEAREST:
+        dst[...] = plain_nearest(part, dst.shape[:2])
+        return
+    number, floats = filter_of(interpolation), part.astype(np.float32)
+    made = plain_resample(floats, dst.shape[:2], number, plain_float_pass)
+    dst[...] = np.clip(made, LOW, MOST).astype(np.float64) + HALF
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _plain_wide(src, dst, int(params["interpolation"]))
+
+
+def _plain_box(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    top, left, height, width = box_of(record)
+    part = src[top : top + height, left : left + width]
+    _plain_wide(part, dst, int(params["interpolation"]))
+
+
+WIDE_RESIZE: Final = {"image": Kernel(_run, _plain)}
+"""The kernel of ops that resize a whole image."""
+WIDE_BOX: Final = {"image": Kernel(_run_box, _plain_box)}
+"""The kernel of ops that resize a box."""

@@ -1,0 +1,61 @@
+"""Whether a file still has the source of a function that was imported from it.
+
+Python finds the source of a function by file and line, at the time of the question. After an edit
+of the file it finds other lines. So the file is compiled as it is now: unless that gives the code
+of the function, at its line, the file was edited.
+
+Only files that Python itself has compiled are compared. pytest, for example, changes the code of
+the modules that it imports.
+"""
+
+import dis
+import functools
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, FunctionType
+
+
+def is_edited(fn: FunctionType) -> bool:
+    """Whether the file of a function no longer has its source; False if that is not known."""
+    module = fn.__module__ or ""
+    loader = getattr(sys.modules.get(module), "__loader__", None)
+    if type(loader) is not SourceFileLoader or module.startswith("stoker."):
+        return False
+    try:
+        content = Path(fn.__code__.co_filename).read_bytes()
+    except OSError:
+        return False
+    return fn.__code__ not in _codes_of(fn.__code__.co_filename, content)
+
+
+def has_branches(code: CodeType) -> bool:
+    """Whether the code, or a function inside of it, decides anything."""
+    decides = any(
+        step.opcode in (*dis.hasjrel, *dis.hasjabs) or step.opname in ("UNARY_NOT", "CONTAINS_OP")
+        for step in dis.get_instructions(code)
+    )
+    return decides or any(map(has_branches, _inside(code)))
+
+
+@functools.lru_cache(maxsize=16)
+def _codes_of(path: str, content: bytes) -> frozenset[CodeType]:
+    """Return the codes of all functions of a file; none if it cannot be compiled."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # the import has shown them
+            code = compile(content, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return frozenset()
+    return frozenset(_all_inside(code))
+
+
+def _all_inside(code: CodeType) -> Iterator[CodeType]:
+    for part in _inside(code):
+        yield part
+        yield from _all_inside(part)
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
+    return (part for part in code.co_consts if isinstance(part, CodeType))

@@ -1,0 +1,114 @@
+"""The files of users that a process has imported, and what they held at that moment.
+
+A builder is a new process for each build, so it imports a file as it is now. A worker lives for
+many streams and imports a file once; after an edit it would run the old code for a stream that was
+built from the new one. So the result of a build has the digests of the files, and a worker compares
+its own with them when it opens the stream. If they differ, it forgets all modules of users and
+imports them again. Streams that are open keep the functions that they began with.
+
+A file counts if it is neither part of Python, nor of Stoker, nor installed into site-packages.
+Digests are taken right after the import. Python itself takes a file for unchanged if size and
+modification time, in whole seconds, are those of its compiled form.
+
+Runs in builders, replayers and workers, on their one thread.
+"""
+
+import hashlib
+import importlib
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from stoker.jit.named import forget_names
+from stoker.protocol.errors import BuildError
+
+_INSTALLED: Final = ("site-packages", "dist-packages")
+_PYTHON: Final = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+Sources = tuple[tuple[str, str], ...]
+"""Path of a file and digest of its content, for each file, sorted."""
+
+
+class OwnCode:
+    """The modules of users that this process has imported since this object was made."""
+
+    def __init__(self) -> None:
+        """Begin before the first import of such a module."""
+        self._others = set(sys.modules)
+        self._count = len(sys.modules)
+        self._files: dict[str, tuple[str, str]] = {}
+
+    def note(self) -> Sources:
+        """Note the files of new modules, and return all of them."""
+        if len(sys.modules) != self._count:
+            for name, module in list(sys.modules.items()):
+                if name not in self._others and name not in self._files:
+                    self._note(name, module)
+            self._count = len(sys.modules)
+        return tuple(sorted(set(self._files.values())))
+
+    def differing(self, sources: Sources) -> str | None:
+        """Return a file that this process imported with another content than a build did."""
+        built = dict(sources)
+        for path, digest in self.note():
+            if built.get(path, digest) != digest:
+                return path
+        return None
+
+    def require(self, sources: Sources) -> None:
+        """Refuse a stream whose files have been edited since it was built.
+
+        Raises:
+            BuildError: names a file that was edited.
+        """
+        path = self.differing(sources)
+        if path is not None:
+            raise BuildError(
+                f"{path} was edited after this stream was opened, and a process that started later "
+                "imports the new code, so the rows of the stream would change: open the stream "
+                "again with a new Loader, which runs the file as it is now, or undo the edit",
+                file=path,
+            )
+
+    def forget(self) -> None:
+        """Remove the modules, so that the next use imports them again."""
+        for name in self._files:
+            _remove(name)
+        self._files.clear()
+        self._count = 0
+        forget_names()
+        importlib.invalidate_caches()
+
+    def _note(self, name: str, module: ModuleType) -> None:
+        path = getattr(module, "__file__", None)
+        if not _is_own(name, path):
+            self._others.add(name)
+            return
+        assert path is not None
+        self._files[name] = path, digest_of(Path(path))
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest of a file's content, 32 hex digits; empty if it cannot be read."""
+    try:
+        return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return ""
+
+
+def _is_own(name: str, path: str | None) -> bool:
+    """Whether a module is a file of a user."""
+    if path is None or not path.endswith(".py") or name.partition(".")[0] in ("stoker", "__main__"):
+        return False
+    installed = any(folder in Path(path).parts for folder in _INSTALLED)
+    return not installed and not path.startswith(tuple(f"{folder}/" for folder in _PYTHON))
+
+
+def _remove(name: str) -> None:
+    """Remove a module, also as an attribute of its package, which `from PACKAGE import` reads."""
+    module = sys.modules.pop(name, None)
+    parent, _, child = name.rpartition(".")
+    package = sys.modules.get(parent)
+    if package is not None and vars(package).get(child) is module:
+        delattr(package, child)

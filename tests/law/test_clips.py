@@ -1,0 +1,184 @@
+"""The Law, of clips: rows of several frames equal the reference, and an oracle of this file."""
+
+import law_pipelines
+import numpy as np
+import pytest
+from law_rig import serving
+
+from stoker import ops
+from stoker.client import Loader
+from stoker.dataset import open_dataset, schema, write
+from stoker.dataset.reading.clips import ClipDataset
+from stoker.pipeline import Row, pipeline, sample_frames
+from stoker.protocol.errors import BuildError, DatasetError, SampleError, UsageError
+
+EPOCHS = range(2)
+LENGTHS = (30, 12, 10, 7, 1, 19)
+STREAM = {"pipeline": "clips", "dataset": "clips", "seed": 5}
+
+
+def frames(photographs, numbers=None):
+    """Rows: clips of a crop that moves over a photograph, with a mask and a class."""
+    for clip, length in enumerate(LENGTHS):
+        for frame in range(length):
+            photo = photographs[clip % len(photographs)][frame : frame + 70, 3 * frame :][:, :90]
+            mask = (photo.astype(int).sum(2) // 192).astype(np.uint8)
+            number = clip if numbers is None else numbers[clip]
+            yield {"image": photo, "mask": mask, "label": clip % 2, "clip": number, "frame": frame}
+
+
+FIELDS = [
+    schema.image(encoding="png"),
+    schema.mask(encoding="png"),
+    schema.label(classes=("run", "walk")),
+    schema.scalar("clip", "int64"),
+    schema.scalar("frame", "int64"),
+]
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory, photographs):
+    folder = tmp_path_factory.mktemp("clips")
+    write(folder / "d", FIELDS, frames(photographs))
+    return folder / "d"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, clips, dataset):
+    folder = tmp_path_factory.mktemp("serving-clips")
+    with serving(folder, {"clips": clips, "photos": dataset}, workers=3) as running:
+        yield running.address
+
+
+@pytest.fixture(scope="module")
+def expected(law, clips):
+    graph = law_pipelines.clips.graph()
+    return law.reference(clips, graph, EPOCHS, batch_size=2, seed=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_workers_and_ranks(served, law, expected, ranks):
+    assert law.delivered(served, EPOCHS, ranks, global_batch_size=2, **STREAM) == expected
+
+
+@pytest.mark.slow
+def test_one_worker_that_is_killed(daemon, law, clips, expected):
+    plan = "worker.row:kill:2:1,worker.chunk_done:kill:1:1"
+    with daemon(1, plan, datasets={"clips": clips}) as running:
+        got = law.delivered(running.address, EPOCHS, global_batch_size=2, **STREAM)
+    assert got == expected
+
+
+@pytest.mark.slow
+def test_resume(served, law, expected):
+    given = {**STREAM, "global_batch_size": 2}
+    with Loader(served, device="numpy", **given) as loader:
+        batches = iter(loader)
+        next(batches)
+        state = loader.state_dict()
+    assert law.merged([law.one_rank(served, EPOCHS, state, **given)]) == expected[1:]
+
+
+@pytest.mark.slow
+def test_frames_share_every_decision_and_come_in_order(served, photographs):
+    """Oracle: each frame of a row alone, as an image, with the row's draws."""
+    stored = list(frames(photographs))
+    seen = set()
+    with Loader(served, batch_size=3, device="numpy", params=True, **STREAM) as loader:
+        assert loader.spec.dataset_rows == len(LENGTHS)
+        for batch in loader:
+            assert batch.image.shape == (3, 4, 48, 48, 3)
+            for row, clip in enumerate(batch.index.tolist()):
+                numbers, length = batch.frame[row].tolist(), LENGTHS[clip]
+                start = numbers[0]
+                assert numbers == [min(start + 3 * k, length - 1) for k in range(4)]
+                assert 0 <= start <= max(length - 10, 0)
+                assert batch.label[row].tolist() == [clip % 2] * 4
+                first = sum(LENGTHS[:clip])
+                for place, number in enumerate(numbers):
+                    fields = stored[first + number]
+                    alone = by_itself(fields, clip, batch)
+                    assert np.array_equal(batch.image[row, place], alone["image"])
+                    assert np.array_equal(batch.mask[row, place], alone["mask"])
+                seen.add((clip, start))
+    assert {clip for clip, _ in seen} == set(range(len(LENGTHS)))
+
+
+def by_itself(fields, clip, batch):
+    """A frame through the pipeline without `sample_frames`."""
+    plain = pipeline(law_pipelines.clip_ops)
+    return plain({**fields, "image": np.ascontiguousarray(fields["image"])}, seed=5, id=clip,
+                 epoch=batch.epoch)  # fmt: skip
+
+
+def test_starts_are_drawn_for_each_epoch_and_clip(clips):
+    clip = law_pipelines.clips.graph().clip
+    starts = [clip.numbers(30, Row(5, 0, epoch), None)[0] for epoch in range(400)]
+    assert set(starts) == set(range(21))
+    counts = np.bincount(starts)
+    assert counts.min() > 4
+    assert counts.max() < 50
+    frozen = {clip.numbers(30, Row(5, 0, epoch), 3)[0] for epoch in range(9)}
+    assert len(frozen) == 1
+    each = {clip.numbers(30, Row(5, 2, epoch), "epoch")[0] for epoch in range(9)}
+    assert len(each) == 1
+
+
+@pytest.mark.slow
+def test_center_and_loop(served, law, clips):
+    given = {"dataset": "clips", "pipeline": "clip_centers", "shuffle": False}
+    with Loader(served, batch_size=6, device="numpy", **given) as loader:
+        (batch,) = loader
+        found = batch.frame.tolist()
+        replayed = loader.replay_row(batch, 3)
+    spans = [(length - 9) // 2 if length >= 9 else 0 for length in LENGTHS]
+    assert found == [
+        [(start + 2 * k) % length for k in range(5)]
+        for start, length in zip(spans, LENGTHS, strict=True)
+    ]
+    (image,) = (value.array for value in replayed.outputs if value.name == "image")
+    assert np.array_equal(image, batch.image[3, 0])
+    graph = law_pipelines.clip_centers.graph()
+    assert len(law.reference(clips, graph, range(1), batch_size=6)) == 1
+
+
+@pytest.mark.slow
+def test_subset_weights_and_exclude_count_clips(served):
+    given = {"dataset": "clips", "pipeline": "clip_centers", "batch_size": 2, "device": "numpy"}
+    with Loader(served, subset=[1, 4], **given) as loader:
+        assert sorted(np.concatenate([batch.index for batch in loader]).tolist()) == [1, 4]
+    with Loader(served, weights={"run": 1, "walk": 0}, **given) as loader:
+        found = np.concatenate([batch.index for batch in loader])
+        assert set(found.tolist()) <= {0, 2, 4}
+    with pytest.raises(UsageError, match=r"exclude: .*6"):
+        Loader(served, exclude=[6], **given)
+
+
+@pytest.mark.slow
+def test_what_clips_cannot_do_is_refused_by_name(served):
+    with pytest.raises(UsageError, match=r"expected an integer field 'clip' .* its fields are"):
+        Loader(served, dataset="photos", pipeline="clips", batch_size=2)
+    with pytest.raises(BuildError, match="mix: dataset 'clips': the pipeline samples frames"):
+        Loader(served, mix={"clips": 1, "photos": 1}, pipeline="clips", batch_size=2)
+
+
+def test_frames_that_do_not_follow_each_other_are_refused(tmp_path, photographs):
+    write(tmp_path / "d", FIELDS, frames(photographs, numbers=[0, 1, 2, 0, 4, 5]))
+    with (
+        open_dataset(tmp_path / "d") as dataset,
+        pytest.raises(DatasetError, match=r"clip 0 begins a second time at row 52: .* must follow"),
+    ):
+        ClipDataset(dataset, "clip")
+
+
+def test_a_short_clip_can_be_an_error():
+    @pipeline
+    def strict(sample):
+        sample = sample_frames(sample, frames=3, stride=2, start=1, short="error")
+        return {"image": ops.horizontal_flip(sample.image)}
+
+    some = [np.zeros((8, 8, 3), np.uint8)] * 5
+    with pytest.raises(SampleError, match="has 5 frames, but 3 frames with a stride of 2 from fra"):
+        strict({"image": some})
+    assert strict({"image": [*some, some[0]]})["image"].shape == (3, 8, 8, 3)
