@@ -5,6 +5,7 @@
 
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3) python3)
 PROCESSES ?= 2
+FUZZ_RUNS ?= 1000000
 SEED := $(or $(SEED),$(shell date +%s))
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -21,7 +22,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
           tests/dataset/images/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick alone check bench golden-older hostile torture clean
+.PHONY: help demo test quick alone check bench golden-older hostile fuzz torture clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,10 @@ golden-older: $(OLDER)/.installed ## the frozen results with the oldest numba an
 
 hostile: $(STAMP) ## attacks on daemon, clients and readers in their long form (about an hour)
 	STOKER_TEST_HOSTILE=10000 $(BIN)/python -m pytest tests/hostile
+
+fuzz: $(STAMP)   ## 1,000,000 inputs for everything that reads bytes, guided by coverage (about 10 minutes)
+	$(PIP) install -q -c constraints.txt --group fuzz
+	$(BIN)/python tools/fuzz.py --runs $(FUZZ_RUNS) --jobs $(PROCESSES)
 
 torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about two hours); SEED replays
 	@echo "SEED=$(SEED)"

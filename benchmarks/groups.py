@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -103,6 +103,31 @@ def rows_computed(address: str) -> int:
         return int(status.counters["rows_total"])
 
 
+def measure(
+    packed: Path, workload: str, members: Sequence[int], *,
+    batch_size: int, rounds: int, epochs: int, workers: int,
+) -> tuple[dict[int, list[float]], dict[int, list[float]]]:  # fmt: skip
+    """Return, by number of members, each round's CPU seconds and decodes per sample."""
+    cpu_s: dict[int, list[float]] = {count: [] for count in members}
+    decodes: dict[int, list[float]] = {count: [] for count in members}
+    with serving(packed, workers) as address:
+        for number in range(rounds):
+            for count in members:
+                group = Members(address, count, workload, batch_size)
+                try:
+                    group.epoch()  # workers open the stream, members map the memory
+                    before, rows = tree_s(os.getpid()), rows_computed(address)
+                    for _ in range(epochs):
+                        group.epoch()
+                    cpu_s[count].append(tree_s(os.getpid()) - before)
+                    computed = rows_computed(address) - rows
+                    decodes[count].append(computed / (group.steps * batch_size * epochs))
+                finally:
+                    group.close()
+            print(f"round {number + 1} of {rounds}", file=sys.stderr)
+    return cpu_s, decodes
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("packed", type=Path)
@@ -113,25 +138,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()
-    cpu_s: dict[int, list[float]] = {count: [] for count in asked.members}
-    decodes: dict[int, list[float]] = {count: [] for count in asked.members}
-    with serving(asked.packed, asked.workers) as address:
-        for number in range(asked.rounds):
-            for count in asked.members:
-                group = Members(address, count, asked.workload, asked.batch_size)
-                try:
-                    group.epoch()  # workers open the stream, members map the memory
-                    before, rows = tree_s(os.getpid()), rows_computed(address)
-                    for _ in range(asked.epochs):
-                        group.epoch()
-                    cpu_s[count].append(tree_s(os.getpid()) - before)
-                    computed = rows_computed(address) - rows
-                    decodes[count].append(
-                        computed / (group.steps * asked.batch_size * asked.epochs)
-                    )
-                finally:
-                    group.close()
-            print(f"round {number + 1} of {asked.rounds}", file=sys.stderr)
+    cpu_s, decodes = measure(
+        asked.packed, asked.workload, asked.members,
+        batch_size=asked.batch_size, rounds=asked.rounds, epochs=asked.epochs,
+        workers=asked.workers,
+    )  # fmt: skip
     one = statistics.median(cpu_s[asked.members[0]])
     print("| members | CPU-s, median (min..max) | of one | decodes |\n|--|--|--|--|")
     for count in asked.members:

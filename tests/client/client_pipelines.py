@@ -26,3 +26,8 @@ def numbers(sample):
 @pipeline
 def tensors(sample):
     return {"pixels": sample.pixels, "label": sample.label}
+
+
+@pipeline
+def pixels_alone(sample):
+    return {"pixels": sample.pixels}

@@ -94,6 +94,11 @@ class Huge:
             {"shuffle_block_size": 9, "buckets": Buckets(max_area=64 * 64)},
             "shuffle_block_size=9 and buckets: expected only one of them",
         ),
+        ({"shuffle_seed": -1}, "shuffle_seed=-1: expected an integer from 0 .* or None"),
+        (
+            {"shuffle_seed": 3, "shuffle": False},
+            "shuffle_seed=3 and shuffle=False: expected only one of them; leave shuffle_seed out",
+        ),
         ({"block_size": 9}, r"no argument 'block_size': use shuffle_block_size="),
         (
             {"weights": 5},

@@ -194,8 +194,11 @@ def test_addresses_that_are_none(address) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--tcp=tcp://0.0.0.0:7470"], "all networks of this host reach.*add --insecure"),
-        (["--tcp=tcp://127.0.0.1:7470"], "loopback address.*add --insecure"),
+        (
+            ["--tcp=tcp://0.0.0.0:7470"],
+            "all networks of this host reach.*add --key FILE.*--insecure",
+        ),
+        (["--tcp=tcp://127.0.0.1:7470"], "loopback address.*add --key FILE.*--insecure"),
         (["--tcp=0.0.0.0:7470"], "expected tcp://HOST:PORT"),
         (["--insecure"], "expected an address for other hosts with it, got none; add --tcp"),
         (["--tcp=tcp://127.0.0.1:1x", "--insecure"], "expected tcp://HOST:PORT"),

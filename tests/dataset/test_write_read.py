@@ -154,3 +154,15 @@ def test_numbers_that_lie_are_found(tmp_path, rows, all_kinds, column, data, fie
         out = np.empty(300 * 300 * 3, np.uint8)
         with pytest.raises(SampleError, match=message):
             dataset.read(field, 2) if field == "boxes" else dataset.decode(field, 2, out)
+
+
+@pytest.mark.parametrize("offset", [-1, 2**62, 1])
+def test_lengths_of_damaged_offsets_are_an_error(tmp_path, rows, all_kinds, offset):
+    """Plans of length buckets read them without the values."""
+    write_dataset(tmp_path / "d", all_kinds, rows)
+    corrupt(tmp_path / "d", "boxes", len(rows) // 2, struct.pack("<q", offset))
+    with open_dataset(tmp_path / "d") as dataset:
+        with pytest.raises(SampleError, match=r"field 'boxes' .*: its offsets are damaged"):
+            list(dataset.lengths("boxes"))
+        with pytest.raises(SampleError, match=r"field 'boxes' .*: its offsets are damaged"):
+            dataset.sizes_of("boxes", np.arange(len(rows)))

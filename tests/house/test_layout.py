@@ -35,7 +35,8 @@ def test_the_packages_are_those_of_the_design(root: Path) -> None:
     wanted = {f"server/stoker/{name}" for name in server}
     assert names >= wanted | {"client/stoker/client", "protocol/stoker/protocol"}
     assert names - wanted - {"client/stoker/client", "protocol/stoker/protocol"} <= {
-        "server/stoker/compat"
+        "server/stoker/compat",
+        "client/stoker/ray",
     }
 
 

@@ -60,8 +60,10 @@ def life(folder, *, warm: bool) -> dict[str, object]:
 
 def open_files(pid: int) -> list[str]:
     """What a process has open, by kind, but for slabs, which are freed soon after use."""
-    folder = f"/proc/{pid}/fd"
-    found = [os.readlink(f"{folder}/{number}") for number in os.listdir(folder)]
+    folder, found = f"/proc/{pid}/fd", []
+    for number in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found.append(os.readlink(f"{folder}/{number}"))
     plain = [re.sub(r"log-\w+|\d+", "N", name) for name in found]
     return sorted({name for name in plain if "stoker-slab" not in name})
 

@@ -146,6 +146,22 @@ STREAMS = {
         "shuffle_block_size": 8,
         "tail": "pad",
     },
+    "own order": {
+        "pipeline": "mixed",
+        "batch_size": 7,
+        "seed": 8,
+        "shuffle_seed": 5,
+        "shuffle_block_size": 9,
+        "weights": {"day": 1, "night": 2},
+    },
+    "own order of buckets": {
+        "pipeline": "fitted",
+        "batch_size": 4,
+        "seed": 8,
+        "shuffle_seed": 5,
+        "total_epochs": 2,
+        "buckets": Buckets(max_area=64 * 64, divisor=16),
+    },
     "weighted blocks": {
         "pipeline": "crops",
         "batch_size": 5,
@@ -169,7 +185,9 @@ def _spec(name: str) -> dict:
     others = ("pipeline", "dataset")
     fields = {key: value for key, value in STREAMS[name].items() if key not in others}
     fields["order"] = OrderSpec(
-        shuffle=bool(fields.pop("shuffle", True)), block=fields.pop("shuffle_block_size", None)
+        shuffle=bool(fields.pop("shuffle", True)),
+        block=fields.pop("shuffle_block_size", None),
+        seed=fields.pop("shuffle_seed", None),
     )
     return fields
 

@@ -8,6 +8,7 @@ import pytest
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.epoch import EpochOrder
 from stoker.order.permutation import Permutation
+from stoker.order.substitutes import substitute
 from stoker.protocol.errors import UsageError, VersionError
 from stoker.protocol.spec import Contracts
 
@@ -102,6 +103,18 @@ def test_lookups_agree_one_by_one_in_ranges_and_as_machine_code(make_spec, field
         part = order.lookup_range(4, start, min(start + 17, 230))[0]
         assert np.array_equal(part, ids[start : start + 17])
     assert order.lookup_range(4, 230, 230)[0].size == 0
+
+
+@pytest.mark.parametrize("order", [{}, {"block": 7}])
+def test_a_seed_of_the_order_alone_decides_it(make_spec, order):
+    """Positions and substitutes; the stream's seed is then that of its draws."""
+    plain = make_spec(rows=90, seed=5, order=order)
+    own = make_spec(rows=90, seed=6, order={**order, "seed": 5})
+    other = make_spec(rows=90, seed=6, order=order)
+    ids = [EpochOrder(spec).lookup_range(3, 0, 90)[0].tolist() for spec in (plain, own, other)]
+    assert ids[0] == ids[1] != ids[2]
+    drawn = [[substitute(s, 3, 4, 11, k) for k in range(1, 9)] for s in (plain, own, other)]
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_positions_beyond_the_dataset_are_pad_rows(make_spec):

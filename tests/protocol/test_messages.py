@@ -103,6 +103,10 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:27]).mix == b""
     assert found.mix == []
     assert decode("client", usual(vectors, "open")[1][:27]).group_size == 0
+    assert decode("client", usual(vectors, "open")[1][:28]).shuffle_seed is None
+    assert decode("client", usual(vectors, "seek")[1][:5]).hosts == []
+    assert decode("client", usual(vectors, "hello")[1][:4]).certificate == b""
+    assert decode("daemon", usual(vectors, "welcome")[1][:4]).certificate == b""
     assert found.prefetch == 0
 
 
@@ -114,7 +118,12 @@ def usual(vectors, tag: str) -> tuple[str, list]:
 COUNT, SMALL = 2**48, 2**24
 CRASHED = [None, 3, [-1], [COUNT + 1], ["1"], list(range(9))]
 BOUNDS = {
-    "hello": {"wire_min": SMALL, "wire_max": SMALL, "client": "name"},
+    "hello": {
+        "wire_min": SMALL,
+        "wire_max": SMALL,
+        "client": "name",
+        "certificate": [b"x" * 2049, "text", None],
+    },
     "open": {
         "request": SMALL,
         "dataset": "name",
@@ -145,8 +154,12 @@ BOUNDS = {
         "shuffle_block": COUNT,
         "mix": [b"x" * (2**20 + 1), "text", None, [1]],
         "group_size": SMALL,
+        "shuffle_seed": [-1, 1.0, "7", True],
     },
-    "seek": {"run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED},
+    "seek": {
+        "run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED,
+        "hosts": [None, 3, [-1], ["1"], list(range(65))], "host": SMALL,
+    },
     "credit": {"run": COUNT, "batches": SMALL},
     "release": {
         "slots": [None, [1], [[1]], [[-1, 0]], [[0, -1]], [[SMALL + 1, 0]], [[0, COUNT + 1]],
@@ -161,6 +174,7 @@ BOUNDS = {
         "wire": SMALL,
         "token": [b"", b"x" * 15, b"x" * 17, "x" * 16, "eHh4eHh4eHh4eHh4eHh4eA=="],
         "daemon": "name",
+        "certificate": [b"x" * 2049, "text", None],
     },
     "building": {"request": SMALL, "done": SMALL, "total": SMALL},
     "opened": {
@@ -238,9 +252,10 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("open", "prefetch_bytes"), ("open", "weights"), ("open", "shuffle_block"),
             ("open", "mix"), ("opened", "mix"),
-            ("open", "group_size"),
+            ("open", "group_size"), ("open", "shuffle_seed"),
             ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
-            ("ready", "chain")}  # fmt: skip
+            ("ready", "chain"), ("hello", "certificate"), ("welcome", "certificate"),
+            ("seek", "hosts"), ("seek", "host")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

@@ -72,6 +72,22 @@ def test_every_field_counts(vectors) -> None:
     assert len(ids) == 1 + len(everything) - 2 + 4
 
 
+def test_a_seed_of_the_order_is_a_field_only_where_it_is_given(vectors) -> None:
+    for case in vectors("spec")["specs"]:
+        spec = StreamSpec.from_data(case["spec"])
+        assert spec.order_seed == spec.seed
+        assert "seed" not in spec.to_data()["order"]
+    own = msgspec.structs.replace(spec, order=msgspec.structs.replace(spec.order, seed=0))
+    assert own.order_seed == 0 != own.seed
+    assert own.to_data()["order"] == {**spec.to_data()["order"], "seed": 0}
+    assert (
+        own.stream_id
+        == hashlib.blake2b(by_hand(own.to_data()).encode(), digest_size=16).hexdigest()
+    )
+    assert own.stream_id != spec.stream_id
+    assert StreamSpec.from_data(own.to_data()) == own
+
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -147,6 +163,7 @@ def test_what_the_canonical_form_refuses(value, kind, expected) -> None:
         ({"order": OrderSpec(subset="x")}, "order.subset: expected <32 hex digits>"),
         ({"order": OrderSpec(weights="x")}, "order.weights: expected <32 hex digits>"),
         ({"order": OrderSpec(block=-1)}, "order.block: expected an integer from 0"),
+        ({"order": OrderSpec(seed=2**64)}, "order.seed: expected an integer from 0 to"),
     ],
 )
 def test_bounds(changes, expected) -> None:

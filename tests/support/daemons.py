@@ -128,7 +128,8 @@ class Restarted:
     def start(self, *flags: str) -> None:
         """Start it with these flags, or those that it had."""
         self._daemon = Daemon(self.folder, *(flags or self.flags), warm=True)
-        assert self._daemon.ready == {"address": self.address}, self._daemon.log.read_text()
+        ready = self._daemon.ready or {}
+        assert ready.get("address") == self.address, (ready, self._daemon.log.read_text())
 
     @property
     def pid(self) -> int:

@@ -2,48 +2,55 @@
 
     python reader.py ADDRESS OPTIONS
 
-OPTIONS is JSON, the arguments of a Loader; `graph` in place of a name is the pipeline as data, and
-`buckets` are the arguments of `Buckets`. Each line is whole, so that a test that kills the
-process can compare what it had received.
+Both are JSON: an address or a list of them, and the arguments of a Loader; `graph` in place of a
+name is the pipeline as data, and `buckets` are the arguments of `Buckets` or `LengthBuckets`. Each
+line is whole, so that a test that kills the process can compare what it had received.
 """
 
 import json
-import os
 import sys
+import threading
 import time
+from collections.abc import Mapping
 from types import SimpleNamespace
 
-from stoker.client import Buckets, Loader
+from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.digest import batch_digest
-from stoker.protocol.errors import ConnectError
+from stoker.protocol.errors import PeerError
 
 
 def main() -> None:
-    address, options = sys.argv[1], json.loads(sys.argv[2])
-    epochs = options["total_epochs"]
-    if "graph" in options:
-        graph = Graph.from_data(options.pop("graph"))
-        options["pipeline"] = SimpleNamespace(graph=lambda: graph)
-    if "buckets" in options:
-        options["buckets"] = Buckets(**options["buckets"])
-    with open_loader(address, options) as loader:
-        for _ in range(epochs):
+    where, options = json.loads(sys.argv[1]), loader_options(json.loads(sys.argv[2]))
+    with open_loader(where, options) as loader:
+        for _ in range(options["total_epochs"]):
             for batch in loader:
                 sys.stdout.write(batch_digest(batch, batch.epoch, batch.step) + "\n")
                 sys.stdout.flush()
 
 
-def open_loader(address: str, options: dict[str, object]) -> Loader:
-    """Open a stream, as soon as a daemon listens: it may be killed and start again."""
-    deadline = time.monotonic() + (options["reconnect_s"] or 0.0)
+def loader_options(data: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of a Loader that came as JSON."""
+    options = dict(data)
+    if "graph" in options:
+        graph = Graph.from_data(options.pop("graph"))
+        options["pipeline"] = SimpleNamespace(graph=lambda: graph)
+    if "buckets" in options:
+        buckets = options["buckets"]
+        options["buckets"] = (LengthBuckets if "field" in buckets else Buckets)(**buckets)
+    return options
+
+
+def open_loader(where: str | list[str], options: dict[str, object]) -> Loader:
+    """Open a stream, as soon as all its daemons listen: they may be killed and start again."""
+    pause, deadline = threading.Event(), time.monotonic() + (options["reconnect_s"] or 0.0)
     while True:
         try:
-            return Loader(address, device="numpy", **options)
-        except ConnectError:
+            return Loader(where, device="numpy", **options)
+        except PeerError:
             if time.monotonic() > deadline:
                 raise
-            os.sched_yield()
+            pause.wait(0.05)
 
 
 if __name__ == "__main__":

@@ -1,355 +1,271 @@
-"""A storm: one daemon, streams that are read from it, and kills of everything around them.
+"""A storm: daemons, streams that are read from them, and kills of everything around them.
 
-Everything is decided by the seed: the daemon's workers; the streams, with weights, block shuffles
-and exclude lists, and with pipelines of the Law's table or random ones, which a client sends as
-data; ranks, groups, prefetch, verification; and after which batches something happens. There is no
-clock in it: the next event comes when so many batches were delivered. The events:
+Everything is decided by the seed: the daemons, one or two, and their workers; the streams, see
+`streams`; how clients reach the daemons, see `hosts`; ranks, groups, prefetch, verification; and
+after which batches something happens. There is no clock in it: the next event comes when so many
+batches were delivered. The events:
 
 - a worker, or the template with all workers, gets SIGKILL;
-- the daemon gets SIGKILL, at once or while its clients wait, and is started again;
-- a worker or the daemon is stopped by SIGSTOP, and goes on a moment later;
+- a daemon gets SIGKILL, at once or while its clients wait, and is started again;
+- one of two daemons gets SIGKILL, and is started again some batches later;
+- a worker or a daemon is stopped by SIGSTOP, and goes on a moment later; a daemon also after its
+  clients gave it up;
+- connections through a proxy are cut: those for messages, for batches, or both;
+- the job takes other addresses of its daemons (`set_hosts`);
 - a second training process, which reads the same stream, in the same group or alone, gets SIGKILL;
-- the job ends without a word, and one with another number of ranks goes on from its cursor.
+- the job ends without a word, and one with another number of ranks goes on from its cursor, at
+  other daemons.
 
 The batches of every client are compared with the interpreter's stream, batch by batch.
 """
 
-import contextlib
-import json
-import os
 import random
 import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 
-import law_pipelines
-import numpy as np
-from daemons import Restarted, children
-from random_graphs import Writer
+from hosts import Host, Hosts, send_signal
+from jobs import PATIENCE_S, Job, Reader
+from reader import loader_options
+from streams import Stream, Streams
 
-from stoker.client import Buckets, Loader
-from stoker.pipeline.graph.graph import Graph
-from stoker.protocol.digest import batch_digest, digest_parts
-from stoker.protocol.spec import OrderSpec
-
-HERE = Path(__file__).parent
-EPOCHS = 3
-SAMPLES = 37
-FREEZE_S = 0.05
-PATIENCE_S = 60.0
-USUAL = 8
-"""Random pipelines whose kernels other tests have compiled."""
-BUCKETS = (
-    {"max_area": 64 * 64, "divisor": 16},
-    {"max_area": 48 * 48, "divisor": 16, "max_side": 64, "leftovers": "merge",
-     "constant": "pixels"},
-)  # fmt: skip
-DATASETS = {
-    "crops": "photos",
-    "training": "photos",
-    "padded": "photos",
-    "evaluation": "photos",
-    "scheduled": "photos",
-    "fitted": "photos",
-    "folded": "photos",
-    "mixed": "photos",
-    "detection": "boxed",
-    "mosaics": "boxed",
-    "varying": "boxed",
-}
-
-
-class Job:
-    """The ranks of one training, in this process; and the place that they have reached."""
-
-    def __init__(self, address: str, stream: Mapping[str, object], rng: random.Random) -> None:
-        ranks = min(rng.choice((1, 1, 2, 3)), stream["global_batch_size"])
-        ranks = 1 if "group" in stream else ranks
-        self._stack = contextlib.ExitStack()
-        self.loaders = [
-            self._stack.enter_context(
-                Loader(
-                    address,
-                    rank=rank,
-                    world_size=ranks,
-                    prefetch=rng.randrange(1, 6),
-                    device="numpy",
-                    reconnect_s=PATIENCE_S,
-                    verify=rng.random() < 0.5 and "group" not in stream,
-                    **stream,
-                )
-            )
-            for rank in range(ranks)
-        ]
-        self._turns = [iter(loader) for loader in self.loaders]
-
-    def resume(self, state: dict) -> None:
-        """Go on at a cursor."""
-        for loader in self.loaders:
-            loader.load_state_dict(state)
-        self._turns = [iter(loader) for loader in self.loaders]
-
-    def next(self) -> str | None:
-        """Return the digest of the next global batch; None at the end of an epoch."""
-        cuts = [next(turn, None) for turn in self._turns]
-        if cuts[0] is None:
-            assert cuts == [None] * len(cuts), "ranks disagree on the length of an epoch"
-            self._turns = [iter(loader) for loader in self.loaders]
-            return None
-        assert len({(cut.epoch, cut.step) for cut in cuts}) == 1, "ranks disagree on the step"
-        parts = [digest_parts(cut) for cut in cuts]
-        merged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return batch_digest(merged, cuts[0].epoch, cuts[0].step)
-
-    def close(self) -> dict:
-        """End it; return the cursor of its last rank."""
-        states = [loader.state_dict() for loader in self.loaders]
-        assert all(state == states[0] for state in states), "a cursor holds no rank"
-        self._stack.close()
-        return states[0]
-
-
-class Reader:
-    """A second training process; see `reader.py`."""
-
-    def __init__(self, address: str, options: Mapping[str, object], out: Path) -> None:
-        self._out, self._errors = out, out.with_suffix(".log")
-        with out.open("w") as file, self._errors.open("w") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, str(HERE / "reader.py"), address, json.dumps(options)],
-                stdout=file,
-                stderr=errors,
-            )
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def wait_for_a_batch(self) -> None:
-        """Wait until it has received a batch."""
-        pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
-        while not self._out.read_text():
-            assert time.monotonic() < deadline, self._errors.read_text()
-            pause.wait(0.01)
-
-    def kill(self) -> None:
-        """Kill it, wherever it is."""
-        self._process.kill()
-        self._process.wait(PATIENCE_S)
-
-    def received(self, *, patient: bool = False) -> list[str]:
-        """Return the digests of what it received, once it has ended."""
-        if patient:
-            assert self._process.wait(PATIENCE_S) == 0, self._errors.read_text()
-        else:
-            self._process.wait(PATIENCE_S)
-        return self._out.read_text().split("\n")[:-1]
+SHORT_S, STALL_S = 6.0, 8.0
+"""What clients of some streams grant a batch, and for how long a daemon is then stopped."""
+HANG_S = 120.0
+EVENTS = {
+    "": 35, "worker": 50, "template": 2, "daemon": 3, "freeze": 3, "freeze_daemon": 1,
+    "resume": 3, "reader_dies": 3, "leave": 3, "stall": 1, "cut": 4, "move": 3,
+}  # fmt: skip
 
 
 class Storm:
     """One storm; `play` raises an AssertionError that names the seed if a byte differs.
 
     Attributes:
+        random: the source of all decisions.
+        hosts: the daemons; they run.
         kills: processes that got SIGKILL.
         events: how often each event happened.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        folder: Path,
-        served: Restarted,
-        datasets: Mapping[str, Path],
-        reference: Callable[..., list[str]],
-        pipelines: int = USUAL,
-    ) -> None:
+    def __init__(self, seed: int, folder: Path, hosts: Hosts, streams: Streams) -> None:
         """Prepare.
 
         Args:
             seed: decides everything.
             folder: for the output of readers.
-            served: the daemon; it runs.
-            datasets: those that it serves.
-            reference: `law.reference`.
-            pipelines: how many random pipelines there are.
+            hosts: the daemons; they run.
+            streams: draws streams of their datasets.
         """
+        self.random = random.Random(seed)
+        self.hosts = hosts
         self.kills = 0
-        self.events: dict[str, int] = {}
+        self.events: Counter[str] = Counter()
         self._seed = seed
-        self._random = random.Random(seed)
         self._folder = folder
-        self._served = served
-        self._datasets = datasets
-        self._reference = reference
-        self._pipelines = pipelines
-        self._timers: list[threading.Timer] = []
+        self._streams = streams
+        self._built: set[str] = set()
 
     def play(self, kills: int) -> None:
-        """Read streams until so many processes were killed."""
+        """Read streams until so many processes were killed; then stop the daemons."""
         while self.kills < kills:
-            self._stream()
-        for timer in self._timers:
-            timer.join()
-        self._served.join()
+            self._read_stream()
+        for host in self.hosts.hosts:
+            host.check_idle()
+            host.stop()
 
-    def _stream(self) -> None:
+    def _read_stream(self) -> None:
         """Read one random stream while things happen."""
-        rng = self._random
-        self._served.join()  # nobody opens a stream at a daemon that does not listen yet
-        stream, options = self._draw_stream()
-        expected = self._digests(stream)
-        with_reader = rng.random() < 0.25
-        if with_reader and rng.random() < 0.5:
-            group = {"group": f"storm-{self.kills}"}
-            stream, options = stream | group, options | group
-        where = f"seed {self._seed}, after {self.kills} kills, {_short(options)}"
-        reader = None
-        if with_reader:
-            out = self._folder / f"reader-{self.kills}"
-            reader = Reader(self._served.address, options | {"reconnect_s": PATIENCE_S}, out)
+        stream = self._streams.draw(self.random)
+        self.events[f"stream {stream.name}"] += 1
+        more: dict[str, object] = {}
+        if stream.name in self._built and self.random.random() < 0.3:
+            more["timeout_s"] = SHORT_S  # the kernels are there, so the stream opens in time
+        self._built |= {stream.name} - {"sent"}
+        text = f"seed {self._seed}, after {self.kills} kills"
+        reading = Reading(self, stream, more, text, self._folder / f"reader-{self.kills}")
         try:
-            killed = self._read(stream, expected, reader, where)
-            if reader is not None:
-                seen = reader.received(patient=not killed)
-                assert seen == expected[: len(seen)], f"{where}: a process of its own"
-                assert killed or len(seen) == len(expected), where
+            reading.read()
         finally:
-            if reader is not None:
-                reader.kill()
+            reading.close()
 
-    def _read(
-        self,
-        stream: Mapping[str, object],
-        expected: list[str],
-        reader: Reader | None,
-        where: str,
-    ) -> bool:
-        """Read all of a stream; return whether the reader was killed meanwhile."""
-        job, got, killed = Job(self._served.address, stream, self._random), [], False
-        while len(got) < len(expected):
-            digest = job.next()
+
+class Reading:
+    """One stream, its trainings, and what happens to them."""
+
+    def __init__(
+        self, storm: Storm, stream: Stream, more: Mapping[str, object], text: str, out: Path
+    ) -> None:
+        """Open it.
+
+        Args:
+            storm: counts.
+            stream: what to read.
+            more: further arguments of its loaders.
+            text: names the storm in errors.
+            out: output of its reader.
+        """
+        rng, hosts = storm.random, storm.hosts
+        self._storm, self._stream = storm, stream
+        self._text = f"{text}, {_short(stream.data)}"
+        self._reader: Reader | None = None
+        self._killed = False
+        self._job: Job | None = None
+        self._data = dict(stream.data)
+        self._more = dict(more)
+        hosts.bring_back()
+        with_reader = rng.random() < 0.25
+        self._alone = with_reader and rng.random() < 0.5  # a group is at one daemon
+        if self._alone:
+            self._data["group"] = f"storm-{storm.kills}"
+            self._host = rng.choice(hosts.hosts)
+        if with_reader:
+            where = self._draw_where()
+            data = self._data | hosts.keys_for(where) | {"reconnect_s": PATIENCE_S}
+            self._reader = Reader(where, data, out)
+        self._open()
+
+    def read(self) -> None:
+        """Read all of it."""
+        expected, storm = self._stream.expected, self._storm
+        count, since = 0, time.monotonic()
+        while count < len(expected):
+            digest = self._job.next()
             if digest is None:
                 continue
-            got.append(digest)
-            assert digest == expected[len(got) - 1], f"{where}: batch {len(got) - 1}"
-            event = self._draw_event(reader is not None and not killed)
-            if event == "resume":
-                state = job.close()
-                self._served.join()
-                job = Job(self._served.address, stream, self._random)
-                job.resume(state)
-            elif event == "reader":
-                killed = True
-                self.kills += 1
-                reader.kill()
-            elif event:
-                self._happen(event)
-        job.close()
+            assert digest == expected[count], f"{self._text}: batch {count} at {self._where}"
+            assert time.monotonic() - since < HANG_S, f"{self._text}: batch {count} came late"
+            count += 1
+            for host in storm.hosts.hosts:
+                host.tick()
+            self._happen()
+            since = time.monotonic()
+        self._job.finish()
+        self._job = None
+        storm.hosts.bring_back()
+        if self._reader is not None:
+            seen = self._reader.received(patient=not self._killed)
+            assert seen == expected[: len(seen)], f"{self._text}: a process of its own"
+            assert self._killed or len(seen) == len(expected), self._text
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._job is not None:
+            self._job.close()
+        if self._reader is not None:
+            self._reader.kill()
+
+    def _draw_where(self) -> str | list[str]:
+        rng = self._storm.random
+        if self._alone:
+            return self._host.draw_address(rng)
+        return self._storm.hosts.draw_where(rng)
+
+    def _open(self) -> None:
+        """Begin a job, at daemons that are there."""
+        storm = self._storm
+        storm.hosts.settle()
+        self._where = self._draw_where()
+        options = loader_options(self._data) | self._more | storm.hosts.keys_for(self._where)
+        self._job = Job(self._where, options, storm.random)
+        kinds = [self._where] if isinstance(self._where, str) else self._where
+        storm.events[" and ".join(sorted(kind.partition(":")[0] for kind in kinds))] += 1
+
+    # ---------------------------------------------------------------- events
+
+    def _happen(self) -> None:
+        """Let something happen, or nothing."""
+        event = self._storm.random.choices(list(EVENTS), list(EVENTS.values()))[0]
+        if event and getattr(self, f"_{event}")():
+            self._storm.events[event] += 1
+
+    def _host_there(self) -> Host:
+        """Return a daemon that is there, once it listens."""
+        host = self._storm.random.choice(self._storm.hosts.present)
+        host.join()
+        return host
+
+    def _kill(self, pids: list[int]) -> bool:
+        killed = bool(pids) and send_signal(self._storm.random.choice(pids), signal.SIGKILL)
+        self._storm.kills += killed
         return killed
 
-    def _draw_event(self, has_reader: bool) -> str:
-        event = self._random.choices(
-            ("", "worker", "template", "daemon", "freeze", "freeze daemon", "resume", "reader"),
-            (35, 50, 2, 3, 3, 1, 3, 3 * has_reader),
-        )[0]
-        if event:
-            self.events[event] = self.events.get(event, 0) + 1
-        return event
+    def _worker(self) -> bool:
+        return self._kill(self._host_there().workers())
 
-    def _happen(self, event: str) -> None:
-        """Do something to the daemon or its processes."""
-        rng, served = self._random, self._served
-        served.join()  # it may be starting
-        templates = children(served.pid)
-        workers = [pid for template in templates for pid in children(template)]
-        if event == "daemon":
-            self.kills += 1
-            (served.in_thread if rng.random() < 0.5 else _at_once)(served.restart)
-        elif event == "template" and templates:
-            self.kills += _signal(templates[0], signal.SIGKILL)
-        elif event == "worker" and workers:
-            self.kills += _signal(rng.choice(workers), signal.SIGKILL)
-        elif event == "freeze" and workers:
-            self._freeze(rng.choice(workers))
-        elif event == "freeze daemon":
-            self._freeze(served.pid)
+    def _template(self) -> bool:
+        return self._kill(self._host_there().templates())
 
-    def _freeze(self, pid: int) -> None:
-        if _signal(pid, signal.SIGSTOP):
-            timer = threading.Timer(FREEZE_S, _signal, (pid, signal.SIGCONT))
-            timer.start()
-            self._timers.append(timer)
-
-    def _draw_stream(self) -> tuple[dict[str, object], dict[str, object]]:
-        """Return arguments of a Loader, and the same as plain data."""
-        rng = self._random
-        plain = {
-            "global_batch_size": rng.randrange(3, 14),
-            "seed": rng.randrange(2**64),
-            "shuffle": rng.random() < 0.8,
-            "last": "drop" if rng.random() < 0.5 else "pad",
-            "views": rng.choice((1, 1, 2)),
-            "total_epochs": EPOCHS,
-        }
-        if rng.random() < 0.2:
-            plain["exclude"] = rng.sample(range(SAMPLES), 5)
-        if rng.random() < 0.2 and plain["shuffle"]:
-            plain["shuffle_block_size"] = rng.choice((4, 9))
-        if rng.random() < 1 / 3:
-            graph = Graph.from_data(Writer(rng.randrange(self._pipelines)).graph())
-            plain["dataset"] = "boxed"
-            if rng.random() < 0.2:
-                plain["weights"] = "weight"
-            sent = SimpleNamespace(graph=lambda: graph)
-            return plain | {"pipeline": sent}, plain | {"graph": graph.to_data()}
-        plain["pipeline"] = rng.choice(sorted(DATASETS))
-        plain["dataset"] = DATASETS[plain["pipeline"]]
-        if plain["pipeline"] != "fitted":
-            if rng.random() < 0.2:
-                classes = plain["dataset"] == "photos"
-                plain["weights"] = {"day": 1, "night": 2.5} if classes else "weight"
-            return plain, plain
-        plain.pop("shuffle_block_size", None)
-        buckets = rng.choice(BUCKETS)
-        return plain | {"buckets": Buckets(**buckets)}, plain | {"buckets": buckets}
-
-    def _digests(self, stream: Mapping[str, object]) -> list[str]:
-        """The same stream by the interpreter."""
-        named = stream["pipeline"]
-        found = getattr(law_pipelines, named) if isinstance(named, str) else named
-        return self._reference(
-            self._datasets[stream["dataset"]],
-            found.graph(),
-            range(EPOCHS),
-            stream.get("buckets"),
-            stream.get("exclude", ()),
-            stream.get("weights"),
-            batch_size=stream["global_batch_size"],
-            seed=stream["seed"],
-            order=OrderSpec(shuffle=stream["shuffle"], block=stream.get("shuffle_block_size")),
-            tail=stream["last"],
-            views=stream["views"],
-            total_epochs=stream["total_epochs"],
-        )
-
-
-def _short(options: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in options.items() if name != "graph"}
-
-
-def _at_once(action: Callable[[], None]) -> None:
-    action()
-
-
-def _signal(pid: int, number: int) -> bool:
-    """Send a signal; False if the process is gone."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
+    def _daemon(self) -> bool:
+        self._storm.kills += 1
+        self._host_there().restart(meanwhile=self._storm.random.random() < 0.5)
         return True
-    return False
+
+    def _leave(self) -> bool:
+        """One of two is away for a while; the other one makes its batches."""
+        hosts = self._storm.hosts
+        if len(hosts.present) < 2 or self._alone or isinstance(self._where, str):
+            return False
+        self._storm.kills += 1
+        host = self._host_there()
+        host.leave(self._storm.random.randrange(1, 25))
+        return True
+
+    def _freeze(self) -> bool:
+        host = self._host_there()
+        workers = host.workers()
+        if workers:
+            host.freeze(self._storm.random.choice(workers))
+        return bool(workers)
+
+    def _freeze_daemon(self) -> bool:
+        host = self._host_there()
+        host.freeze(host.pid)
+        return True
+
+    def _stall(self) -> bool:
+        """A daemon is stopped for longer than its clients wait for a batch."""
+        if "timeout_s" not in self._more:
+            return False
+        host = self._host_there()
+        host.freeze(host.pid, STALL_S)
+        return True
+
+    def _cut(self) -> bool:
+        hosts = [host for host in self._storm.hosts.present if host.has_tcp]
+        if hosts:
+            self._storm.random.choice(hosts).cut(self._storm.random)
+        return bool(hosts)
+
+    def _move(self) -> bool:
+        """The job takes other addresses, in the middle of an epoch."""
+        hosts = self._storm.hosts
+        if isinstance(self._where, str) or len(hosts.present) < len(hosts.hosts):
+            return False
+        hosts.settle()  # all new addresses must answer
+        where = hosts.draw_where(self._storm.random)
+        self._where = [where] if isinstance(where, str) else where
+        self._job.move(self._where)
+        return True
+
+    def _resume(self) -> bool:
+        """The job ends, and one with other ranks, at other daemons, goes on from its cursor."""
+        state = self._job.finish()
+        self._job = None
+        self._open()
+        self._job.resume(state)
+        return True
+
+    def _reader_dies(self) -> bool:
+        if self._reader is None or self._killed:
+            return False
+        self._killed = True
+        self._storm.kills += 1
+        self._reader.kill()
+        return True
+
+
+def _short(data: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in data.items() if name != "graph"}

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from daemons import Daemon, Restarted, children, descendants
+from jobs import PATIENCE_S, Reader
 from law_rig import flags
-from storm import PATIENCE_S, Reader
 
 from stoker.client import Batch, Loader
 

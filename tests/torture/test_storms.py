@@ -5,12 +5,11 @@ first seed; `make torture` draws it and plays 1,000 kills.
 """
 
 import os
-import random
 
 import pytest
-from daemons import Restarted
-from law_rig import flags
-from storm import USUAL, Storm
+from hosts import KEYS, LOCAL, OPEN, Hosts, plan
+from storm import Storm
+from streams import USUAL, Streams
 
 FIRST = int(os.environ.get("STOKER_STORMS_FROM", "0"))
 STORMS = int(os.environ.get("STOKER_STORMS", "6"))
@@ -22,15 +21,14 @@ FIRST_LONG = 10
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORMS))
 def test_storm(tmp_path, datasets, law, seed, record_property):
-    workers = random.Random(seed).choice((1, 2, 3, 4))
-    served = Restarted(tmp_path, *flags(tmp_path, datasets, workers))
-    served.start()
-    try:
-        pipelines = USUAL if seed < FIRST_LONG else 1000
-        storm = Storm(seed, tmp_path, served, datasets, law.reference, pipelines)
+    pipelines = USUAL if seed < FIRST_LONG else 1000
+    with Hosts(tmp_path, datasets, seed) as hosts:
+        storm = Storm(seed, tmp_path, hosts, Streams(datasets, law.reference, pipelines))
         storm.play(KILLS)
-        served.stop()
-    finally:
-        served.close()
     assert storm.kills >= KILLS
     record_property("events", storm.events)
+
+
+def test_the_usual_storms_have_all_kinds_of_daemons():
+    found = {(count, link) for count, _, link in map(plan, range(STORMS))}
+    assert found == {(count, link) for count in (1, 2) for link in (LOCAL, OPEN, KEYS)}

@@ -15,10 +15,11 @@ The modules:
 """
 
 from stoker.client.batch import Batch
+from stoker.client.hosts.directory import Directory
 from stoker.client.loader import Loader
 from stoker.client.statistics import Statistics
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.ragged import Ragged
 
-__all__ = ["Batch", "Buckets", "LengthBuckets", "Loader", "Ragged", "Statistics"]
+__all__ = ["Batch", "Buckets", "Directory", "LengthBuckets", "Loader", "Ragged", "Statistics"]

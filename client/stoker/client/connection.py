@@ -26,7 +26,9 @@ from stoker.client.opening import OpenedStream, check_same
 from stoker.client.options import Options, seconds
 from stoker.client.outage import Outage
 from stoker.client.private.daemon import PrivateDaemon
+from stoker.client.remote.keys import PathOrText, resolve_keys
 from stoker.client.remote.session import RemoteSession
+from stoker.client.remote.watch import HandshakeError
 from stoker.client.session import ClientSession
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import (
@@ -37,16 +39,16 @@ from stoker.protocol.errors import (
     StokerError,
     UsageError,
 )
-from stoker.protocol.messages import Opened
+from stoker.protocol.messages import Open, Opened
 from stoker.protocol.remote.tcp import SCHEME
 from stoker.protocol.replay import Replay, replay_from_bytes
 from stoker.protocol.spec import StreamSpec
 
 _log = logging.getLogger("stoker.client")
 _LOST: Final = (DaemonLostError,)
-_LOST_OR_SILENT: Final = (DaemonLostError, PeerError)
-_PASSING: Final = (PeerError, ConnectError, DaemonLostError, ResourceError)
-"""Faults that may pass while a daemon comes back. All three are compared by exact type."""
+LOST_OR_SILENT: Final = (DaemonLostError, PeerError)
+PASSING: Final = (PeerError, ConnectError, DaemonLostError, HandshakeError, ResourceError)
+"""Faults that may pass while a daemon comes back. All are compared by exact type."""
 Done = TypeVar("Done")
 
 
@@ -58,7 +60,7 @@ class Connection:
         delivered: batches given to the caller, counted by the loader.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the loader's arguments)
         self,
         address_or_path: str | os.PathLike[str],
         options: Options,
@@ -68,12 +70,20 @@ class Connection:
         connect_timeout_s: float,
         timeout_s: float,
         reconnect_s: float | None,
+        key: PathOrText | None = None,
+        daemon_key: PathOrText | None = None,
+        record: Open | None = None,
+        crashed: dict[int, tuple[int, int]] | None = None,
     ) -> None:
         """Connect, open the stream and map it.
+
+        A loader with several daemons gives `record`, which is made from `options` otherwise, and
+        `crashed`, which its connections share.
 
         Raises:
             StokerError: as in `Loader`.
         """
+        self._keys = resolve_keys(os.fspath(address_or_path), key, daemon_key)
         self._pid = os.getpid()
         self._last: Statistics | None = None
         self._before = Statistics(0, 0, 0, 0.0, 0, 0)
@@ -84,11 +94,11 @@ class Connection:
         self._first: tuple[Opened, StreamSpec] | None = None
         self._outage: Outage | None = None
         self._daemon: PrivateDaemon | None = None
-        self.crashed: dict[int, tuple[int, int]] = {}
+        self.crashed = {} if crashed is None else crashed
         self.delivered = 0
         if is_address(address_or_path):
             self._address = str(address_or_path)
-            self._record = options.record(target.leases)
+            self._record = record or options.record(target.leases)
             _refuse_workers(address_or_path, workers)
         else:
             self._daemon = PrivateDaemon(check_dataset(address_or_path), options, workers)
@@ -144,7 +154,7 @@ class Connection:
             StokerError: as in `Delivery.take`.
             ResumeError: the daemon came back with another stream.
         """
-        return self._use(lambda link: link.take(epoch, step), _LOST_OR_SILENT)
+        return self._use(lambda link: link.take(epoch, step), LOST_OR_SILENT)
 
     def release(self) -> None:
         """Return the slots whose arrays died, if the stream is open."""
@@ -206,8 +216,9 @@ class Connection:
 
     def _connect(self, connect_s: float, start_s: float | None) -> ClientSession:
         if self._daemon is None:
-            made = RemoteSession if self._address.startswith(SCHEME) else ClientSession
-            return made(self._address, connect_s)
+            if self._address.startswith(SCHEME):
+                return RemoteSession(self._address, connect_s, self._keys)
+            return ClientSession(self._address, connect_s)
         return self._daemon.connect(time.monotonic() + connect_s, start_s)
 
     def _begin(self) -> Link:
@@ -215,7 +226,7 @@ class Connection:
         try:
             return self._open(self._connect_timeout_s, self._timeout_s)
         except PeerError as error:
-            if self._reconnect_s is None or type(error) not in _LOST_OR_SILENT:
+            if self._reconnect_s is None or type(error) not in LOST_OR_SILENT:
                 raise
             self._note_loss(error)
         link = self._reconnect()
@@ -285,7 +296,7 @@ class Connection:
             try:
                 link = self._open(min(self._connect_timeout_s, left_s), left_s, left_s)
             except StokerError as error:
-                if type(error) not in _PASSING:
+                if type(error) not in PASSING:
                     raise
                 outage.failed(error)
                 continue

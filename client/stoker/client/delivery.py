@@ -49,6 +49,7 @@ from stoker.protocol.messages import (
 )
 from stoker.protocol.params import read_params
 from stoker.protocol.ragged import flatten, gather
+from stoker.protocol.remote.shares import HostShare
 
 MAX_RELEASES = 4096
 QUICK_S = 0.005
@@ -89,6 +90,7 @@ class Delivery:
         self._spared = opened.slots - prefetch - SPARE
         self._timeout_s = timeout_s
         self._run = 0
+        self._share: HostShare | None = None
         self._whole = False
         self._place = (0, 0)
         self._announced = (0, 0)
@@ -101,6 +103,7 @@ class Delivery:
         self._steps = steps_of(opened)
         self._samples: int = opened.spec["dataset_rows"]
         self._ragged = ragged_outputs(opened.outputs)
+        self._plain = not self._ragged and not any(forms.is_apart(o) for o in opened.outputs)
         self.crashed = crashed
         self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         self.digests: dict[tuple[int, int], Digests] = {}
@@ -108,14 +111,29 @@ class Delivery:
         meta = [Output(name, dtype, ()) for name, dtype in META]
         self._outputs = {output.name: output for output in (*opened.outputs, *meta)}
 
+    def aim(self, epoch: int, step: int, share: HostShare | None) -> None:
+        """Begin to prefetch from a place on, unless that is where this delivery is.
+
+        Args:
+            epoch: of the place.
+            step: of the place.
+            share: which batches are delivered, if several daemons make them; None: all.
+        """
+        changed = share is not self._share
+        self._share = share
+        place = (epoch, step) if share is None else share.first(epoch, step, self._steps)
+        if changed or not self._whole or self._place != place:
+            self._seek(*place)
+
     @property
     def place(self) -> tuple[int, int]:
         """(epoch, step) of the next batch to take."""
         return self._place
 
     def following(self, epoch: int, step: int) -> tuple[int, int]:
-        """Return the place after a place."""
-        return (epoch, step + 1) if step + 1 < self._steps(epoch) else (epoch + 1, 0)
+        """Return the place after a place, of those that are delivered here."""
+        after = (epoch, step + 1) if step + 1 < self._steps(epoch) else (epoch + 1, 0)
+        return after if self._share is None else self._share.first(*after, self._steps)
 
     def is_there(self, epoch: int, step: int) -> bool:
         """Whether that batch is announced and can be taken; errors are left to `take`."""
@@ -159,7 +177,8 @@ class Delivery:
         arrays = self._book.take(item.slot, item.generation, item.outputs)
         if self._opened.drawn:
             self.params[epoch, step] = read_params(self._opened.drawn, arrays.pop(PARAMS))
-        arrays = forms.flatten(flatten(arrays, self._ragged), self._opened.outputs)
+        if not self._plain:
+            arrays = forms.flatten(flatten(arrays, self._ragged), self._opened.outputs)
         self._queue.popleft()
         self._place = self.following(epoch, step)
         self._grant()
@@ -168,6 +187,8 @@ class Delivery:
 
     def whole(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Put the parts together in the result of `take`, or in tensors made from it."""
+        if self._plain:
+            return dict(arrays)
         return forms.gather(gather(arrays, self._ragged), self._opened.outputs)
 
     def release(self) -> None:
@@ -199,7 +220,10 @@ class Delivery:
         self._place = self._announced = (epoch, step)
         self._credits, self._kept = self._prefetch, 0
         crashed = crashed_before(self.crashed, (epoch, step))
-        self._flush(Seek(self._run, epoch, step, crashed), Credit(self._run, self._prefetch))
+        share = self._share
+        hosts, host = ([], 0) if share is None else (list(share.hosts), share.host)
+        seek = Seek(self._run, epoch, step, crashed, hosts, host)
+        self._flush(seek, Credit(self._run, self._prefetch))
         self._whole = True
 
     def _flush(self, *records: ClientRecord) -> None:

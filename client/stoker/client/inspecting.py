@@ -1,16 +1,18 @@
-"""What a loader can say about its stream: accounts of epochs, and replays of rows."""
+"""What a loader can say about its stream: accounts of epochs, replays of rows, counters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from stoker.client.batch import Batch
 from stoker.client.connection import Connection
 from stoker.client.epoch import EpochIterator
+from stoker.client.hosts.fleet import Fleet
 from stoker.client.opening import account_of
 from stoker.client.options import within
 from stoker.client.resume import Position
 from stoker.client.samples import Samples, by_name
+from stoker.client.statistics import Statistics
 from stoker.client.steps import EpochSampler, Steps, only
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import UsageError
@@ -22,7 +24,7 @@ from stoker.protocol.spec import MAX_VIEWS, StreamSpec
 class Inspecting(ABC):
     """The part of `Loader` that reads no batches."""
 
-    _connection: Connection
+    _connection: Connection | Fleet
     _opened: Opened
     _position: Position
     prefetch_factor: None = None
@@ -124,6 +126,16 @@ class Inspecting(ABC):
         """
         return by_name(self.replay(sample_id, epoch).outputs)
 
+    def statistics(self) -> Statistics:
+        """Return the loader's counters; after `close()`, their values at that moment."""
+        return self._connection.statistics()
+
+    def __reduce__(self) -> NoReturn:
+        """Raise: a loader cannot be pickled, because a session belongs to one process."""
+        raise UsageError(
+            "a Loader cannot be pickled or copied; make one in each process with the same arguments"
+        )
+
     def __repr__(self) -> str:
         spec, slab = self.spec, self._opened.slots * self._opened.slot_bytes
         return (
@@ -136,6 +148,33 @@ class Inspecting(ABC):
     def prefetch(self) -> int:
         """Number of batches that the daemon prepares ahead."""
         return self._connection.prefetch
+
+    def set_hosts(self, addresses: Sequence[str]) -> None:
+        """Let these daemons make the batches from the next one on; no byte of them changes.
+
+        Only for a loader that was made with a list of addresses. Daemons that come are waited for,
+        and checked; if one fails, nothing changes.
+
+        Args:
+            addresses: of all daemons, also of those that the loader uses already.
+
+        Raises:
+            UsageError: the loader has one address or a directory, or an address is wrong, or a
+                daemon has another stream.
+            StokerError: as in the constructor.
+        """
+        self._check_usable()
+        if not isinstance(self._connection, Fleet):
+            raise UsageError(
+                "set_hosts: this loader was made with one address; make it with a list of them, as"
+                " in Loader([address], ...)"
+            )
+        if self._connection.follows:
+            raise UsageError(
+                "set_hosts: this loader follows a directory, which says where the daemons are; make"
+                " it with a list of addresses, as in Loader([address], ...)"
+            )
+        self._connection.set_hosts(addresses)
 
     def account(self, epoch: int) -> EpochAccount:
         """Return the account of an epoch: how many samples are delivered, carried on, dropped.

@@ -10,11 +10,14 @@ Invariant: leased slots <= slots - 2. Beyond that a batch is copied out at deliv
 free at once. So a caller that keeps every batch gets copies and never hangs, and a slot is never
 written again while an array can still see it. Outputs of up to `COPY_BYTES` are always copied out:
 otherwise small arrays that a caller collects over an epoch, such as labels, would each hold a slot.
+Neighbors that together fit into `JOINT_BYTES` are one copy, because each copy costs about as much
+as a kilobyte; an array that a caller keeps may therefore hold that much.
 """
 
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +25,7 @@ from stoker.client.slab import SlabMap
 from stoker.protocol.layout import Placed
 
 COPY_BYTES = 65536
+JOINT_BYTES = 4096
 
 SlotKey = tuple[int, int]
 
@@ -38,9 +42,9 @@ class Lease:
         self._queue = queue
         self._pid = os.getpid()
 
-    def view(self, placed: Placed) -> np.ndarray:
-        """Return an output as an array in the slot, without a copy."""
-        return np.asarray(_Region(self, placed))
+    def array(self) -> np.ndarray:
+        """Return the bytes of the slot; arrays made from it keep the lease."""
+        return np.asarray(_Region(self))
 
     def __del__(self, _getpid: object = os.getpid) -> None:
         if _getpid() == self._pid:  # type: ignore[operator]
@@ -48,19 +52,82 @@ class Lease:
 
 
 class _Region:
-    """The base object of an array in a slot: NumPy reads its address and keeps it alive."""
+    """The base object of arrays in a slot: NumPy reads its address and keeps it alive."""
 
     __slots__ = ("__array_interface__", "lease")
 
-    def __init__(self, lease: Lease, placed: Placed) -> None:
+    def __init__(self, lease: Lease) -> None:
         slab = lease.slab
         self.lease = lease
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": placed.shape,
-            "typestr": np.dtype(placed.dtype).str,
-            "data": (slab.address + lease.slot * slab.slot_bytes + placed.offset, False),
-        }
+        self.__array_interface__ = _bytes_at(
+            slab.address + lease.slot * slab.slot_bytes, slab.slot_bytes
+        )
+
+
+class _Slots:
+    """The base object of an array of the whole slab, for copies."""
+
+    def __init__(self, slab: SlabMap) -> None:
+        self.slab = slab
+        self.__array_interface__ = _bytes_at(slab.address, slab.size_bytes)
+
+
+def _bytes_at(address: int, count: int) -> dict[str, Any]:
+    return {"version": 3, "shape": (count,), "typestr": "|u1", "data": (address, False)}
+
+
+class _Part(NamedTuple):
+    """An output: how it is made from bytes, at which offset."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+
+
+class _Copy(NamedTuple):
+    """Bytes of a slot that are copied out together, and the outputs in them."""
+
+    first: int
+    stop: int
+    parts: list[_Part]
+
+
+class _Shapes:
+    """How the arrays of a batch are made: which in the slot, and which copied out.
+
+    Attributes:
+        outputs: what it was made for.
+        order: names of the outputs, as announced.
+        placed: those that may stay in the slot.
+        small: copies of those that never do.
+        large: copies of the others, if they may not either.
+    """
+
+    def __init__(self, outputs: Sequence[Placed]) -> None:
+        self.outputs = list(outputs)
+        self.order = dict.fromkeys(placed.name for placed in outputs)
+        by_offset = sorted(outputs, key=lambda placed: placed.offset)
+        self.placed = [_part(p, 0) for p in by_offset if p.size_bytes > COPY_BYTES]
+        self.small = _copies([p for p in by_offset if p.size_bytes <= COPY_BYTES])
+        self.large = _copies([p for p in by_offset if p.size_bytes > COPY_BYTES])
+
+
+def _part(placed: Placed, first: int) -> _Part:
+    return _Part(placed.name, np.dtype(placed.dtype), tuple(placed.shape), placed.offset - first)
+
+
+def _copies(by_offset: Sequence[Placed]) -> list[_Copy]:
+    """Join neighbors into one copy as long as it is small."""
+    made: list[_Copy] = []
+    for placed in by_offset:
+        stop = placed.offset + placed.size_bytes
+        if not (made and stop - made[-1].first <= JOINT_BYTES):
+            made.append(_Copy(placed.offset, stop, []))
+        last = made[-1]
+        last.parts.append(_part(placed, last.first))
+        made[-1] = last._replace(stop=max(last.stop, stop))
+    return made
 
 
 class LeaseBook:
@@ -80,6 +147,8 @@ class LeaseBook:
         self._queue: deque[SlotKey] = deque()
         self._held: dict[int, int] = {}
         self._free: list[SlotKey] = []
+        self._bytes = np.asarray(_Slots(slab))
+        self._shapes = _Shapes([])
 
     @property
     def leased(self) -> int:
@@ -98,20 +167,33 @@ class LeaseBook:
         self._collect()
         return slot in self._held
 
-    def take(self, slot: int, generation: int, outputs: Iterable[Placed]) -> dict[str, np.ndarray]:
+    def take(self, slot: int, generation: int, outputs: Sequence[Placed]) -> dict[str, np.ndarray]:
         """Return a batch's outputs by name: in the slot if that is allowed, otherwise copied."""
         self._collect()
         copy_all = len(self._held) >= self._limit
         self.copied += copy_all
-        lease = Lease(self.slab, slot, generation, self._queue)
+        if outputs != self._shapes.outputs:
+            self._shapes = _Shapes(outputs)
+        shapes = self._shapes
+        arrays: dict[str, Any] = dict(shapes.order)
+        self._copy(shapes.small, slot, arrays)
+        if copy_all:
+            self._copy(shapes.large, slot, arrays)
+        if copy_all or not shapes.placed:
+            self._free.append((slot, generation))
+            return arrays
+        inside = Lease(self.slab, slot, generation, self._queue).array()
         self._held[slot] = generation
-        arrays = {}
-        for placed in outputs:
-            view = lease.view(placed)
-            arrays[placed.name] = (
-                view.copy() if copy_all or placed.size_bytes <= COPY_BYTES else view
-            )
+        for name, dtype, shape, offset in shapes.placed:
+            arrays[name] = np.ndarray(shape, dtype, inside, offset)
         return arrays
+
+    def _copy(self, copies: list[_Copy], slot: int, arrays: dict[str, Any]) -> None:
+        start = slot * self.slab.slot_bytes
+        for first, stop, parts in copies:
+            copied = self._bytes[start + first : start + stop].copy()
+            for name, dtype, shape, offset in parts:
+                arrays[name] = np.ndarray(shape, dtype, copied, offset)
 
     def refuse(self, slot: int, generation: int) -> None:
         """Return a slot that was announced but will not be used."""

@@ -10,14 +10,14 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from stoker.client.batch import Batch
-from stoker.client.connection import Connection
 from stoker.client.delivery import crashed_before
 from stoker.client.device import Target
 from stoker.client.epoch import EpochIterator
 from stoker.client.habits import refuse_unknown, tuple_names
+from stoker.client.hosts.connecting import Where, connect
 from stoker.client.inspecting import Inspecting
 from stoker.client.last import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
@@ -26,7 +26,6 @@ from stoker.client.ranks import check_agreed, resolve_ranks
 from stoker.client.resume import Position
 from stoker.client.short import first_rows, real_rows
 from stoker.client.side import forked_error
-from stoker.client.statistics import Statistics
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
@@ -34,7 +33,7 @@ from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.spec import StreamSpec
 
 _log = logging.getLogger("stoker.client")
-_FIXED = {"drop_last", "last", "mix", "shuffle", "shuffle_block_size", "weights"}
+_FIXED = {"drop_last", "last", "mix", "shuffle", "shuffle_block_size", "shuffle_seed", "weights"}
 
 
 class Loader(Inspecting):
@@ -45,10 +44,10 @@ class Loader(Inspecting):
     Each `iter()` is the next epoch. One iterator at a time; one thread at a time.
 
     Args:
-        address_or_path: `ipc:///dir/stoker.sock`, or `tcp://host:port`; or the path of a packed
-            dataset, of tar or Arrow files to read in place, or the `module:Class` of a live source.
-            With a path a private daemon is started. The local ranks of one job share it, and it
-            ends with its last client.
+        address_or_path: `ipc:///dir/stoker.sock`, or `tcp://host:port`, or a list of them, whose
+            daemons share the work, or a `Directory` of them; or the path of a packed dataset, of
+            tar or Arrow files to read in place, or the `module:Class` of a live source. With a path
+            a private daemon starts, for all local ranks of one job; it ends with its last client.
         dataset: name of the dataset at the daemon; may be omitted if the daemon has only one, and
             must be omitted with a path.
         mix: several datasets of the daemon in one stream, name -> ratio; see `mixture`.
@@ -58,6 +57,7 @@ class Loader(Inspecting):
         global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
         shuffle: whether each epoch has its own order.
+        shuffle_seed: seed of the order, so that `seed` is that of the draws alone. None: `seed`.
         shuffle_block_size: shuffle blocks of so many neighboring samples, for slow storage.
         drop_last: whether an incomplete last batch is dropped; see `last`.
         last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
@@ -96,17 +96,19 @@ class Loader(Inspecting):
             started again); the stream then goes on where it was, with the same bytes. None raises
             `DaemonLostError` at once.
         verify: whether each batch must have the digests that its workers computed (`Batch.digest`).
+        key: file of this client's secret key, for `tcp://`; None: STOKER_CLIENT_KEY (environment).
+        daemon_key: the daemon's public key, or its file; None: STOKER_CLIENT_DAEMON_KEY.
 
     Raises:
         UsageError: an argument is wrong; the message says which one and what is expected.
-        ConnectError: nobody listens at the address.
+        ConnectError: nobody listens at the address, or (`AccessError`) the keys do not fit.
         DatasetError: the dataset is missing or cannot be read.
         StokerError: the daemon refuses; it sent the error.
     """
 
     def __init__(  # noqa: PLR0913  (each is one decision of the user, all but one by keyword)
         self,
-        address_or_path: str | os.PathLike[str],
+        address_or_path: Where,
         *,
         dataset: str | None = None,
         mix: Mapping[str, float] | None = None,
@@ -115,6 +117,7 @@ class Loader(Inspecting):
         global_batch_size: int | None = None,
         seed: int = 0,
         shuffle: bool = True,
+        shuffle_seed: int | None = None,
         shuffle_block_size: int | None = None,
         drop_last: bool = True,
         last: str | None = None,
@@ -140,6 +143,8 @@ class Loader(Inspecting):
         timeout_s: float = 600.0,
         reconnect_s: float | None = None,
         verify: bool = False,
+        key: str | os.PathLike[str] | None = None,
+        daemon_key: str | os.PathLike[str] | None = None,
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown, inspect.signature(Loader).parameters)
@@ -153,6 +158,7 @@ class Loader(Inspecting):
             global_batch_size=global_batch_size,
             seed=seed,
             shuffle=shuffle,
+            shuffle_seed=shuffle_seed,
             shuffle_block_size=shuffle_block_size,
             last=last,
             rank=rank,
@@ -176,7 +182,7 @@ class Loader(Inspecting):
         self._short = last == "short"
         self._padding = Padding()
         self._pid = os.getpid()
-        self._connection = Connection(
+        self._connection = connect(
             address_or_path,
             options,
             Target(device, as_numpy),
@@ -184,6 +190,8 @@ class Loader(Inspecting):
             connect_timeout_s=connect_timeout_s,
             timeout_s=timeout_s,
             reconnect_s=reconnect_s,
+            key=key,
+            daemon_key=daemon_key,
         )
         self._close = weakref.finalize(self, self._connection.close)
         self._turn = 0
@@ -196,7 +204,7 @@ class Loader(Inspecting):
         self._names = None if as_tuple is None else tuple_names(as_tuple, batch_names(self._opened))
 
     @classmethod
-    def for_evaluation(cls, address_or_path: str | os.PathLike[str], **options: Any) -> "Loader":
+    def for_evaluation(cls, address_or_path: Where, **options: Any) -> "Loader":
         """Return a loader for validation: every sample once, in the order of the dataset.
 
         Every loop is epoch 0, so random ops draw the same each time. On one rank the last batch is
@@ -331,21 +339,10 @@ class Loader(Inspecting):
         self._crashed.clear()
         self._crashed.update(dict.fromkeys(cursor.crashed, (cursor.epoch, cursor.step - 1)))
 
-    def statistics(self) -> Statistics:
-        """Return the loader's counters; after `close()`, their values at that moment."""
-        return self._connection.statistics()
-
     def close(self) -> None:
         """End the session; delivered tensors stay valid. A second call does nothing."""
         self._padding.check()
         self._close()
-
-    def __reduce__(self) -> NoReturn:
-        """Raise: a loader cannot be pickled, because a session belongs to one process."""
-        raise UsageError(
-            "a Loader cannot be pickled or copied; make one in each process that loads, from the "
-            "same arguments"
-        )
 
     def __enter__(self) -> "Loader":
         return self

@@ -67,10 +67,12 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
 
 def _check_heard(record: Open, spec: StreamSpec) -> None:
     """Check that the daemon knows the newer fields of OPEN: older ones ignore them."""
+    seed = record.seed if record.shuffle_seed is None else record.shuffle_seed
     for name, asked, got in (
         ("weights", bool(record.weights), spec.order.weights is not None),
         ("mix", bool(record.mix), spec.mix is not None),
         ("shuffle_block_size", record.shuffle_block, spec.order.block or 0),
+        ("shuffle_seed", seed, spec.order_seed),
     ):
         if asked != got:
             raise ProtocolError(
@@ -91,18 +93,45 @@ def check_same(opened: Opened, spec: StreamSpec, now: OpenedStream, where: str) 
     Raises:
         ResumeError: it is another stream; the message says what changed.
     """
-    changed = differences(spec.to_data(), now.spec.to_data())
-    changed += [
-        f"{name}: was {getattr(opened, name)}, is {getattr(now.opened, name)}"
-        for name in _OF_STREAM
-        if getattr(opened, name) != getattr(now.opened, name)
-    ]
+    changed = _changes(opened, spec, now)
     if changed:
         raise ResumeError(
             f"{where} came back with another stream, and to continue would change the data:\n  "
             + "\n  ".join(changed)
             + "\nstart it with the dataset and the pipeline that it had, or make a new Loader"
         )
+
+
+def check_equal(first: OpenedStream, where: str, other: OpenedStream, there: str) -> None:
+    """Check that two daemons opened the same stream.
+
+    Args:
+        first: what one opened.
+        where: its address.
+        other: what the other one opened.
+        there: its address.
+
+    Raises:
+        UsageError: they differ; the message says in what.
+    """
+    changed = _changes(first.opened, first.spec, other)
+    if changed:
+        raise UsageError(
+            f"the daemons at {where} and {there} have different streams, so their batches would not"
+            " fit together:\n  " + "\n  ".join(changed) + "\nstart both with the same packed"
+            " dataset, pipeline and version, or leave one of them out",
+            address=there,
+        )
+
+
+def _changes(opened: Opened, spec: StreamSpec, now: OpenedStream) -> list[str]:
+    """Return what differs between a stream and another one, one line each."""
+    changed = differences(spec.to_data(), now.spec.to_data())
+    return changed + [
+        f"{name}: was {getattr(opened, name)}, is {getattr(now.opened, name)}"
+        for name in _OF_STREAM
+        if getattr(opened, name) != getattr(now.opened, name)
+    ]
 
 
 def steps_of(opened: Opened) -> Callable[[int], int]:

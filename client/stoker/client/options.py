@@ -69,6 +69,7 @@ class Options:
     shuffle_block_size: int | None = None
     mix: Mapping[str, float] | None = None
     group_size: int | None = None
+    shuffle_seed: int | None = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -115,6 +116,7 @@ class Options:
             weights=self._weights(),
             shuffle_block=self._shuffle_block(),
             mix=self._mix(),
+            shuffle_seed=self._shuffle_seed(),
         )
         _check_size(record)
         return record
@@ -149,6 +151,17 @@ class Options:
                     "shuffle_block_size out"
                 )
         return within("shuffle_block_size", size, 1, MAX_ROWS, " or None")
+
+    def _shuffle_seed(self) -> int | None:
+        seed = self.shuffle_seed
+        if seed is None:
+            return None
+        if not self.shuffle:
+            raise UsageError(
+                f"shuffle_seed={seed!r} and shuffle=False: expected only one of them; leave "
+                "shuffle_seed out"
+            )
+        return within("shuffle_seed", seed, 0, MAX_SEED, " or None")
 
     def _weights(self) -> bytes:
         if self.weights is None:

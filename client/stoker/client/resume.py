@@ -19,7 +19,7 @@ from stoker.protocol.skips import MAX_STEP, Skips
 from stoker.protocol.spec import StreamSpec
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class NextStep:
     """The next step to deliver; `skipped` counts steps of this epoch that were left out."""
 
@@ -92,7 +92,8 @@ class Position:
 
     def delivered(self) -> None:
         """Go on after the batch that was wanted."""
-        self._place = dataclasses.replace(self._place, step=self._place.step + 1)
+        place = self._place
+        self._place = NextStep(place.epoch, place.step + 1, place.skipped)
 
     def set_epoch(self, epoch: object) -> None:
         """Plan an epoch, or keep a plan in it.

@@ -30,6 +30,7 @@ from stoker.protocol import version
 from stoker.protocol.codec import decode_from_daemon, decode_packet, encode, encode_packet
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.errors import (
+    AccessError,
     ClosedError,
     DaemonLostError,
     PeerError,
@@ -77,6 +78,7 @@ class ClientSession:
     """
 
     own_memory = False
+    _certificate = b""
 
     def __init__(self, address: str, connect_timeout_s: float) -> None:
         """Connect, send HELLO and attach the side socket.
@@ -134,16 +136,17 @@ class ClientSession:
 
     def _greet(self, deadline: float) -> None:
         name = f"stoker.client {version.STOKER}, process {os.getpid()}"
-        self.send(Hello(wire_min=version.WIRE, wire_max=version.WIRE, client=name))
-        self._token = self._answer(Welcome, deadline).token
+        self.send(Hello(version.WIRE, version.WIRE, name, self._certificate))
+        welcome = self._answer(Welcome, deadline)
+        self._token = welcome.token
         try:
-            self._attach()
+            self._attach(welcome, deadline)
         except OSError:
             self._lost = self._lost or "it closed the connection"
         while not self._attached:
             self._wait(deadline)
 
-    def _attach(self) -> None:
+    def _attach(self, welcome: Welcome, deadline: float) -> None:
         send_packet(self._side, encode_packet(Attach(self._token)))
 
     def open_stream(
@@ -276,7 +279,11 @@ class ClientSession:
         """
         if isinstance(record, Bye):
             self._lost = f"it shut down: {record.reason}"
-        elif isinstance(record, Error) and record.run is None and not self._is_lost():
+        elif (
+            isinstance(record, Error)
+            and record.run is None
+            and (record.code == AccessError.code or not self._is_lost())
+        ):
             raise from_record(record.code, record.message, record.details)
 
     def _is_lost(self) -> bool:

@@ -15,6 +15,7 @@ class Statistics:
         leased: slots that tensors of the caller hold now, without those of a daemon that was lost.
         slots: slots of the slab; 0 while there is no daemon.
         reconnects: times that the stream was opened again after the daemon was lost.
+        by_host: with several daemons, address -> batches that it made.
     """
 
     delivered: int
@@ -24,3 +25,4 @@ class Statistics:
     leased: int
     slots: int
     reconnects: int = 0
+    by_host: dict[str, int] = dataclasses.field(default_factory=dict)

@@ -89,6 +89,12 @@ class ConnectError(PeerError):
     code = "connect"
 
 
+class AccessError(ConnectError):
+    """The keys of the two sides do not fit, so one of them refuses the other."""
+
+    code = "access"
+
+
 class DaemonLostError(PeerError):
     """The daemon went away while a session was open."""
 

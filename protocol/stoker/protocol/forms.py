@@ -127,6 +127,11 @@ def spread(output: Output, rows: np.ndarray, sizes: np.ndarray) -> dict[str, np.
     return {f"{name}.{VALUES}": values, f"{name}.{OFFSETS}": offsets, f"{name}.{SIZE}": sizes}
 
 
+def is_apart(output: Output) -> bool:
+    """Return whether an output is not one array of the batch, but rows of their own."""
+    return output.form in ("ragged", "list")
+
+
 def flatten(arrays: Mapping[str, np.ndarray], outputs: Iterable[Output]) -> dict[str, np.ndarray]:
     """Return a slot's outputs as plain arrays without unused elements; see `spread`.
 
@@ -137,7 +142,7 @@ def flatten(arrays: Mapping[str, np.ndarray], outputs: Iterable[Output]) -> dict
     Raises:
         ProtocolError: a size is out of bounds.
     """
-    apart = {output.name: output for output in outputs if output.form in ("ragged", "list")}
+    apart = {output.name: output for output in outputs if is_apart(output)}
     sizes = {f"{name}.{SIZE}" for name in apart}
     plain: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
@@ -155,7 +160,7 @@ def gather(arrays: Mapping[str, Any], outputs: Iterable[Output]) -> dict[str, An
         arrays: by name; NumPy arrays or tensors.
         outputs: their descriptions from OPENED.
     """
-    apart = {output.name: output for output in outputs if output.form in ("ragged", "list")}
+    apart = {output.name: output for output in outputs if is_apart(output)}
     whole: dict[str, Any] = {}
     for key, array in arrays.items():
         name = key.rpartition(".")[0]

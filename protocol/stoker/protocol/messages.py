@@ -20,6 +20,7 @@ from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 from stoker.protocol.mix import MAX_MIX_BYTES, MAX_PARTS
+from stoker.protocol.remote.shares import MAX_HOSTS
 from stoker.protocol.spec import MAX_EXCLUDED
 from stoker.protocol.subset import MAX_SUBSET_BYTES
 from stoker.protocol.weights import MAX_WEIGHT_BYTES
@@ -34,8 +35,11 @@ Token = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=2**24)]
 Seed = Annotated[int, msgspec.Meta(ge=0)]
+Key = Annotated[int, msgspec.Meta(ge=0)]
 CrashedIds = Annotated[list[Count], msgspec.Meta(max_length=MAX_CRASHED)]
 Classes = Annotated[list[Text], msgspec.Meta(max_length=MAX_CLASSES)]
+HostKeys = Annotated[list[Key], msgspec.Meta(max_length=MAX_HOSTS)]
+Certificate = Annotated[bytes, msgspec.Meta(max_length=2048)]
 GraphData = Annotated[bytes, msgspec.Meta(max_length=2**20)]
 
 
@@ -47,11 +51,16 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(Record, frozen=True, tag="hello"):
-    """First record of a client: the wire versions that it supports."""
+    """First record of a client: the wire versions that it supports.
+
+    `certificate` is what its carrier has to show, if the daemon has keys; see
+    `stoker.protocol.remote.tls`.
+    """
 
     wire_min: Small
     wire_max: Small
     client: Name
+    certificate: Certificate = b""
 
 
 class Open(Record, frozen=True, tag="open"):
@@ -70,7 +79,8 @@ class Open(Record, frozen=True, tag="open"):
     `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of so many neighboring
     samples are shuffled, and the samples inside each. With `mix` the stream has several datasets,
     `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`. A group begins when
-    `group_size` of its members are there, or after a while.
+    `group_size` of its members are there, or after a while. `shuffle_seed` is the seed of the
+    order, if that is not `seed`.
     """
 
     request: Small
@@ -101,19 +111,24 @@ class Open(Record, frozen=True, tag="open"):
     shuffle_block: Count = 0
     mix: Annotated[bytes, msgspec.Meta(max_length=MAX_MIX_BYTES)] = b""
     group_size: Small = 0
+    shuffle_seed: Seed | None = None
 
 
 class Seek(Record, frozen=True, tag="seek"):
     """Begin delivery at a place; earlier announcements become void, credits restart at zero.
 
     `run` increases with every SEEK of a session. Delivery continues across epochs. `crashed` are
-    the samples that the client's cursor lists as replaced because they crashed workers.
+    the samples that the client's cursor lists as replaced because they crashed workers. With
+    `hosts`, the keys of several daemons, the run has only the batches of number `host` among them;
+    see `stoker.protocol.remote.shares`.
     """
 
     run: Count
     epoch: Count
     step: Count
     crashed: CrashedIds = msgspec.field(default_factory=list)
+    hosts: HostKeys = msgspec.field(default_factory=list)
+    host: Small = 0
 
 
 class Credit(Record, frozen=True, tag="credit"):
@@ -154,11 +169,15 @@ class AskReplay(Record, frozen=True, tag="ask_replay"):
 
 
 class Welcome(Record, frozen=True, tag="welcome"):
-    """Answer to HELLO: the session's token, good for one connection to the side socket."""
+    """Answer to HELLO: the session's token, good for one connection to the side socket.
+
+    `certificate` is the one of the daemon's carriers, if it has keys.
+    """
 
     wire: Small
     token: Token
     daemon: Name
+    certificate: Certificate = b""
 
 
 class Building(Record, frozen=True, tag="building"):

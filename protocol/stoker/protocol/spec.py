@@ -51,7 +51,8 @@ class OrderSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     `kind` "full" visits every sample once per epoch. `subset` and `weights` are digests of data
     that the daemon receives separately from the spec; `block` is the block length of a block
-    shuffle.
+    shuffle. `seed` replaces the stream's seed in the order: in the shuffle, in the rest of a sample
+    with a weight, in the turns of a mixture, and in substitutes. It was added after version 1.
     """
 
     kind: Literal["full", "subset", "weighted"] = "full"
@@ -59,6 +60,7 @@ class OrderSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     subset: str | None = None
     weights: str | None = None
     block: int | None = None
+    seed: int | None = None
 
 
 class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -72,7 +74,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         order: how positions become sample ids.
         tail: what happens to the last, incomplete batch: "drop" it, or "pad" it with rows that are
             zero, have index -1 and `valid` false.
-        seed: unsigned 64-bit seed of every draw and of the shuffle.
+        seed: unsigned 64-bit seed of every draw, and of the order if that has none.
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
         views: rows per position.
         total_epochs: the length of schedules; set only if the pipeline reads it.
@@ -115,6 +117,8 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             _within("total_epochs", self.total_epochs, 1, MAX_ROWS)
         if self.order.block is not None:
             _within("order.block", self.order.block, 0, MAX_ROWS)
+        if self.order.seed is not None:
+            _within("order.seed", self.order.seed, 0, MAX_SEED)
         _digest("dataset", self.dataset, _FINGERPRINT, "<level>:")
         _digest("pipeline", self.pipeline)
         _digest("order.subset", self.order.subset)
@@ -146,6 +150,11 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return self.dataset_rows - self.excluded_rows
 
     @property
+    def order_seed(self) -> int:
+        """The seed of the order."""
+        return self.seed if self.order.seed is None else self.order.seed
+
+    @property
     def stream_id(self) -> str:
         """BLAKE2b-128 of the canonical form, 32 hex digits."""
         return canonical_digest(self.to_data())  # type: ignore[arg-type]
@@ -157,6 +166,8 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         for name in _LATER:
             if data[name] is None:
                 del data[name]
+        if self.order.seed is None:
+            del data["order"]["seed"]
         return data
 
     @staticmethod

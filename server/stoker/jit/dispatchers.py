@@ -30,6 +30,7 @@ from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
 
 from stoker.jit.private import open_folder
+from stoker.jit.shortcuts import shortcuts
 
 llvm: Any = untyped_llvm
 library: Any = codegen.JITCodeLibrary
@@ -41,6 +42,7 @@ _type_of: Any = types.unliteral
 _compiling: Any = global_compiler_lock
 
 
+@functools.cache
 def has_loops(fn: Callable[..., Any]) -> bool:
     """Whether a function's code jumps back."""
     jumps = {*dis.hasjrel, *dis.hasjabs}
@@ -56,6 +58,14 @@ class BitcodeLibrary(library):  # type: ignore[misc]
     """
 
     has_loops = False
+
+    def _optimize_functions(self, module: Any) -> None:
+        """Run the passes over single functions; numba also makes some for mere declarations."""
+        module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         """Run all passes over loops; else what numba runs first, which inlines nothing yet."""
@@ -176,10 +186,16 @@ class _Loader:
         return StoredLibrary.load(self._generator, name, *data)
 
 
-class _CodeEntries(caching.CompileResultCacheImpl):
+class _Entries(caching.CompileResultCacheImpl):
+    def reduce(self, cres: Any) -> Any:
+        """Return what is stored: numba's, without the listing of the source with its types."""
+        return super().reduce(cres._replace(type_annotation=""))  # type: ignore[no-untyped-call]
+
+
+class _CodeEntries(_Entries):
     def reduce(self, cres: Any) -> Any:
         """Return what is stored: numba's, and which names the code defines."""
-        (name, kind, data), *rest = super().reduce(cres)  # type: ignore[no-untyped-call]
+        (name, kind, data), *rest = super().reduce(cres)
         module = cres.library._get_module_for_linking()
         items = [*module.functions, *module.global_variables]
         names = [item.name for item in items if not item.is_declaration]
@@ -240,7 +256,7 @@ class CodeCache(_CheckedCache):
     _impl_class = _CodeEntries
 
 
-class _BitcodeEntries(caching.CompileResultCacheImpl):
+class _BitcodeEntries(_Entries):
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         return super().rebuild(_context(target_context), payload)  # type: ignore[no-untyped-call]
 
@@ -261,7 +277,10 @@ class _Shared(base_dispatcher):  # type: ignore[misc]
 
     def compile(self, sig: Any) -> Any:
         """Load or compile code, then release the cache's lock, also after an error."""
-        with _compiling:
+        made = self.overloads.get(sig) if type(sig) is tuple else None
+        if made is not None:
+            return made.entry_point
+        with _compiling, shortcuts():
             try:
                 return super().compile(sig)
             finally:

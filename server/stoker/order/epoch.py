@@ -70,7 +70,7 @@ class EpochOrder:
         self.limit = self.rows
         if spec.tail == "pad":
             self.limit = steps_per_epoch(spec) * spec.batch_size
-        self._seed = spec.seed
+        self._seed = spec.order_seed
         self._shuffle = spec.order.shuffle
         self._block = spec.order.block
         self._arithmetic = arithmetic

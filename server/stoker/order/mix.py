@@ -201,7 +201,7 @@ class MixOrder:
                 f"expected the mixture {spec.mix}, which the stream was made with, got "
                 f"{mix_digest(parts)}"
             )
-        self.turns = MixTurns([part.share for part in parts], spec.seed)
+        self.turns = MixTurns([part.share for part in parts], spec.order_seed)
         self.firsts = [0, *accumulate(part.rows for part in parts)]
         self._rows = np.array([part.rows for part in parts], np.int64)
         self._spec = spec
@@ -307,7 +307,7 @@ class MixOrder:
     def _make(self, dataset: int, epoch: int) -> Permutation:
         rows = int(self._rows[dataset])
         return Permutation(
-            rows, self._spec.seed, epoch, part=dataset, level=ORDER_LEVEL,
+            rows, self._spec.order_seed, epoch, part=dataset, level=ORDER_LEVEL,
             arithmetic=self._arithmetic,
         )  # fmt: skip
 

@@ -44,7 +44,7 @@ def substitute(
     """
     if not 1 <= attempt <= MAX_ATTEMPTS:
         raise UsageError(f"substitute: expected attempt 1 to {MAX_ATTEMPTS}, got {attempt}")
-    key = make_key(spec.seed, _SUBSTITUTE, bad_id, epoch, visit=position + 1)
+    key = make_key(spec.order_seed, _SUBSTITUTE, bad_id, epoch, visit=position + 1)
     visit = position + (1 if spec.order.weights is None else WEIGHTED_VISIT)
     return integers(key, attempt, among or spec.epoch_rows), visit
 

@@ -19,6 +19,7 @@ from stoker.protocol.errors import StokerError
 # command -> (module, attribute); the order is that of the help text.
 COMMANDS = {
     "serve": ("stoker.server.commands.serve", "serve"),
+    "keygen": ("stoker.server.commands.keygen", "keygen"),
     "pack": ("stoker.server.commands.dataset", "pack"),
     "index": ("stoker.server.commands.dataset", "index"),
     "verify": ("stoker.server.commands.dataset", "verify"),

@@ -14,6 +14,7 @@ from stoker.pipeline import (
     Graph,
     Row,
     bind,
+    explain,
     outputs,
     pipeline,
     sample_frames,
@@ -194,3 +195,14 @@ def test_outputs_that_cannot_be_stacked_are_refused(write, message):
 def test_in_process_a_single_image_is_refused():
     with pytest.raises(UsageError, match="pass a list of frames, as in"):
         moved({"image": PHOTO, "mask": PHOTO[..., 0], "label": 0})
+
+
+def test_explain_says_which_frames():
+    plan = bind(moved.graph(), states_by_name({"image": PHOTO, "mask": PHOTO[..., 0], "label": 0}))
+    assert (
+        "rows: 3 frames of a clip (rows of one 'clip'), stride 4, start drawn from "
+        "'sample_frames'; too short: repeat. The steps are those of each frame\nsteps:"
+    ) in explain(plan)
+    assert "frames of a clip" not in explain(
+        bind(one.graph(), states_by_name({"image": PHOTO, "mask": PHOTO[..., 0], "label": 0}))
+    )

@@ -20,6 +20,7 @@ from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.rng.row import Row
+from stoker.server.rows.listener import RowListener
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import RowComputer
@@ -165,7 +166,8 @@ def same_windows(sample):
 def test_views_that_read_the_same_share_one_decode(gridded, made, whole, boxes):
     """The bytes are those of rows that are each computed by a reader of its own.
 
-    One box shows most of its photograph, which is then decoded whole.
+    One box shows most of its photograph, which is then decoded whole. The listener hears of each
+    decode once, whichever way it is done.
     """
     spec = make_spec(gridded, made.graph(), batch_size=10, seed=3, views=3)
     counts = {"decode": 0, "decode_box": 0}
@@ -176,13 +178,26 @@ def test_views_that_read_the_same_share_one_decode(gridded, made, whole, boxes):
         layout = slot_layout(plan.outputs, 30)
         engine = compile_plan(plan)
         slots = [np.zeros(layout.slot_bytes, np.uint8) for _ in range(2)]
-        RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED).fill(slots[0], 0, 0, 0, 30)
+        heard = Heard()
+        RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED, listener=heard).fill(
+            slots[0], 0, 0, 0, 30
+        )
+        assert heard.decodes == (boxes or whole)
         assert counts == {"decode": whole, "decode_box": boxes}
         for row in range(30):
             alone = RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED)
             alone.fill(slots[1], 0, 0, row, row + 1)
         assert counts["decode_box" if boxes else "decode"] == (boxes or whole) + 30
     assert np.array_equal(*slots)
+
+
+class Heard(RowListener):
+    """Counts the decodes."""
+
+    decodes = 0
+
+    def decode_begins(self):
+        self.decodes += 1
 
 
 def count_calls(dataset, name, counts):

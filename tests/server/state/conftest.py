@@ -127,10 +127,11 @@ class Rig:
         seconds: float = 0.01,
         home_rows: int = 0,
         shapes: tuple[tuple[int, ...], ...] = (),
+        decodes: int = 0,
     ) -> list[ins.Instruction]:
         """The worker ends its head well."""
         claim = self.claims(worker).pop(0)
-        done = Done(claim.claim, seconds, home_rows, shapes=shapes)
+        done = Done(claim.claim, seconds, home_rows, shapes=shapes, decodes=decodes)
         return self.do(ev.ChunkDone, worker, done)
 
     def fail(

@@ -88,12 +88,13 @@ def test_rows_are_counted_as_home_and_stolen(rig):
     token = rig.open()
     rig.run(token, granted=1)
     claim = rig.claims(1)[0]
-    rig.finish(1, home_rows=claim.row_hi - claim.row_lo - 1)
+    rig.finish(1, home_rows=claim.row_hi - claim.row_lo - 1, decodes=7)
     counters = rig.counters()
     assert counters["rows_total"] == claim.row_hi - claim.row_lo
     assert counters["stolen_rows_total"] == 1
     assert counters["home_rows_total"] == counters["rows_total"] - 1
     assert counters["chunks_total"] == 1
+    assert counters["decodes_total"] == 7
 
 
 def test_a_result_that_nobody_waits_for_is_counted(rig):

@@ -623,6 +623,20 @@ def test_a_block_shuffle(rig, make_open):
         )
 
 
+def test_a_seed_of_the_order(rig, make_open):
+    """One that equals the stream's is the same stream as none."""
+    ids = []
+    for seed in (None, 7, 8):
+        token = rig.open(seed=7, shuffle_seed=seed)
+        (opened,) = of(rig.sent(token), Opened)
+        rig.end(token)
+        assert opened.spec["order"].get("seed") == (8 if seed == 8 else None)
+        ids.append(opened.stream)
+    assert ids[0] == ids[1] != ids[2]
+    message = refused(rig, make_open, shuffle_seed=7, shuffle=False)[1]
+    assert message.startswith("open: shuffle_seed=7 and shuffle=False: expected only one of them")
+
+
 def test_weights_and_buckets(rig, make_open):
     buckets = Buckets(max_area=64 * 64).to_bytes()
     code, message = refused(rig, make_open, weights=b'{"field":"w"}', buckets=buckets)

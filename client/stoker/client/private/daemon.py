@@ -100,7 +100,7 @@ class PrivateDaemon:
             for child in children[:-1]:  # replaced, because it did not answer
                 child.kill()
             for child in children:
-                _end(child, deadline)
+                end(child, deadline)
             if current is not None and current[1] not in [child.pid for child in children]:
                 while is_running(current[1]) and time.monotonic() < deadline:
                     time.sleep(0.005)
@@ -142,7 +142,7 @@ class PrivateDaemon:
             try:
                 self._wait_ready(reader, child, deadline)
             except BaseException:
-                _end(child, time.monotonic())
+                end(child, time.monotonic())
                 raise
             return child
         finally:
@@ -159,13 +159,13 @@ class PrivateDaemon:
         command += ["--op-module", "*"]
         if self._workers is not None:
             command += ["--workers", str(self._workers)]
-        for folder in _folders_of_modules():
+        for folder in folders_of_modules():
             command += ["--python-path", folder]
         return [*command, "--exit-with-last-client", "--ready-fd", str(ready)]
 
     def _wait_ready(self, reader: int, child: "subprocess.Popen[bytes]", deadline: float) -> None:
         begun = time.monotonic()
-        line = _read_line(reader, deadline)
+        line = read_line(reader, deadline)
         if line is None:
             waited_s = time.monotonic() - begun
             raise ConnectError(
@@ -247,7 +247,7 @@ def _job_key(world_size: int) -> str | None:
     return "\0".join(names) if world_size > 1 and any(names) else None
 
 
-def _read_line(reader: int, deadline: float) -> bytes | None:
+def read_line(reader: int, deadline: float) -> bytes | None:
     """Read up to the end of a line or of the data; None if the deadline passes first."""
     data = b""
     while not data.endswith(b"\n") and len(data) < 2**20:
@@ -266,7 +266,7 @@ def daemon_pids() -> list[int]:
     return [child.pid for children in _children.values() for child in children]
 
 
-def _end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
+def end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
     """Wait for a child to end; terminate it at the deadline, and kill it if that fails."""
     for stop in (child.terminate, child.kill):
         try:
@@ -279,7 +279,7 @@ def _end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
     child.wait()
 
 
-def _folders_of_modules() -> list[str]:
+def folders_of_modules() -> list[str]:
     """Return the folders of users that this process imports from; the daemon searches them last.
 
     Warns of modules that this process has imported from there and that an installed one shadows.

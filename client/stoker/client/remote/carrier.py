@@ -12,13 +12,23 @@ import os
 import queue
 import socket
 import threading
-from typing import Final, NamedTuple
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stoker.client.remote.ring import Ring
 from stoker.protocol.codec import decode_packet
-from stoker.protocol.errors import ConnectError, PeerError, ProtocolError, StokerError
+from stoker.protocol.errors import (
+    AccessError,
+    ConnectError,
+    PeerError,
+    ProtocolError,
+    StokerError,
+)
 from stoker.protocol.messages import Attach, Attached, Carried, Error, Replayed, Slab
 from stoker.protocol.remote.tcp import HEAD, TcpAddress, frame, packet_length, watch_link
+
+if TYPE_CHECKING:
+    from stoker.protocol.remote.tls import Identity
 
 JOIN_S: Final = 5.0
 _PART_BYTES: Final = 2**20
@@ -71,14 +81,48 @@ def connect(address: TcpAddress, timeout_s: float) -> socket.socket:
 class Carrier:
     """A connected carrier."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, where: TcpAddress) -> None:
         self._sock = sock
+        self._where = where
+        self._flags: int = socket.MSG_WAITALL
         self._pid = os.getpid()
         self._queue: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._ring: Ring | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="stoker-carrier", daemon=True)
+
+    def protect(self, identity: "Identity", daemon: bytes, deadline: float) -> None:
+        """Make the connection TLS, before `start`.
+
+        Args:
+            identity: of this client.
+            daemon: the daemon's certificate (DER).
+            deadline: of `time.monotonic`.
+
+        Raises:
+            AccessError: the other side has another certificate.
+            OSError: the connection ended.
+        """
+        import ssl  # noqa: PLC0415 - connections without keys need not load it
+
+        from stoker.protocol.remote.tls import client_context  # noqa: PLC0415
+
+        self._sock.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            self._sock = client_context(identity, daemon).wrap_socket(self._sock)
+        except ssl.SSLCertVerificationError:
+            raise AccessError(
+                f"port {self._where.carrier_port} of {self._where.host} has another certificate"
+                f" than the daemon at {self._where}: another program has that port, or somebody"
+                " intercepts the connection",
+                address=str(self._where),
+            ) from None
+        self._sock.settimeout(None)
+        self._flags = 0
+
+    def start(self) -> None:
+        """Begin to receive."""
         self._thread.start()
 
     def fileno(self) -> int:
@@ -113,11 +157,12 @@ class Carrier:
             return
         self._closed = True
         if os.getpid() == self._pid:
-            with contextlib.suppress(OSError):
-                self._sock.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # not the method of SSLSocket: it forgets the TLS
+                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
             if self._ring is not None:
                 self._ring.close()
-            self._thread.join(JOIN_S)
+            if self._thread.ident is not None:
+                self._thread.join(JOIN_S)
             for item in self.arrived():
                 if isinstance(item, File):
                     os.close(item.descriptor)
@@ -183,7 +228,8 @@ class Carrier:
         """Receive as many bytes as fit; False at the end, if it may be there."""
         done = 0
         while done < len(view):
-            count = self._sock.recv_into(view[done:], 0, socket.MSG_WAITALL)
+            rest = view[done:]
+            count = self._sock.recv_into(rest, len(rest), self._flags)
             if not count:
                 if may_end and not done:
                     return False

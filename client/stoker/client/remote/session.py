@@ -12,13 +12,16 @@ batch that can be on its way, and the reading thread never keeps the daemon wait
 import os
 from collections import deque
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 import zmq
 
 from stoker.client.progress import PipelineWait
 from stoker.client.remote.carrier import Carrier, File, Received, connect
+from stoker.client.remote.keys import Keys
 from stoker.client.remote.ring import Ring
+from stoker.client.remote.watch import Watch
 from stoker.client.session import ClientSession
 from stoker.protocol.errors import ProtocolError, from_record
 from stoker.protocol.messages import (
@@ -31,6 +34,7 @@ from stoker.protocol.messages import (
     Ready,
     Release,
     Slab,
+    Welcome,
 )
 from stoker.protocol.remote.tcp import (
     KEEPALIVE_IDLE_S,
@@ -41,11 +45,30 @@ from stoker.protocol.remote.tcp import (
     tcp_address,
 )
 
+if TYPE_CHECKING:
+    from stoker.protocol.remote.tls import Identity
+
 
 class RemoteSession(ClientSession):
     """An open session with a daemon at `tcp://host:port`."""
 
     own_memory = True
+
+    def __init__(self, address: str, connect_timeout_s: float, keys: Keys | None = None) -> None:
+        """Connect as `ClientSession` does, with keys if there are any.
+
+        Raises:
+            AccessError: the keys do not fit.
+            StokerError: as in `ClientSession`.
+        """
+        self._keys = keys
+        self._identity: Identity | None = None
+        if keys is not None:
+            from stoker.protocol.remote.tls import make_identity  # noqa: PLC0415 - 90 ms
+
+            self._identity = make_identity("stoker client")
+            self._certificate = self._identity.certificate
+        super().__init__(address, connect_timeout_s)
 
     def _connect_side(self, timeout_s: float, deadline: float) -> None:
         self._where: TcpAddress = tcp_address(self.address)
@@ -53,7 +76,7 @@ class RemoteSession(ClientSession):
         self._batches: deque[Received] = deque()
         self._slab: Slab | None = None
         self._ring: Ring | None = None
-        self._side = Carrier(connect(self._where, timeout_s))
+        self._side = Carrier(connect(self._where, timeout_s), self._where)
 
     def _connect_dealer(self) -> None:
         self._dealer = self._context.socket(zmq.DEALER)
@@ -66,7 +89,13 @@ class RemoteSession(ClientSession):
             (zmq.TCP_MAXRT, LINK_TIMEOUT_S * 1000),
         ):
             self._dealer.setsockopt(option, value)
+        if self._keys is not None:
+            self._dealer.setsockopt(zmq.CURVE_SERVERKEY, self._keys.daemon)
+            self._dealer.setsockopt(zmq.CURVE_PUBLICKEY, self._keys.public)
+            self._dealer.setsockopt(zmq.CURVE_SECRETKEY, self._keys.secret)
+        self._watch = Watch(self._dealer, self.address, self._keys)
         self._start_dealer()
+        self._poller.register(self._watch.socket, zmq.POLLIN)
 
     def _check_listener(self, deadline: float) -> None:
         """Do nothing: the kernel cannot say whose process listens on another host."""
@@ -74,7 +103,15 @@ class RemoteSession(ClientSession):
     def _close_side(self) -> None:
         self._side.close()
 
-    def _attach(self) -> None:
+    def _attach(self, welcome: Welcome, deadline: float) -> None:
+        if self._identity is not None:
+            if not welcome.certificate:
+                raise ProtocolError(
+                    f"the daemon at {self.address} sent no certificate for its batches, although it"
+                    " has keys; is it a daemon of Stoker?"
+                )
+            self._side.protect(self._identity, welcome.certificate, deadline)
+        self._side.start()
         self._side.attach(self._token)
 
     def open_stream(
@@ -114,6 +151,8 @@ class RemoteSession(ClientSession):
 
     def poll(self) -> None:
         """Move all that is complete into the inbox, without waiting."""
+        if self._lost is None and self._watch.check() and self._token:
+            self._lost = "the connection for messages was cut"
         self._read_side()
         super().poll()
         self._match()

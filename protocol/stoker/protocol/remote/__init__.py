@@ -1,4 +1,5 @@
 """What both sides of a connection between hosts must agree on.
 
-Daemon and client import it. It knows addresses and frames, and opens no connection.
+Addresses and frames, keys and certificates, and the shares of several daemons. Daemon and client
+import it; it opens no connection.
 """

@@ -75,6 +75,7 @@ def _holder(descriptor: int) -> str:
 def _contents(folder: Path) -> set[tuple[str, int]]:
     """Return name and size of the files in a folder; none if it does not exist."""
     try:
-        return {(entry.name, entry.stat().st_size) for entry in os.scandir(folder)}
+        with os.scandir(folder) as entries:
+            return {(entry.name, entry.stat().st_size) for entry in entries}
     except OSError:
         return set()

@@ -58,6 +58,13 @@ class VariableColumn:
         """Return the offset of an item in the file, in bytes."""
         return self.start + self.step * int(self.offsets[row])
 
+    def lengths(self, rows: np.ndarray) -> np.ndarray:
+        """Return how many elements items have, (n,) int64; -1 where the offsets are damaged."""
+        first, stop = self.offsets[rows], self.offsets[rows + 1]
+        good = (first >= 0) & (first <= stop) & (stop <= len(self.data) // self.step)
+        found: np.ndarray = np.where(good, stop - np.where(good, first, 0), -1)
+        return found
+
 
 @dataclass(frozen=True)
 class ReferenceColumn:

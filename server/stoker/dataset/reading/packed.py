@@ -96,7 +96,8 @@ class PackedDataset(Dataset):
         for file in self.manifest.files:
             column = self._files.row(file.first_row).columns[field]
             if isinstance(column, VariableColumn):
-                yield np.diff(column.offsets) // inner
+                ids = np.arange(file.first_row, file.first_row + file.rows)
+                yield self._lengths(field, ids, column, np.arange(file.rows)) // inner
             elif isinstance(column, ReferenceColumn):
                 yield column.sizes_bytes() // (np.dtype(spec.dtype).itemsize * inner)
             else:
@@ -174,7 +175,7 @@ class PackedDataset(Dataset):
                     f"field {field!r} has shape {spec.shape} in every sample; use its schema"
                 )
             inner = math.prod(side or 1 for side in spec.shape[1:])
-            found[places, 0] = (column.offsets[rows + 1] - column.offsets[rows]) // inner
+            found[places, 0] = self._lengths(field, ids[places], column, rows) // inner
         return found
 
     def alike(self, fields: Sequence[str]) -> AlikeFields | None:
@@ -283,6 +284,15 @@ class PackedDataset(Dataset):
             return column.item(row.number)
         except ValueError as error:
             raise self.sample_error(name, sample_id, str(error)) from None
+
+    def _lengths(
+        self, field: str, ids: np.ndarray, column: VariableColumn, rows: np.ndarray
+    ) -> np.ndarray:
+        found = column.lengths(rows)
+        if (found < 0).any():
+            number = int(np.flatnonzero(found < 0)[0])
+            raise self.sample_error(field, int(ids[number]), "its offsets are damaged")
+        return found
 
     def _whereabouts(self, field: str, sample_id: int) -> tuple[str, int]:
         """Return the file that holds a value, and its offset there in bytes."""

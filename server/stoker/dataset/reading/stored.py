@@ -79,6 +79,7 @@ class StoredSamples(ABC):
         Raises:
             UnknownNameError: there is no such field.
             UsageError: the field has no length.
+            SampleError: the file's own offsets are damaged.
         """
 
     @abstractmethod

@@ -202,6 +202,6 @@ class BucketOrder:
         found = self.plan.buckets[bucket]
         part = found.width << 16 | found.height
         return Permutation(
-            found.samples, self._spec.seed, epoch, part=part, level=INSIDE_LEVEL,
+            found.samples, self._spec.order_seed, epoch, part=part, level=INSIDE_LEVEL,
             arithmetic=self._arithmetic,
         )  # fmt: skip

@@ -109,7 +109,7 @@ class BucketTurns:
     def _make_order(self, epoch: int) -> Permutation:
         return Permutation(
             self.steps(epoch),
-            self._spec.seed,
+            self._spec.order_seed,
             epoch,
             level=BATCHES_LEVEL,
             arithmetic=self._arithmetic,

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
+from stoker.pipeline.graph.clip import Clip
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Form, If, Node
 from stoker.pipeline.planning.decision import Decision
@@ -41,6 +42,7 @@ def explain(plan: Plan) -> str:
     lines = [
         f"pipeline {plan.pipeline_id}",
         f"streams: {', '.join(plan.streams) or 'none'}",
+        *([] if plan.clip is None else [_clip(plan.clip)]),
         "steps:",
         *_lines(plan, plan.steps, "  "),
         "memory:",
@@ -52,6 +54,15 @@ def explain(plan: Plan) -> str:
     ]
     lines += [f"  {o.name}: {o.kind} {o.dtype} {_shape(o)}" for o in plan.delivered]
     return "\n".join(lines) + "\n"
+
+
+def _clip(clip: Clip) -> str:
+    """Return a line about which frames of a clip the steps are run for."""
+    start = f"drawn from {clip.stream!r}" if clip.stream else str(clip.start)
+    return (
+        f"rows: {clip.frames} frames of a clip (rows of one {clip.by!r}), stride {clip.stride}, "
+        f"start {start}; too short: {clip.short}. The steps are those of each frame"
+    )
 
 
 def joined(plan: Plan) -> list[str]:

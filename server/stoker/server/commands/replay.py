@@ -62,6 +62,10 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     shuffle_block_size: Annotated[
         int | None, typer.Option(min=1, help="Its block shuffle, if it has batch ops.")
     ] = None,
+    shuffle_seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=MAX_SEED, help="Seed of its order, if it has batch ops."),
+    ] = None,
     on_error: Annotated[
         OnError, typer.Option(help="What the stream does with bad samples, if it has batch ops.")
     ] = OnError.RAISE,
@@ -117,7 +121,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
             return
         spec = subject.stream(
             seed, batch_size, shuffle=shuffle, shuffle_block_size=shuffle_block_size, views=views,
-            freeze=frozen,
+            freeze=frozen, shuffle_seed=shuffle_seed,
             on_error=on_error.value,
         )  # fmt: skip
         found = subject.replay(row, frozen, spec)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.protocol.errors import ConfigError, StokerError, UsageError
+from stoker.protocol.errors import StokerError, UsageError
 from stoker.server.daemon.address import group_number, make_folder, socket_path
 from stoker.server.daemon.descriptors import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch, pin_threads
@@ -40,6 +40,12 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     insecure: Annotated[
         bool | None,
         typer.Option("--insecure", help="Let everyone who reaches the TCP port read the datasets."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="File with this daemon's secret key, for --tcp.")
+    ] = None,
+    clients: Annotated[
+        str | None, typer.Option(help="File with the public keys of those who may use --tcp.")
     ] = None,
     dataset: Annotated[
         list[str] | None,
@@ -95,6 +101,8 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 "daemon.address": address,
                 "daemon.tcp": tcp,
                 "daemon.insecure": insecure,
+                "daemon.key": key,
+                "daemon.clients": clients,
                 "daemon.exit_with_last_client": exit_with_last_client,
                 "daemon.integrity": integrity,
                 "daemon.python_path": python_path or None,
@@ -137,16 +145,12 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
 def _check_tcp(config: Config) -> None:
     """Refuse a TCP address that is wrong or unprotected, before anything starts."""
     settings = config.daemon
-    if settings.tcp:
-        from stoker.server.daemon.remote.place import check_exposure  # noqa: PLC0415 - needs zmq
+    if settings.tcp or settings.insecure or settings.key or settings.clients:
+        from stoker.server.daemon.remote.access import access_of  # noqa: PLC0415 - needs zmq
+        from stoker.server.daemon.remote.place import check_exposure  # noqa: PLC0415
 
-        check_exposure(settings.tcp, insecure=settings.insecure)
-    elif settings.insecure:
-        raise ConfigError(
-            "daemon.insecure: expected an address for other hosts with it, got none; add --tcp"
-            " tcp://HOST:PORT, or leave --insecure out",
-            key="daemon.insecure",
-        )
+        access_of(settings)
+        check_exposure(settings)
 
 
 def _where(daemon: "Daemon") -> dict[str, object]:

@@ -33,6 +33,7 @@ from stoker.protocol import codec, messages, version
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
 from stoker.server.daemon.address import SocketFolder
 from stoker.server.daemon.connections import Connections
+from stoker.server.daemon.remote.gate import Gate
 from stoker.server.daemon.remote.place import TcpPlace
 from stoker.server.settings import logs
 
@@ -52,7 +53,7 @@ _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 _Large = tuple[int, messages.Token, Annotated[list[messages.Open], msgspec.Meta(max_length=1)]]
 _decode_large = msgspec.msgpack.Decoder(_Large).decode
 
-OnHello = Callable[[bytes, messages.Hello, str], None]
+OnHello = Callable[[bytes, messages.Hello, str, str], None]
 OnRecords = Callable[[bytes, tuple[messages.ClientRecord, ...]], None]
 
 
@@ -61,7 +62,7 @@ class Broker:
 
     Args of the constructor:
         place: where to bind; it owns the socket's file.
-        on_hello: called with (routing id, HELLO, the peer's process).
+        on_hello: called with (routing id, HELLO, the peer's process, its key in hex or "").
         on_records: called with (token, records) of a known session.
         now: monotonic seconds.
         tcp: where to listen too, for other hosts.
@@ -86,6 +87,7 @@ class Broker:
         self._tokens: dict[bytes, bytes] = {}
         self._greeting: set[bytes] = set()
         self._connected: dict[bytes, int] = {}
+        self._keys: dict[bytes, str] = {}
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.refused_messages = 0
         self._context = zmq.Context(io_threads=1)
@@ -95,6 +97,8 @@ class Broker:
         try:
             self._bind(place)
             if tcp is not None:
+                if tcp.access is not None:
+                    Gate(self._context, tcp.access).guard(self._socket)
                 tcp.bind(self._socket)
         except BaseException:
             self.close()
@@ -137,6 +141,7 @@ class Broker:
             self.connections.is_session(self._connected.get(peer, -1))
         else:
             self._connected.pop(peer, None)
+            self._keys.pop(peer, None)
         return self._send(peer, token, records)
 
     def forget(self, token: bytes) -> None:
@@ -144,7 +149,16 @@ class Broker:
         peer = self._peers.pop(token, None)
         if peer is not None:
             self._tokens.pop(peer, None)
+            self._keys.pop(peer, None)
             self.connections.is_idle(self._connected.pop(peer, -1))
+
+    def with_other_keys(self, is_allowed: Callable[[str], bool]) -> list[bytes]:
+        """Return the tokens of sessions whose clients have a key (hex) that is not allowed."""
+        return [
+            token
+            for token, peer in self._peers.items()
+            if (key := self._keys.get(peer)) and not is_allowed(key)
+        ]
 
     def close(self) -> None:
         """Flush for at most `FLUSH_MS`, then close."""
@@ -223,7 +237,10 @@ class Broker:
         assert frame is not None  # it is not a session's
         self._greeting.add(peer)
         self._connected[peer] = int(frame.get("__fd"))
-        self._on_hello(peer, records[0], str(frame.get("Peer-Address")))
+        key = _key(frame)
+        if key:
+            self._keys[peer] = key
+        self._on_hello(peer, records[0], str(frame.get("Peer-Address")), key)
 
     def _refuse(self, peer: bytes, error: StokerError) -> None:
         self.refused_messages += 1
@@ -242,6 +259,14 @@ class Broker:
                     raise
                 return False
         return True
+
+
+def _key(frame: zmq.Frame) -> str:
+    """Return the key of the client that sent a frame; empty if its connection needs none."""
+    try:
+        return str(frame.get("User-Id"))
+    except zmq.ZMQError:
+        return ""
 
 
 def _encoded(token: bytes, records: list[messages.DaemonRecord]) -> Iterator[bytes]:

@@ -20,6 +20,7 @@ import collections
 import contextlib
 import os
 import secrets
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +42,7 @@ from stoker.server.daemon.lifelines import Lifelines
 from stoker.server.daemon.loop import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
-from stoker.server.daemon.remote.carriers import Carriers
+from stoker.server.daemon.remote.access import Access, access_of
 from stoker.server.daemon.remote.place import TcpPlace, check_exposure
 from stoker.server.daemon.reserver import Reserver
 from stoker.server.daemon.sidesocket import SideSocket
@@ -86,6 +87,7 @@ class Daemon:
         self._events: collections.deque[events.Event] = collections.deque()
         self._stops_asked = 0
         self._next_tick = now()
+        self._access: Access | None = None
         self._poller = Poller()
         self._turns = TurnTimes()
         self._slow_log = logs.RateLimit(burst=1, period_s=10.0)
@@ -145,14 +147,18 @@ class Daemon:
         """Listen for lifelines, on this host and for other hosts."""
         tcp = None
         if config.daemon.tcp:
-            wanted = check_exposure(config.daemon.tcp, insecure=config.daemon.insecure)
-            tcp = TcpPlace(wanted)
+            self._access = access_of(config.daemon)
+            tcp = TcpPlace(check_exposure(config.daemon), self._access)
             stack.callback(tcp.close)
         self._door = Door(place, config.workers.count, self._now, tcp=tcp)
         up, down, may_accept = self._lifeline_up, self._lifeline_down, self._door.check
         carriers = None
         if tcp is not None:
-            carriers = Carriers(tcp.carrier, up, down, self._sent, self._now, may_accept)
+            from stoker.server.daemon.remote.carriers import Carriers  # noqa: PLC0415 - 5 ms for ssl
+            from stoker.server.daemon.remote.pins import Pins  # noqa: PLC0415
+
+            pins = None if self._access is None else Pins()
+            carriers = Carriers(tcp.carrier, up, down, self._sent, self._now, may_accept, pins)
         return Lifelines(SideSocket(place, up, down, self._now, may_accept), carriers, tcp)
 
     def run(self) -> int:
@@ -160,7 +166,9 @@ class Daemon:
         if why := open_to_others(os.path.dirname(socket_path(self.address))):
             logs.log("warning", "socket_folder_open", address=self.address, folder=why)
         logs.log("info", "listening", address=self.address, pid=os.getpid())
-        if self.tcp_address is not None:
+        if self._access is not None:
+            logs.log("info", "listening_tcp", address=self.tcp_address, **self._access.facts())
+        elif self.tcp_address is not None:
             logs.log("warning", "listening_unprotected", address=self.tcp_address)
         # The core has no clock: it needs the time before it gives workers deadlines.
         self._hands.carry_out(self._core.handle(events.Tick(self._now())))
@@ -231,6 +239,9 @@ class Daemon:
         self._broker.connections.tick()
         self._door.check()
         self._side.tick()
+        if self._access is not None:
+            for token in self._broker.with_other_keys(self._access.allows):
+                self._hands.refuse(token, self._access.removed())
         self._supervisor.tick()
         self._events.append(events.Tick(now))
         self._snapshot = self._take_snapshot()
@@ -247,7 +258,11 @@ class Daemon:
 
     # ---------------------------------------------------------------- events
 
-    def _hello(self, peer: bytes, hello: messages.Hello, process: str) -> None:
+    def _hello(self, peer: bytes, hello: messages.Hello, process: str, key: str) -> None:
+        if self._access is not None and key:
+            self._side.check_certificate(hello.certificate)
+            name = self._access.name_of(bytes.fromhex(key))
+            logs.log("info", "client_greeted", name=name, address=process)
         token = secrets.token_bytes(16)
         self._events.append(events.Greeted(self._now(), peer, token, hello, process))
 
@@ -277,6 +292,9 @@ class Daemon:
 
     def _woken(self) -> None:
         for number in self._stops.read():
+            if number == signal.SIGHUP and self._access is not None:
+                self._access.reread()
+                continue
             self._stops_asked += 1
             at_once = self._stops_asked > 1
             self._events.append(events.StopAsked(self._now(), at_once))

@@ -9,8 +9,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from stoker.protocol import messages
-from stoker.protocol.errors import ResourceError
+from stoker.protocol.errors import ResourceError, StokerError
 from stoker.server.daemon.broker import Broker
 from stoker.server.daemon.lifelines import Lifelines
 from stoker.server.daemon.processes import Processes
@@ -111,10 +113,22 @@ class Hands:
                 self._lose(token, "it is gone or does not read its messages")
 
     def _send_peer(self, do: ins.SendPeer) -> None:
+        records = do.records
         if do.token:
-            self._side.expect(do.token)
-        if not self._broker.send_peer(do.peer, do.records, do.token) and do.token:
+            self._side.expect(do.token, do.certificate)
+            records = tuple(self._certified(record) for record in records)
+        if not self._broker.send_peer(do.peer, records, do.token) and do.token:
             self._lose(do.token, "it went away before WELCOME")
+
+    def _certified(self, record: messages.DaemonRecord) -> messages.DaemonRecord:
+        if not isinstance(record, messages.Welcome):
+            return record
+        return msgspec.structs.replace(record, certificate=self._side.certificate)
+
+    def refuse(self, token: bytes, error: StokerError) -> None:
+        """End a session that the daemon no longer lets in; its client gets the error."""
+        self._broker.send(token, [messages.Error(0, *error.to_record())])
+        self._lose(token, error.message)
 
     def _send_slab(self, do: ins.SendSlab) -> None:
         slab = self._reserver[do.slab]

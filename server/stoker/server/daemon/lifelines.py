@@ -4,11 +4,14 @@ Runs on the daemon's loop. A token is expected by both, and is void for the othe
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from stoker.protocol import messages
-from stoker.server.daemon.remote.carriers import Carriers
 from stoker.server.daemon.remote.place import TcpPlace
 from stoker.server.daemon.sidesocket import SideSocket
+
+if TYPE_CHECKING:
+    from stoker.server.daemon.remote.carriers import Carriers
 
 
 class Lifelines:
@@ -21,7 +24,7 @@ class Lifelines:
     """
 
     def __init__(
-        self, side: SideSocket, carriers: Carriers | None = None, place: TcpPlace | None = None
+        self, side: SideSocket, carriers: "Carriers | None" = None, place: TcpPlace | None = None
     ) -> None:
         self.side = side
         self._carriers = carriers
@@ -49,11 +52,25 @@ class Lifelines:
         if self._carriers is not None:
             self._carriers.unexpect(token)
 
-    def expect(self, token: bytes) -> None:
-        """Accept that token once."""
+    @property
+    def certificate(self) -> bytes:
+        """The daemon's certificate; empty if carriers are not TLS."""
+        return b"" if self._carriers is None else self._carriers.certificate
+
+    def check_certificate(self, certificate: bytes) -> None:
+        """Check the certificate of a session to come, if carriers are TLS.
+
+        Raises:
+            ProtocolError: it is none.
+        """
+        if self._carriers is not None:
+            self._carriers.check_certificate(certificate)
+
+    def expect(self, token: bytes, certificate: bytes = b"") -> None:
+        """Accept that token once, on a carrier only with that certificate if carriers are TLS."""
         self.side.expect(token)
         if self._carriers is not None:
-            self._carriers.expect(token)
+            self._carriers.expect(token, certificate)
 
     def send_memory(
         self, token: bytes, record: messages.Slab | messages.Replayed, descriptor: int

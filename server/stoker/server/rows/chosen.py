@@ -55,10 +55,13 @@ class Chosen:
         """Digest of the weights, for the StreamSpec."""
         return None if self.weighting is None else self.weighting.digest
 
-    def order_spec(self, *, shuffle: bool, block: int | None = None) -> OrderSpec:
+    def order_spec(
+        self, *, shuffle: bool, block: int | None = None, seed: int | None = None
+    ) -> OrderSpec:
         """Return the part of a StreamSpec about the order."""
         kind: Literal["full", "weighted"] = "full" if self.weighting is None else "weighted"
-        return OrderSpec(kind=kind, shuffle=shuffle, weights=self.weights_digest, block=block)
+        digest = self.weights_digest
+        return OrderSpec(kind=kind, shuffle=shuffle, weights=digest, block=block, seed=seed)
 
     def order(self, spec: StreamSpec, arithmetic: Arithmetic = PLAIN) -> PlainOrder:
         """Return the order of a stream without buckets.

@@ -23,3 +23,6 @@ class RowListener:
 
     def sample_begins(self, sample_id: int) -> None:
         """A sample is read next; the samples of a chunk in one compiled call are not named."""
+
+    def decode_begins(self) -> None:
+        """An encoded value of a sample is decoded next, whole or a box of it."""

@@ -15,7 +15,8 @@ from stoker.pipeline.planning.boxes import Box
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import SampleError
 from stoker.rng.row import Row
-from stoker.server.rows.scratch import Scratch
+from stoker.server.rows.listener import RowListener
+from stoker.server.rows.scratch import Decoded, Scratch
 from stoker.server.rows.states import worker_plan
 
 
@@ -31,7 +32,11 @@ class SampleReader:
     """
 
     def __init__(
-        self, dataset: Dataset, names: Sequence[str], scratch: Scratch | None = None
+        self,
+        dataset: Dataset,
+        names: Sequence[str],
+        scratch: Scratch | None = None,
+        listener: RowListener | None = None,
     ) -> None:
         """Prepare to read.
 
@@ -39,11 +44,13 @@ class SampleReader:
             dataset: what is read.
             names: the fields that are wanted.
             scratch: memory of this thread; None: memory of its own.
+            listener: hears of each value that is decoded.
         """
         self._dataset = dataset
+        self._listener = listener or RowListener()
         self._names = tuple(names)
         self._scratch = scratch or Scratch()
-        self._scratch.reserve(dataset, self._names)
+        self._decoded = self._scratch.reserve(dataset, self._names)
         self._windows: Windows | PlainWindows | None = None
         self._box_only = False
         self._engine: Executor | None = None
@@ -105,18 +112,19 @@ class SampleReader:
         return [self._field(name, sample_id, boxes) for name in self._names]
 
     def _field(self, name: str, sample_id: int, boxes: dict[str, Box]) -> Any:
-        buffer = self._scratch.buffers.get(name)
-        if buffer is None:
+        if name not in self._decoded:
             return self._dataset.read(name, sample_id)
         box = boxes.get(name)
         last = self._scratch.decoded.pop(name, None)  # dropped if this one cannot be decoded
-        if last is None or last[:2] != (sample_id, box):
-            last = (sample_id, box, self._decode(name, sample_id, buffer, box))
+        if last is None or last.dataset is not self._dataset or last[1:3] != (sample_id, box):
+            pixels = self._decode(name, sample_id, self._scratch.buffers[name], box)
+            last = Decoded(self._dataset, sample_id, box, pixels)
         self._scratch.decoded[name] = last
-        return last[2]
+        return last.pixels
 
     def _decode(self, name: str, sample_id: int, buffer: np.ndarray, box: Box | None) -> Any:
         self.damage.pop(name, None)
+        self._listener.decode_begins()
         if box is None:
             return self._dataset.decode(name, sample_id, buffer)
         read = self._dataset.decode_box(name, sample_id, box, buffer)

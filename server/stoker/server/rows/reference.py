@@ -63,7 +63,9 @@ def make_spec(
         fields["exclude"] = excluded.digest
         if weights is not None:
             order = fields.get("order", OrderSpec())
-            fields["order"] = chosen.order_spec(shuffle=order.shuffle, block=order.block)
+            fields["order"] = chosen.order_spec(
+                shuffle=order.shuffle, block=order.block, seed=order.seed
+            )
         if buckets is not None:
             plan = plan_buckets(dataset, buckets, fields["batch_size"], excluded)
             fields["buckets"] = plan.digest

@@ -75,7 +75,7 @@ class SampleRows:
         self._listener = listener or RowListener()
         self._clips = dataset if isinstance(dataset, ClipDataset) else None
         stored = dataset if self._clips is None else self._clips.frames
-        self._inputs = SampleReader(stored, engine.plan.fields, scratch)
+        self._inputs = SampleReader(stored, engine.plan.fields, scratch, self._listener)
         self._inputs.read_boxes(engine.plan, spec.freeze, arithmetic=arithmetic, engine=engine)
         self.drawn = Recorder(engine) if params else None
         self.crashed: Collection[int] = ()

@@ -5,7 +5,7 @@ their bound.
 """
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,25 +25,36 @@ def decoded_bytes(dataset: Dataset, names: Collection[str]) -> dict[str, int]:
     }
 
 
+class Decoded(NamedTuple):
+    """What was decoded of a field: of which dataset and sample, and which box; None is all."""
+
+    dataset: Dataset
+    sample_id: int
+    box: Box | None
+    pixels: Any
+
+
 class Scratch:
     """Buffers for one thread.
 
     Attributes:
         buffers: field -> flat uint8 memory of the bound of its pixels, for fields that are decoded.
-        decoded: field -> (sample id, box, pixels) of what was decoded last.
+        decoded: field -> what was decoded last.
         ahead: reads ahead; None until a filler of a worker asks for it.
     """
 
     def __init__(self) -> None:
         self.buffers: dict[str, np.ndarray] = {}
-        self.decoded: dict[str, tuple[int, Box | None, Any]] = {}
+        self.decoded: dict[str, Decoded] = {}
         self.ahead: ReadAhead | None = None
 
-    def reserve(self, dataset: Dataset, names: tuple[str, ...]) -> None:
-        """Make a buffer for each of the named fields that is decoded and has none yet."""
-        for name, size_bytes in decoded_bytes(dataset, names).items():
-            if name not in self.buffers:
+    def reserve(self, dataset: Dataset, names: tuple[str, ...]) -> frozenset[str]:
+        """Make room for each of the named fields that is decoded; return these fields."""
+        sizes = decoded_bytes(dataset, names)
+        for name, size_bytes in sizes.items():
+            if name not in self.buffers or len(self.buffers[name]) < size_bytes:
                 self.buffers[name] = np.empty(size_bytes, np.uint8)
+        return frozenset(sizes)
 
     def read_ahead(self, dataset: Dataset, names: tuple[str, ...]) -> ReadAhead:
         """Return what reads ahead, made at the first call."""

@@ -127,6 +127,7 @@ class Subject:
         *,
         shuffle: bool = True,
         shuffle_block_size: int | None = None,
+        shuffle_seed: int | None = None,
         **fields: Any,
     ) -> StreamSpec:
         """Return the StreamSpec of a stream over the dataset; `fields` are those of StreamSpec.
@@ -139,7 +140,9 @@ class Subject:
             pipeline=self.plan.pipeline_id,
             batch_size=batch_size,
             seed=seed,
-            order=self.chosen.order_spec(shuffle=shuffle, block=shuffle_block_size),
+            order=self.chosen.order_spec(
+                shuffle=shuffle, block=shuffle_block_size, seed=shuffle_seed
+            ),
             **{"tail": "pad", "exclude": self.chosen.excluded.digest, **fields},
         )
 

@@ -31,6 +31,7 @@ PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
 _FLAGS: Final = {("workers", "count"): "--workers", ("daemon", "op_modules"): "--op-module"}
 """Flags that are not named as their key."""
+_PATHS: Final = (("daemon", "cache_root"), ("daemon", "key"), ("daemon", "clients"))
 
 
 class Loaded(NamedTuple):
@@ -236,7 +237,7 @@ def _absolute(value: _Value, typed: object) -> object:
     if value.key[0] == "datasets":
         name = str(typed)
         return name if is_live(name) else _from_folder(value.folder, name)
-    if value.key == ("daemon", "cache_root"):
+    if value.key in _PATHS and typed:
         return _from_folder(value.folder, str(typed))
     if value.key == ("daemon", "python_path"):
         assert isinstance(typed, tuple)

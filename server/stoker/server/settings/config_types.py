@@ -33,6 +33,8 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         address: where clients reach the daemon, `ipc://<path>`.
         tcp: where clients on other hosts reach it too, `tcp://HOST:PORT`; empty: nowhere.
         insecure: listen there without encryption and without asking who connects.
+        key: file with the daemon's secret key, for `tcp`; see `stoker keygen`.
+        clients: file with the public keys of those who may connect there; SIGHUP reads it again.
         socket_group: name or number of the Unix group whose members may connect too.
         exit_with_last_client: end once the last client of at least one is gone.
         python_path: folders searched after `sys.path` where pipelines `module:attr` are imported.
@@ -49,6 +51,8 @@ class DaemonSection(Section, frozen=True, kw_only=True):
     address: str
     tcp: str = ""
     insecure: bool = False
+    key: str = ""
+    clients: str = ""
     socket_group: str | None = None
     exit_with_last_client: bool = False
     python_path: tuple[str, ...] = ()

@@ -36,6 +36,7 @@ class Counts:
     recalled_chunks: int = 0
     rows: int = 0
     home_rows: int = 0
+    decodes: int = 0
     recomputed_rows: int = 0
     voided_rows: int = 0
     replaced_rows: int = 0

@@ -61,9 +61,11 @@ class Deliveries:
                 f"SEEK: expected a run above {before.number}, got {record.run}; runs must increase"
             )
         group.stream.check_crashed(record.crashed)
+        share = sharing.share_of(group, record)
         if before is not None:
             self._void(group, before, 0)
         member.run = run = Run(record.run, record.epoch, record.step, record.crashed)
+        run.share = share
         if group.record.verify:
             run.chain = chain_start(group.stream.stream_id, run.epoch, run.step)
         self.freed(group)
@@ -80,6 +82,8 @@ class Deliveries:
                 epoch=record.epoch,
                 step=record.step,
             )
+        if share is not None:
+            run.epoch, run.step = share.first(run.epoch, run.step, group.course.steps)
 
     def credit(self, group: Group, token: bytes, record: Credit) -> None:
         """Add credits to the member's run; credits for another run are void."""
@@ -129,9 +133,7 @@ class Deliveries:
                 place = run.epoch, run.step
                 batch = group.begin(place, group.crashed(run, *place), slot)
             sharing.wait_for(run, batch)
-            run.step += 1
-            if run.step == group.course.steps(run.epoch):
-                run.epoch, run.step = run.epoch + 1, 0
+            run.advance(group.course.steps)
         self._queue(group)
         if pending and not pending[0].missing:
             self._deliver(group, member)

@@ -15,12 +15,13 @@ has failed.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
+from stoker.protocol.remote.shares import HostShare
 from stoker.server.state.admission import Gate, Growth
 from stoker.server.state.context import Fault
 from stoker.server.state.course import Course
@@ -49,23 +50,17 @@ class Run:
         ended: whether it delivers nothing more.
         crashed: samples that are replaced from its start on, from the client's cursor.
         chain: that of the announced batches, if the stream is verified.
+        share: which batches it has, if several daemons make them; None: all.
     """
 
     __slots__ = (
-        "begun",
-        "chain",
-        "crashed",
-        "credits",
-        "ended",
-        "ending",
-        "epoch",
-        "number",
-        "pending",
-        "step",
-    )
+        "begun", "chain", "crashed", "credits", "ended", "ending", "epoch", "number", "pending",
+        "share", "step",
+    )  # fmt: skip
 
     def __init__(self, number: int, epoch: int, step: int, crashed: Iterable[int] = ()) -> None:
         self.number = number
+        self.share: HostShare | None = None
         self.crashed = frozenset(crashed)
         self.credits = 0
         self.epoch = epoch
@@ -75,6 +70,14 @@ class Run:
         self.ending = False
         self.ended = False
         self.chain = b""
+
+    def advance(self, steps: Callable[[int], int]) -> None:
+        """Go to the next step that it has; `steps` gives the number of steps of an epoch."""
+        self.step += 1
+        if self.step == steps(self.epoch):
+            self.epoch, self.step = self.epoch + 1, 0
+        if self.share is not None:
+            self.epoch, self.step = self.share.first(self.epoch, self.step, steps)
 
 
 class Member:

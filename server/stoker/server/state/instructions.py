@@ -23,12 +23,13 @@ class Send(Instruction):
 class SendPeer(Instruction):
     """Send records to a peer that is not (yet) a session: WELCOME or an error.
 
-    With `token` set, the peer becomes that session from now on.
+    With `token` set, the peer becomes that session from now on; `certificate` is what it sent.
     """
 
     peer: bytes
     records: tuple[DaemonRecord, ...]
     token: bytes = b""
+    certificate: bytes = b""
 
 
 @dataclass(frozen=True)

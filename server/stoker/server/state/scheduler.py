@@ -100,6 +100,7 @@ class Scheduler:
         counts.chunks += 1
         counts.rows += rows
         counts.home_rows += done.home_rows
+        counts.decodes += done.decodes
         counts.replaced_rows += done.replaced_rows
         counts.invalid_rows += done.invalid_rows
         stream.measure(done.seconds, rows)

@@ -89,7 +89,8 @@ class Sessions:
         self.by_token[event.token] = self._unattached[event.token] = session
         self._context.counts.sessions += 1
         welcome = Welcome(version.WIRE, event.token, DAEMON)
-        self._context.out.append(SendPeer(event.peer, (welcome,), event.token))
+        certificate = event.hello.certificate
+        self._context.out.append(SendPeer(event.peer, (welcome,), event.token, certificate))
 
     def lifeline_up(self, token: bytes) -> None:
         """Note that the session's lifeline is up."""

@@ -18,6 +18,9 @@ with room always finds a slot, without waiting for another member:
 When a member leaves, as many slots go as it brought, as soon as they are free.
 """
 
+from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import Seek
+from stoker.protocol.remote.shares import HostShare
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import Context
 from stoker.server.state.groups import BatchState, Group, Member, Place, Run
@@ -158,3 +161,19 @@ def _distance(group: Group, batch: BatchState) -> int:
 def _steps_between(group: Group, first: Place, last: Place) -> int:
     """Return the steps from a place to a later one, as if all epochs had as many."""
     return (last[0] - first[0]) * group.course.steps(first[0]) + last[1] - first[1]
+
+
+def share_of(group: Group, record: Seek) -> HostShare | None:
+    """Return which batches a run has.
+
+    Raises:
+        UsageError: the keys are wrong, or the group has a name.
+    """
+    if not record.hosts:
+        return None
+    if group.name:
+        raise UsageError(
+            "SEEK: a named group shares each batch among its members, so one daemon makes all of"
+            " them; leave group out, or use one daemon"
+        )
+    return HostShare(record.hosts, record.host)

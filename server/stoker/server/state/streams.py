@@ -173,7 +173,7 @@ def check_request(request: Open) -> Share:
         UsageError: the rank is not below the world size, has no row or too many, the name of the
             group is empty, the request for buckets is invalid, or things are given that exclude
             each other: an exclude list and a subset, buckets and weights, a block shuffle and
-            buckets or no shuffle.
+            buckets or no shuffle, a seed of the shuffle and no shuffle.
     """
     if request.group is not None and not request.group:
         raise UsageError("open: expected a name of the group, or none, got an empty name")
@@ -191,6 +191,11 @@ def check_request(request: Open) -> Share:
         raise UsageError(
             f"open: a block shuffle (shuffle_block={request.shuffle_block}) cannot be combined with"
             f" {other}; leave one of them out"
+        )
+    if request.shuffle_seed is not None and not request.shuffle:
+        raise UsageError(
+            f"open: shuffle_seed={request.shuffle_seed} and shuffle=False: expected only one of"
+            " them; leave shuffle_seed out"
         )
     if request.exclude and request.subset and split_from_bytes(request.subset) is None:
         raise UsageError("open: expected an exclude list or a subset of ids, got both")
@@ -272,6 +277,7 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
             shuffle=request.shuffle,
             weights=build.weights,
             block=request.shuffle_block or None,
+            seed=None if request.shuffle_seed == request.seed else request.shuffle_seed,
         ),
         tail="drop" if build.mix else request.tail,
         seed=request.seed,

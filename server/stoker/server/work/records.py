@@ -243,7 +243,8 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
 
     `shapes` are the shapes of a row in this batch, of each output that `is_told`; they are the
     same for all its chunks. `bad` are the bad samples that were met, at most `MAX_BAD_TOLD`.
-    `digests` are those of its rows, if the stream is verified.
+    `digests` are those of its rows, if the stream is verified. For its rows `decodes`
+    encoded values of samples were decoded, each whole or a box of it.
     """
 
     claim: int
@@ -254,6 +255,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     shapes: tuple[tuple[int, ...], ...] = ()
     bad: tuple[BadSample, ...] = ()
     digests: bytes = b""
+    decodes: int = 0
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):

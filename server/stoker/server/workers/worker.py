@@ -190,7 +190,7 @@ class Worker:
 
     def _work(self, work: Work) -> Done | Failed:
         self.visit("worker.chunk")
-        began = self._watch.read()
+        began, decoded = self._watch.read(), self._listener.decoded
         computer = self._streams[work.stream]
         if isinstance(computer, Failed):
             return msgspec.structs.replace(computer, claim=work.claim)
@@ -221,6 +221,7 @@ class Worker:
             shapes=counts.shapes,
             bad=tuple(counts.bad),
             digests=counts.digests,
+            decodes=self._listener.decoded - decoded,
         )
 
 
@@ -236,10 +237,12 @@ class _ProgressPage(RowListener):
 
     Attributes:
         claim: the claim that is worked on.
+        decoded: values that were decoded so far.
     """
 
     def __init__(self, page: mmap.mmap, fail: FailPoints, lifeline: int | None) -> None:
         self.claim = 0
+        self.decoded = 0
         self._page = page
         self._fail = fail
         self._lifeline = lifeline
@@ -258,6 +261,9 @@ class _ProgressPage(RowListener):
     def sample_begins(self, sample_id: int) -> None:
         self._check()
         _NUMBER.pack_into(self._page, SAMPLE_AT, sample_id)
+
+    def decode_begins(self) -> None:
+        self.decoded += 1
 
     def _check(self) -> None:
         """Check that the socket is open, and is still the worker's."""

@@ -13,6 +13,7 @@ import mmap
 import os
 import queue
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -98,7 +99,8 @@ class Carrier:
     def ended(self) -> str | None:
         """Return why a readable connection must end: the client has nothing to send any longer."""
         try:
-            data = self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            # The bytes of the connection itself: the thread alone uses the state of TLS.
+            data = socket.socket.recv(self._sock, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -108,7 +110,8 @@ class Carrier:
     def end(self) -> None:
         """End the connection; the thread closes it. What was not sent yet is lost."""
         with contextlib.suppress(OSError):  # the client was faster
-            self._sock.shutdown(socket.SHUT_RDWR)
+            # Not the method of SSLSocket: after it, the thread would send in plain.
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
         self._jobs.put(None)
 
     def join(self) -> None:
@@ -116,6 +119,10 @@ class Carrier:
         self._thread.join()
 
     def _send(self, head: bytes, part: memoryview) -> None:
+        if isinstance(self._sock, ssl.SSLSocket):
+            self._sock.sendall(head)
+            self._sock.sendall(part)
+            return
         sent = self._sock.sendmsg([head, part])
         if sent < len(head):
             self._sock.sendall(head[sent:])

@@ -5,7 +5,7 @@ Runs on the daemon's loop and never waits; each carrier has a thread that sends.
 is that session's lifeline, as a connection of the side socket is for a local one. Anything else
 ends it: a wrong packet, silence beyond `ATTACH_DEADLINE_S`, any byte after Attach. There are at
 most `MAX_HALF_OPEN` half-open connections; a new one replaces the oldest one of the host that has
-most.
+most. With keys, the connection is TLS between the daemon's certificate and that of the session.
 
 The client needs no RELEASE: the slot of a batch that was sent is released here.
 """
@@ -16,20 +16,23 @@ import functools
 import os
 import queue
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from stoker.protocol import codec, messages
+from stoker.protocol import messages
 from stoker.protocol.errors import ProtocolError, StokerError
-from stoker.protocol.remote.tcp import HEAD, frame, packet_length, watch_link
+from stoker.protocol.remote.tcp import frame, watch_link
+from stoker.protocol.remote.tls import check_certificate
 from stoker.server.daemon.remote.carrier import Carrier
+from stoker.server.daemon.remote.half_open import HalfOpen
+from stoker.server.daemon.remote.pins import Pins
 from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 5.0
 MAX_HALF_OPEN: Final = 64
 MAX_ACCEPTS: Final = 64
-MAX_ATTACH_BYTES: Final = 256
 _ENDED: Final = (-1, -1)
 
 
@@ -42,6 +45,7 @@ class Carriers:
         on_sent: called with (token, [(slot, generation), ...]) of batches that were sent.
         now: monotonic seconds.
         may_accept: whether there are enough descriptors for another connection.
+        pins: certificates, if carriers are TLS.
     """
 
     def __init__(
@@ -52,13 +56,15 @@ class Carriers:
         on_sent: Callable[[bytes, list[tuple[int, int]]], None],
         now: Callable[[], float],
         may_accept: Callable[[], bool],
+        pins: Pins | None = None,
     ) -> None:
         self._listener = listener
         self._on_up, self._on_down, self._on_sent = on_up, on_down, on_sent
         self._now = now
         self._may_accept = may_accept
+        self._pins = pins
         self._expected: set[bytes] = set()
-        self._half_open: dict[socket.socket, tuple[float, str, bytes]] = {}
+        self._half_open: dict[int, HalfOpen] = {}
         self._carriers: dict[bytes, Carrier] = {}
         self._ending: list[Carrier] = []
         self._reports: queue.SimpleQueue[tuple[bytes, tuple[int, int]]] = queue.SimpleQueue()
@@ -78,13 +84,31 @@ class Carriers:
         """Whether a session has a carrier."""
         return token in self._carriers
 
-    def expect(self, token: bytes) -> None:
-        """Accept that token once."""
+    @property
+    def certificate(self) -> bytes:
+        """The daemon's certificate; empty without TLS."""
+        return b"" if self._pins is None else self._pins.certificate
+
+    def check_certificate(self, certificate: bytes) -> None:
+        """Check the certificate of a session to come; anything will do without TLS.
+
+        Raises:
+            ProtocolError: it is none.
+        """
+        if self._pins is not None:
+            check_certificate(certificate)
+
+    def expect(self, token: bytes, certificate: bytes) -> None:
+        """Accept that token once, with TLS only from the owner of that certificate."""
         self._expected.add(token)
+        if self._pins is not None and certificate:
+            self._pins.pin(token, certificate)
 
     def unexpect(self, token: bytes) -> None:
         """Void the token."""
         self._expected.discard(token)
+        if self._pins is not None:
+            self._pins.forget(token)
 
     def send_memory(
         self, token: bytes, record: messages.Slab | messages.Replayed, descriptor: int
@@ -110,13 +134,13 @@ class Carriers:
 
     def hang_up(self, token: bytes) -> None:
         """End the carrier of a lost session. Its client sees no slots, so it counts as dead."""
-        self._expected.discard(token)
+        self.unexpect(token)
         if token in self._carriers:
             self._report(token, _ENDED)
 
     def end(self, token: bytes) -> None:
         """Void the token, and end its carrier at the next tick, after its last records."""
-        self._expected.discard(token)
+        self.unexpect(token)
         carrier = self._carriers.pop(token, None)
         if carrier is not None:
             self._calls.pop(carrier.fileno(), None)
@@ -129,9 +153,9 @@ class Carriers:
         self._ending.clear()
         self._calls[self._listener.fileno()] = self._accept
         late = self._now() - ATTACH_DEADLINE_S
-        for sock in [sock for sock, (since, _, _) in self._half_open.items() if since <= late]:
+        for made in [made for made in self._half_open.values() if made.since <= late]:
             self._refuse(
-                sock,
+                made,
                 ProtocolError(
                     f"expected Attach with a token within {ATTACH_DEADLINE_S:g} s of connecting"
                 ),
@@ -139,8 +163,8 @@ class Carriers:
 
     def close(self) -> None:
         """End every carrier and close every half-open connection."""
-        for sock in self._half_open:
-            sock.close()
+        for made in self._half_open.values():
+            made.sock.close()
         self._half_open.clear()
         for carrier in (*self._carriers.values(), *self._ending):
             carrier.end()
@@ -171,68 +195,49 @@ class Carriers:
                     self._most_idle(),
                     ProtocolError(f"more than {MAX_HALF_OPEN} connections are waiting for Attach"),
                 )
-            self._half_open[sock] = self._now(), str(where[0]), b""
-            self._calls[sock.fileno()] = functools.partial(self._attach, sock)
+            made = HalfOpen(sock, str(where[0]), self._now(), self._pins)
+            self._half_open[sock.fileno()] = made
+            self._calls[sock.fileno()] = functools.partial(self._attach, made)
 
-    def _most_idle(self) -> socket.socket:
+    def _most_idle(self) -> HalfOpen:
         """Return the oldest half-open connection of the host that has most of them."""
-        counts = Counter(host for _, host, _ in self._half_open.values())
+        counts = Counter(made.host for made in self._half_open.values())
         most = max(counts.values())
-        return next(s for s, (_, host, _) in self._half_open.items() if counts[host] == most)
+        return next(made for made in self._half_open.values() if counts[made.host] == most)
 
-    def _attach(self, sock: socket.socket) -> None:
-        if sock not in self._half_open:  # dropped earlier in this turn of the loop
+    def _attach(self, made: HalfOpen) -> None:
+        descriptor = made.sock.fileno()
+        if self._half_open.get(descriptor) is not made:  # dropped earlier in this turn of the loop
             return
         try:
-            token = self._read_attach(sock)
+            token = made.read_attach()
+            if token not in self._expected:
+                raise ProtocolError(
+                    "this token belongs to no session, or was used before; connect again with HELLO"
+                )
+            made.check(token)
         except BlockingIOError:
             return
+        except ssl.SSLError as error:
+            self._note(f"TLS: {error.reason or error}")
+            self._drop(made)
+            return
         except OSError:
-            self._drop(sock)
+            self._drop(made)
             return
         except StokerError as error:
-            self._refuse(sock, error)
+            self._refuse(made, error)
             return
-        del self._half_open[sock]
+        del self._half_open[descriptor]
+        self.unexpect(token)
         self._carriers[token] = carrier = Carrier(
-            sock,
+            made.sock,
             lambda slot, generation: self._report(token, (slot, generation)),
             lambda: self._report(token, _ENDED),
         )
-        self._calls[sock.fileno()] = functools.partial(self._heard, token)
+        self._calls[descriptor] = functools.partial(self._heard, token)
         carrier.send(messages.Attached())
         self._on_up(token)
-
-    def _read_attach(self, sock: socket.socket) -> bytes:
-        """Return the token.
-
-        Raises:
-            BlockingIOError: a part of the packet is still missing.
-            OSError: the connection ended.
-            ProtocolError: it is another packet, or no session waits for that token.
-        """
-        since, host, data = self._half_open[sock]
-        part = sock.recv(MAX_ATTACH_BYTES)
-        if not part:
-            raise ConnectionResetError
-        data += part
-        self._half_open[sock] = since, host, data
-        if len(data) < HEAD.size:
-            raise BlockingIOError
-        end = HEAD.size + packet_length(data[: HEAD.size])
-        if end > MAX_ATTACH_BYTES or len(data) > end:
-            raise ProtocolError("expected Attach alone on the carrier, got more bytes")
-        if len(data) < end:
-            raise BlockingIOError
-        record = codec.decode_packet(data[HEAD.size :])
-        if not isinstance(record, messages.Attach):
-            raise ProtocolError(f"expected Attach, got {type(record).__name__}")
-        if record.token not in self._expected:
-            raise ProtocolError(
-                "this token belongs to no session, or was used before; connect again with HELLO"
-            )
-        self._expected.discard(record.token)
-        return record.token
 
     def _heard(self, token: bytes) -> None:
         """Look at a carrier that is readable: its end ends the session, as does any byte."""
@@ -271,12 +276,13 @@ class Carriers:
         for token, slots in sent.items():
             self._on_sent(token, slots)
 
-    def _refuse(self, sock: socket.socket, error: StokerError) -> None:
+    def _refuse(self, made: HalfOpen, error: StokerError) -> None:
         self._note(error.message)
         code, message, details = error.to_record()
-        with contextlib.suppress(OSError):
-            sock.send(frame(messages.Error(0, code, message, details)))
-        self._drop(sock)
+        if made.is_readable:
+            with contextlib.suppress(OSError):
+                made.sock.send(frame(messages.Error(0, code, message, details)))
+        self._drop(made)
 
     def _note(self, reason: str) -> None:
         self.refused_connections += 1
@@ -284,7 +290,7 @@ class Carriers:
         if suppressed is not None:
             logs.log("warning", "connection_refused", reason=reason, suppressed=suppressed)
 
-    def _drop(self, sock: socket.socket) -> None:
-        del self._half_open[sock]
-        del self._calls[sock.fileno()]
-        sock.close()
+    def _drop(self, made: HalfOpen) -> None:
+        del self._half_open[made.sock.fileno()]
+        del self._calls[made.sock.fileno()]
+        made.sock.close()

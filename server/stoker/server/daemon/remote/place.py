@@ -1,6 +1,6 @@
 """The daemon's TCP address: two listening sockets, on a port and the next one.
 
-Runs on the daemon's loop. Without keys the address must be a loopback one, or the operator says
+Runs on the daemon's loop. Clients need a key that the daemon lets in, or the operator says
 `insecure`: then everyone who reaches the port is a client.
 
 ZeroMQ gets a duplicate of the first socket. `hide` takes that away while few descriptors are left;
@@ -23,25 +23,28 @@ from stoker.protocol.remote.tcp import (
     TcpAddress,
     tcp_address,
 )
+from stoker.server.daemon.remote.access import Access
+from stoker.server.settings.config_types import DaemonSection
 
 BACKLOG: Final = 64
 _TRIES: Final = 50
 
 
-def check_exposure(text: str, *, insecure: bool) -> TcpAddress:
-    """Read the address to listen at, and refuse one that other hosts reach unprotected.
+def check_exposure(settings: DaemonSection) -> TcpAddress:
+    """Read the address to listen at, and refuse one without keys, unless it may be `insecure`.
 
     Raises:
         UsageError: it is not a TCP address.
-        ConfigError: it is not a loopback address, and `insecure` is not set.
+        ConfigError: there is neither a key nor `insecure`.
     """
-    address = tcp_address(text, any_port=True)
-    if not insecure:
+    address = tcp_address(settings.tcp, any_port=True)
+    if not (settings.insecure or settings.key):
         raise ConfigError(
-            f"daemon.tcp = {text!r}: expected protection for {_reach(address.host)}, got none:"
-            " connections over TCP are neither encrypted nor authenticated, so everyone who reaches"
-            " the port can read the datasets; add --insecure (daemon.insecure = true) if you trust"
-            " all of them, or use ipc:// alone",
+            f"daemon.tcp = {settings.tcp!r}: expected keys for {_reach(address.host)}, got none:"
+            " everyone who reaches the port could read the datasets; add --key FILE and --clients"
+            " FILE (see `stoker keygen`), or --insecure (daemon.insecure = true) for connections"
+            " that are neither encrypted nor authenticated if you trust all who reach it, or use"
+            " ipc:// alone",
             key="daemon.tcp",
         )
     return address
@@ -63,9 +66,10 @@ class TcpPlace:
     Attributes:
         address: where they listen, with the port that the system chose for port 0.
         carrier: the socket for carriers.
+        access: who may connect; None: everyone.
     """
 
-    def __init__(self, address: TcpAddress) -> None:
+    def __init__(self, address: TcpAddress, access: Access | None = None) -> None:
         """Bind and listen.
 
         Raises:
@@ -85,6 +89,7 @@ class TcpPlace:
                 self._control.close()
                 if not tries_left:
                     raise _refused(address, port + 1, error) from None
+        self.access = access
         self._router: Any = None
         self._endpoint = ""
 

@@ -1,0 +1,58 @@
+"""Opens a loader's stream: at one daemon, or at several."""
+
+import os
+from collections.abc import Sequence
+
+from stoker.client.connection import Connection
+from stoker.client.device import Target
+from stoker.client.hosts.directory import Directory
+from stoker.client.hosts.fleet import Fleet
+from stoker.client.options import Options, seconds
+from stoker.client.remote.keys import PathOrText
+from stoker.protocol.errors import UsageError
+from stoker.protocol.remote.tcp import SCHEME
+
+Where = str | os.PathLike[str] | Sequence[str] | Directory
+
+
+def connect(  # noqa: PLR0913  (the loader's arguments)
+    where: Where,
+    options: Options,
+    target: Target,
+    *,
+    workers: int | None,
+    connect_timeout_s: float,
+    timeout_s: float,
+    reconnect_s: float | None,
+    key: PathOrText | None,
+    daemon_key: PathOrText | None,
+) -> Connection | Fleet:
+    """Open the stream at an address, a path, or the addresses of a list or directory.
+
+    Raises:
+        StokerError: as in `Loader`.
+    """
+    if isinstance(where, str | os.PathLike):
+        return Connection(
+            where, options, target, workers=workers, connect_timeout_s=connect_timeout_s,
+            timeout_s=timeout_s, reconnect_s=reconnect_s, key=key, daemon_key=daemon_key,
+        )  # fmt: skip
+    if options.group is not None:
+        raise UsageError(
+            f"group={options.group!r} with several daemons: members of a group share the batches of"
+            " one daemon; leave group= out, or give one address"
+        )
+    if isinstance(where, Directory):
+        key, daemon_key = key or where.key, daemon_key or where.daemon_key
+    record = options.record(target.leases)
+
+    def open_at(address: str, crashed: dict[int, tuple[int, int]]) -> Connection:
+        keys = (key, daemon_key) if address.startswith(SCHEME) else (None, None)
+        return Connection(
+            address, options, target, workers=workers, connect_timeout_s=connect_timeout_s,
+            timeout_s=timeout_s, reconnect_s=None, key=keys[0], daemon_key=keys[1],
+            record=record, crashed=crashed,
+        )  # fmt: skip
+
+    wait_s = seconds("reconnect_s", reconnect_s)
+    return Fleet(where, open_at, rank=record.rank, reconnect_s=wait_s)

@@ -1,0 +1,346 @@
+"""A stream from several daemons: each batch has one owner, and is the same from any of them.
+
+`protocol.remote.shares` says which daemon makes which batch. Each has a connection of its own, on
+which SEEK carries its share, so each computes its batches ahead while others' batches are taken. If
+a daemon is lost, or one comes, the shares change: every connection begins a new run at the next
+batch that the caller asks for, and computes again what it had computed ahead. No batch is lost or
+given twice, because only this object knows which one is next.
+
+Runs in the caller's thread; `Returns` has a thread for daemons that were lost, and `Watch` has one
+for a directory.
+"""
+
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from stoker.client.connection import LOST_OR_SILENT, Connection
+from stoker.client.hosts.directory import Directory, Watch, check_addresses
+from stoker.client.hosts.returns import Returns
+from stoker.client.link import Taken
+from stoker.client.opening import OpenedStream, check_equal, steps_of
+from stoker.client.statistics import Statistics
+from stoker.protocol.errors import DaemonLostError, StokerError
+from stoker.protocol.remote.shares import HostShare, host_key
+from stoker.protocol.replay import Replay
+
+_log = logging.getLogger("stoker.client")
+SLICE_S: Final = 0.5
+_NOTHING: Final = Statistics(0, 0, 0, 0.0, 0, 0)
+Place = tuple[int, int]
+
+
+class Fleet:
+    """Several connections with one stream.
+
+    Attributes:
+        stream: the answer, spec and memory of the daemon that was first when all were opened.
+        crashed: samples that are replaced because they crashed workers; see `Delivery`.
+        delivered: batches given to the caller, counted by the loader.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[object] | Directory,
+        connect: Callable[[str, dict[int, Place]], Connection],
+        *,
+        rank: int,
+        reconnect_s: float | None,
+    ) -> None:
+        """Open the stream at all of them.
+
+        Args:
+            addresses: of the daemons, or the directory that has them.
+            connect: opens the stream at one; the second argument is `crashed`.
+            rank: of the client.
+            reconnect_s: how long to wait when all daemons are lost; None: not at all.
+
+        Raises:
+            UsageError: the addresses are wrong, or the daemons have different streams.
+            StokerError: as in `Loader`; one daemon does not answer or refuses.
+        """
+        self._pid = os.getpid()
+        self._rank = rank
+        self._reconnect_s = reconnect_s
+        self._connect_to = connect
+        self.crashed: dict[int, Place] = {}
+        self.delivered = 0
+        self._by_host: dict[str, int] = {}
+        self._before = _NOTHING
+        self._last: Statistics | None = None
+        self._next: Place | None = None
+        self._share: HostShare | None = None
+        self._stream: OpenedStream | None = None
+        self._members: dict[str, Connection] = {}
+        self._returns = Returns(self._connect)
+        directory = addresses if isinstance(addresses, Directory) else None
+        self._wanted = check_addresses(addresses if directory is None else directory.addresses())
+        self._members = self._open(self._wanted)
+        self._steps = steps_of(self.stream.opened)
+        self._watch = None if directory is None else Watch(directory, self._wanted)
+
+    @property
+    def stream(self) -> OpenedStream:
+        """The daemon's answer, the spec, the memory."""
+        assert self._stream is not None
+        return self._stream
+
+    @property
+    def prefetch(self) -> int:
+        """How many batches all daemons together prepare ahead."""
+        return sum(member.prefetch for member in self._members.values())
+
+    @property
+    def follows(self) -> bool:
+        """Whether a directory says which daemons there are."""
+        return self._watch is not None
+
+    def set_hosts(self, addresses: Sequence[object], *, wait: bool = True) -> None:
+        """Use these daemons from the next batch on.
+
+        Args:
+            addresses: of all of them.
+            wait: whether to wait until new ones have opened the stream. Otherwise each gets its
+                share once it has; until then it counts as lost.
+
+        Raises:
+            UsageError, StokerError: as in the constructor; nothing changes.
+        """
+        wanted = check_addresses(addresses)
+        self._adopt()
+        known = {*self._members, *self._returns.lost}
+        new = [address for address in wanted if address not in known]
+        opened = self._open(new) if wait else {}
+        self._wanted = wanted
+        for address in known - {*wanted}:
+            self._returns.forget(address)
+            if address in self._members:
+                self._leave(address)
+                self._next = None
+        if opened:
+            self._members.update(opened)
+            self._next = None
+        for address in {*new} - opened.keys():
+            self._returns.expect(address)
+
+    def take(self, epoch: int, step: int) -> Taken:
+        """Return a batch; waits for it, and with `reconnect_s` also for daemons.
+
+        Raises:
+            DaemonLostError: all daemons are lost.
+            StokerError: as in `Delivery.take`.
+        """
+        self._heed()
+        while True:
+            if self._next != (epoch, step):
+                self._aim((epoch, step))
+            address = self._owner(epoch, step)
+            try:
+                taken = self._members[address].take(epoch, step)
+            except StokerError as error:
+                if type(error) not in LOST_OR_SILENT:
+                    raise
+                self._lose(address, error)
+                continue
+            self._next = (epoch, step + 1) if step + 1 < self._steps(epoch) else (epoch + 1, 0)
+            self._by_host[address] = self._by_host.get(address, 0) + 1
+            return taken
+
+    def release(self) -> None:
+        """Return the slots whose arrays died."""
+        for member in self._members.values():
+            try:
+                member.release()
+            except StokerError as error:
+                if type(error) not in LOST_OR_SILENT:  # `take` notices a loss
+                    raise
+
+    def replay(self, place: tuple[int, int, int, int]) -> Replay:
+        """Return the replay of (id, epoch, visit, view) from any daemon; see `Loader.replay`."""
+        while True:
+            self._heed()
+            self._await_any()
+            address = next(iter(self._members))
+            try:
+                return self._members[address].replay(place)
+            except StokerError as error:
+                if type(error) is not DaemonLostError:
+                    raise
+                self._lose(address, error)
+
+    def statistics(self) -> Statistics:
+        """Return the counters of all connections; after `close`, their values at that moment."""
+        if self._last is not None:
+            return self._last
+        total = self._before
+        for member in self._members.values():
+            total = _sum(total, member.statistics())
+        return dataclasses.replace(total, delivered=self.delivered, by_host=dict(self._by_host))
+
+    def close(self) -> None:
+        """Close all connections; does nothing a second time, or in a forked child."""
+        if os.getpid() != self._pid or self._last is not None:
+            return
+        self._last = self.statistics()
+        members, self._members = self._members, {}
+        try:
+            for member in members.values():
+                member.close()
+        finally:
+            if self._watch is not None:
+                self._watch.close()
+            self._returns.close()
+
+    # ---------------------------------------------------------------- the daemons
+
+    def _open(self, addresses: Sequence[str]) -> dict[str, Connection]:
+        """Open the stream at all addresses at the same time, or at none."""
+        if not addresses:
+            return {}
+        with ThreadPoolExecutor(len(addresses), "stoker-opening") as pool:
+            opening = [pool.submit(self._connect_to, a, self.crashed) for a in addresses]
+        failed = next((one.exception() for one in opening if one.exception()), None)
+        opened = {a: one.result() for a, one in zip(addresses, opening, strict=True)
+                  if not one.exception()}  # fmt: skip
+        try:
+            if failed is not None:
+                raise failed
+            for address, connection in opened.items():
+                self._check(address, connection)
+        except BaseException:
+            for connection in opened.values():
+                connection.close()
+            raise
+        return opened
+
+    def _connect(self, address: str) -> Connection:
+        """Open the stream at a daemon that was lost; runs in the thread of `Returns`."""
+        connection = self._connect_to(address, self.crashed)
+        try:
+            self._check(address, connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check(self, address: str, connection: Connection) -> None:
+        if self._stream is None:
+            self._stream, self._first = connection.stream, address
+        check_equal(self._stream, self._first, connection.stream, address)
+
+    def _heed(self) -> None:
+        """Take daemons in that are back, and follow the directory."""
+        self._adopt()
+        wanted = self._watch.news() if self._watch is not None else None
+        if wanted is not None:
+            self.set_hosts(wanted, wait=False)
+
+    def _adopt(self) -> None:
+        """Take daemons in that are back."""
+        while (found := self._returns.take()) is not None:
+            self._add(*found)
+
+    def _add(self, address: str, connection: Connection) -> None:
+        if address not in self._wanted or address in self._members:  # changed while it came back
+            connection.close()
+            return
+        self._members[address] = connection
+        self._before = dataclasses.replace(self._before, reconnects=self._before.reconnects + 1)
+        self._next = None
+        _log.warning("the daemon at %s has opened the stream, and gets its share", address)
+
+    def _lose(self, address: str, error: StokerError) -> None:
+        """Go on without a daemon; if it was the last one, wait for any.
+
+        Raises:
+            DaemonLostError: none came back in time.
+        """
+        self._leave(address)
+        self._returns.expect(address)
+        _log.warning(
+            "the daemon at %s was lost, the others make its batches (%d): %s",
+            address, len(self._members), error.message,
+        )  # fmt: skip
+        self._next = None
+        if self._members:
+            return
+        if not self._wait_for_any():
+            raise DaemonLostError(
+                f"all daemons of this loader were lost, the last one at {address}: {error.message}"
+                " With reconnect_s= the loader waits for one to come back",
+                address=address,
+            )
+
+    def _wait_for_any(self) -> bool:
+        """Wait for a daemon, for at most `reconnect_s`; return whether there is one."""
+        end = time.monotonic() + (self._reconnect_s or 0.0)
+        while not self._members:
+            self._heed()
+            left_s = end - time.monotonic()
+            hope = left_s > 0 and bool(self.follows or self._returns.lost)
+            found = self._returns.take(min(left_s, SLICE_S) if hope else 0.0)
+            if found is not None:
+                self._add(*found)
+            elif not hope:
+                return bool(self._members)
+        return True
+
+    def _leave(self, address: str) -> None:
+        """Close a connection; keep what it counted."""
+        member = self._members.pop(address)
+        left = dataclasses.replace(member.statistics(), leased=0, slots=0, reconnects=0)
+        self._before = _sum(self._before, left)
+        member.close()
+
+    # ---------------------------------------------------------------- shares
+
+    def _owner(self, epoch: int, step: int) -> str:
+        addresses = list(self._members)
+        return addresses[0 if self._share is None else self._share.owner(epoch, step)]
+
+    def _aim(self, place: Place) -> None:
+        """Let every daemon compute its share from a place on."""
+        while True:
+            self._await_any()
+            stream = self.stream.opened.stream
+            keys = [host_key(address, stream, self._rank) for address in self._members]
+            several = len(keys) > 1
+            self._share = HostShare(keys, 0) if several else None
+            for host, address in enumerate(list(self._members)):
+                share = HostShare(keys, host) if several else None
+                try:
+                    self._members[address].link.delivery.aim(*place, share)
+                except StokerError as error:
+                    if type(error) not in LOST_OR_SILENT:
+                        raise
+                    self._lose(address, error)
+                    break
+            else:
+                self._next = place
+                return
+
+    def _await_any(self) -> None:
+        """Try once more if the caller asks again after all daemons were lost.
+
+        Raises:
+            DaemonLostError: none is back.
+        """
+        if not self._wait_for_any():
+            raise DaemonLostError(
+                "all daemons of this loader are lost; start one, and take the next batch again",
+            )
+
+
+def _sum(one: Statistics, other: Statistics) -> Statistics:
+    return dataclasses.replace(
+        one,
+        copied=one.copied + other.copied,
+        waits=one.waits + other.waits,
+        wait_s=one.wait_s + other.wait_s,
+        leased=one.leased + other.leased,
+        slots=one.slots + other.slots,
+    )

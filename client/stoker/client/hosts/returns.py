@@ -1,0 +1,95 @@
+"""Daemons that were lost, tried again and again in a thread until they come back."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from stoker.client.connection import PASSING, Connection
+from stoker.protocol.errors import StokerError
+
+PAUSE_S: Final = 0.5
+JOIN_S: Final = 5.0
+_log = logging.getLogger("stoker.client")
+
+
+class Returns:
+    """The lost daemons of one loader; the caller's thread takes those that are back.
+
+    Args of the constructor:
+        connect: opens the stream at an address.
+    """
+
+    def __init__(self, connect: Callable[[str], Connection]) -> None:
+        self._connect = connect
+        self._lost: set[str] = set()
+        self._back: queue.SimpleQueue[tuple[str, Connection]] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def lost(self) -> set[str]:
+        """Addresses that are tried."""
+        return set(self._lost)
+
+    def expect(self, address: str) -> None:
+        """Try an address from now on."""
+        with self._changed:
+            self._lost.add(address)
+            self._changed.notify()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="stoker-hosts", daemon=True)
+            self._thread.start()
+
+    def forget(self, address: str) -> None:
+        """Try an address no longer."""
+        with self._changed:
+            self._lost.discard(address)
+
+    def take(self, timeout_s: float = 0.0) -> tuple[str, Connection] | None:
+        """Return the next daemon that is back; None: there is none in that time."""
+        try:
+            return self._back.get(timeout=timeout_s) if timeout_s else self._back.get_nowait()
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """End the thread, and close what nobody took."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(JOIN_S)
+        while (found := self.take()) is not None:
+            found[1].close()
+
+    def _work(self) -> None:
+        """Run in the thread."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._lost)
+                self._changed.wait_for(lambda: self._closed, PAUSE_S)
+                if self._closed:
+                    return
+                lost = sorted(self._lost)
+            for address in lost:
+                self._try(address)
+
+    def _try(self, address: str) -> None:
+        try:
+            connection = self._connect(address)
+        except StokerError as error:
+            if type(error) in PASSING:
+                return
+            self.forget(address)
+            _log.error("the daemon at %s is left out: %s", address, error.message)
+            return
+        with self._changed:
+            wanted = address in self._lost and not self._closed
+            if wanted:
+                self._back.put((address, connection))  # before: one of the two always has it
+            self._lost.discard(address)
+        if not wanted:
+            connection.close()

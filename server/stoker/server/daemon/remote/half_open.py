@@ -1,0 +1,85 @@
+"""A half-open connection to the carriers' port: TLS if the daemon has keys, then Attach.
+
+Runs on the daemon's loop and never waits.
+"""
+
+import socket
+import ssl
+from typing import Final
+
+from stoker.protocol import codec, messages
+from stoker.protocol.errors import ProtocolError
+from stoker.protocol.remote.tcp import HEAD, packet_length
+from stoker.server.daemon.remote.pins import Pins
+
+MAX_ATTACH_BYTES: Final = 256
+
+
+class HalfOpen:
+    """A connection that has not attached yet.
+
+    Attributes:
+        sock: the connection; another object with the same descriptor once TLS has begun.
+        host: the other host.
+        since: when it was accepted.
+    """
+
+    def __init__(self, sock: socket.socket, host: str, since: float, pins: Pins | None) -> None:
+        self.sock = sock
+        self.host = host
+        self.since = since
+        self._pins = pins
+        self._data = b""
+        self._is_safe = pins is None
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the other side can read what is sent now: plain, or TLS is up."""
+        return self._is_safe
+
+    def read_attach(self) -> bytes:
+        """Return the token of Attach.
+
+        Raises:
+            BlockingIOError: a part is still missing.
+            OSError: the connection ended, or TLS refuses the other side.
+            ProtocolError: it is another packet.
+        """
+        try:
+            if not self._is_safe:
+                self._shake_hands()
+            part = self.sock.recv(MAX_ATTACH_BYTES)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+        if not part:
+            raise ConnectionResetError
+        self._data += part
+        if len(self._data) < HEAD.size:
+            raise BlockingIOError
+        end = HEAD.size + packet_length(self._data[: HEAD.size])
+        if end > MAX_ATTACH_BYTES or len(self._data) > end:
+            raise ProtocolError("expected Attach alone on the carrier, got more bytes")
+        if len(self._data) < end:
+            raise BlockingIOError
+        record = codec.decode_packet(self._data[HEAD.size :])
+        if not isinstance(record, messages.Attach):
+            raise ProtocolError(f"expected Attach, got {type(record).__name__}")
+        return record.token
+
+    def check(self, token: bytes) -> None:
+        """Check that the connection is that of the session with this token.
+
+        Raises:
+            ProtocolError: it has another certificate.
+        """
+        if self._pins is not None:
+            assert isinstance(self.sock, ssl.SSLSocket)
+            self._pins.check(token, self.sock)
+
+    def _shake_hands(self) -> None:
+        """Go on with the handshake of TLS; it begins when the first byte is there."""
+        assert self._pins is not None
+        if not isinstance(self.sock, ssl.SSLSocket):
+            self.sock = self._pins.wrap(self.sock)
+        self.sock.do_handshake()
+        self._is_safe = True

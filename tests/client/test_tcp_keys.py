@@ -1,0 +1,424 @@
+"""A Loader at `tcp://` with keys: the bytes of `ipc://` over TLS, and an error for each mistake."""
+
+import contextlib
+import os
+import re
+import select
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import daemons
+import numpy as np
+import pytest
+import zmq
+from proxy import Proxy
+from zmq.utils import z85
+
+from stoker.client import Loader
+from stoker.client.remote.keys import DAEMON_KEY_VARIABLE, KEY_VARIABLE, resolve_keys
+from stoker.dataset import schema, write
+from stoker.protocol import version
+from stoker.protocol.codec import decode_from_daemon, encode
+from stoker.protocol.digest import batch_digest, digest_parts
+from stoker.protocol.errors import (
+    AccessError,
+    ConfigError,
+    ConnectError,
+    DaemonLostError,
+    UsageError,
+)
+from stoker.protocol.messages import Attach, Error, Hello, Welcome
+from stoker.protocol.remote.keys import public_text, secret_text
+from stoker.protocol.remote.tcp import frame, tcp_address
+from stoker.protocol.remote.tls import (
+    Identity,
+    client_context,
+    make_identity,
+)
+
+HERE = Path(__file__).parent
+ROWS = 40
+OPTIONS = {"dataset": "data", "pipeline": "plain", "device": "numpy", "seed": 5, "batch_size": 4}
+
+
+def make_key(path: Path) -> str:
+    """Write a key as `stoker keygen` does; return the public one as text."""
+    public, secret = map(z85.decode, zmq.curve_keypair())
+    path.write_text(secret_text(secret) + "\n")
+    path.chmod(0o600)
+    Path(f"{path}.pub").write_text(f"{public_text(public)} {path.stem}\n")
+    return public_text(public)
+
+
+@contextlib.contextmanager
+def served_with(root: Path, folder: Path, *flags: str) -> Iterator[daemons.Daemon]:
+    folder.mkdir(mode=0o700)
+    daemon = daemons.Daemon(
+        folder, "--tcp=tcp://127.0.0.1:0", f"--dataset=data={root}/data",
+        f"--python-path={HERE}", "--pipeline=plain=client_pipelines:tensors", "--workers=1",
+        *flags, warm=True,
+    )  # fmt: skip
+    try:
+        assert "tcp" in (daemon.ready or {}), daemon.log.read_text()
+        yield daemon
+        assert "Traceback" not in daemon.log.read_text(), daemon.log.read_text()
+    finally:
+        daemon.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """A daemon with keys that lets in alice, and keys of alice and mallory."""
+    root = tmp_path_factory.mktemp("keys")
+    values = np.random.default_rng(3).integers(0, 255, (ROWS, 300, 300), np.uint8)
+    rows = [{"pixels": value, "label": number % 3} for number, value in enumerate(values)]
+    write(root / "data", [schema.array("pixels", "uint8", (300, 300)), schema.label()], rows)
+    daemon_key = make_key(root / "daemon.key")
+    alice = make_key(root / "alice.key")
+    mallory = make_key(root / "mallory.key")
+    (root / "clients").write_text(f"# those who may train\n{alice} alice  # until May\n\n")
+    flags = f"--key={root}/daemon.key", f"--clients={root}/clients"
+    with served_with(root, root / "d", *flags) as daemon:
+        yield SimpleNamespace(
+            ipc=daemon.address, tcp=daemon.ready["tcp"], daemon=daemon, root=root,
+            alice=alice, mallory=mallory, public=daemon_key,
+            keys={"key": root / "alice.key", "daemon_key": daemon_key},
+        )  # fmt: skip
+        assert daemon.stop() == 0, daemon.log.read_text()
+
+
+def digests(address: str, epochs: int = 2, **options: object) -> list[str]:
+    with Loader(address, **{**OPTIONS, **options}) as loader:
+        return [
+            batch_digest(digest_parts(batch), batch.epoch, batch.step)
+            for _ in range(epochs)
+            for batch in loader
+        ]
+
+
+def wait_for_log(daemon: daemons.Daemon, text: str) -> None:
+    end = time.monotonic() + 30
+    while text not in daemon.log.read_text():
+        assert time.monotonic() < end, daemon.log.read_text()
+        select.select((), (), (), 0.02)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"rank": 1, "world_size": 3, "verify": True}, {"group": "sweep"}], ids=str
+)
+def test_keys_change_no_byte(served, options) -> None:
+    assert digests(served.tcp, **served.keys, **options) == digests(served.ipc, **options)
+
+
+def test_replay_travels_with_keys_too(served) -> None:
+    with Loader(served.ipc, **OPTIONS) as here, Loader(served.tcp, **OPTIONS, **served.keys) as far:
+        expected, got = here.replay(3, 0), far.replay(3, 0)
+    for one, other in zip(expected.outputs, got.outputs, strict=True):
+        np.testing.assert_array_equal(one.array, other.array)
+
+
+def test_keys_from_the_environment(served, monkeypatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, str(served.root / "alice.key"))
+    monkeypatch.setenv(DAEMON_KEY_VARIABLE, str(served.root / "daemon.key.pub"))
+    assert len(digests(served.tcp, 1)) == ROWS // 4
+    assert len(digests(served.ipc, 1)) == ROWS // 4  # not used there
+
+
+def test_nothing_readable_crosses_the_network(served) -> None:
+    """A proxy in front of both ports sees no pixel, name or token in plain."""
+    with Proxy(tcp_address(served.tcp)) as proxy:
+        with Loader(proxy.address, **OPTIONS, **served.keys) as loader:
+            batches = [np.array(batch.pixels) for batch in loader]
+        seen = proxy.seen()
+    assert len(seen) > sum(batch.nbytes for batch in batches)
+    for batch in batches:
+        assert batch.tobytes()[:64] not in seen
+    for word in (b"hello", b"welcome", b"pixels", b"stoker.client", b"attach", b"carried"):
+        assert word not in seen, word
+
+
+# ---------------------------------------------------------------- keys that do not fit
+
+
+def test_a_client_that_is_not_in_the_list(served) -> None:
+    keys = {"key": served.root / "mallory.key", "daemon_key": served.public}
+    with pytest.raises(AccessError, match=rf"list of clients lacks {served.mallory}"):
+        Loader(served.tcp, **OPTIONS, **keys)
+    assert f"client_not_in_list key={served.mallory}" in served.daemon.log.read_text()
+
+
+def test_a_daemon_with_another_key(served) -> None:
+    keys = {"key": served.root / "alice.key", "daemon_key": served.mallory}
+    with pytest.raises(AccessError, match=rf"its key is not {served.mallory}"):
+        Loader(served.tcp, **OPTIONS, **keys)
+
+
+def test_a_client_without_keys(served) -> None:
+    with pytest.raises(AccessError, match=r"requires keys.*daemon_key="):
+        Loader(served.tcp, **OPTIONS)
+
+
+def test_keys_for_a_daemon_without(served, tmp_path) -> None:
+    with served_with(served.root, tmp_path / "d", "--insecure") as daemon:
+        with pytest.raises(AccessError, match=r"has no keys|its key is not"):
+            Loader(daemon.ready["tcp"], **OPTIONS, **served.keys)
+        assert len(digests(daemon.ready["tcp"], 1)) == ROWS // 4
+
+
+def test_refused_keys_are_not_tried_again(served) -> None:
+    """With `reconnect_s` a Loader waits for daemons, but not for one that refuses its key."""
+    keys = {"key": served.root / "mallory.key", "daemon_key": served.public}
+    with pytest.raises(AccessError):
+        Loader(served.tcp, **OPTIONS, **keys, reconnect_s=3600)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"key": "alice.key"}, r"together, got one of them; add daemon_key="),
+        ({"daemon_key": "daemon.key.pub"}, r"together, got one of them; add key="),
+        ({"key": "alice.key.pub", "daemon_key": "daemon.key.pub"}, r"got a public one|chmod 600"),
+        ({"key": "alice.key", "daemon_key": "daemon.key"}, r"got a secret one; use the file"),
+        ({"key": "alice.key", "daemon_key": "alice.key.pub"}, r"got this client's own"),
+        ({"key": "nothing", "daemon_key": "daemon.key.pub"}, r"No such file.*stoker keygen"),
+        ({"key": "alice.key", "daemon_key": "clients2"}, r"got 2 lines"),
+    ],
+    ids=str,
+)
+def test_files_that_are_mixed_up(served, given, message) -> None:
+    Path(served.root / "clients2").write_text(f"{served.alice} a\n{served.mallory} m\n")
+    with pytest.raises(UsageError, match=message):
+        Loader(served.tcp, **OPTIONS, **{name: served.root / v for name, v in given.items()})
+
+
+def test_keys_with_an_address_on_this_host(served) -> None:
+    with pytest.raises(UsageError, match=r"key=: keys work only with a daemon at tcp://"):
+        Loader(served.ipc, **OPTIONS, **served.keys)
+    with pytest.raises(UsageError, match=r"daemon_key=: keys work only with"):
+        Loader(served.root / "data", **OPTIONS, daemon_key=served.public)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_a_secret_that_others_can_read(served, tmp_path, mode) -> None:
+    make_key(tmp_path / "a.key")
+    os.chmod(tmp_path / "a.key", mode)
+    with pytest.raises(ConfigError, match=r"nobody else can read or write.*chmod 600"):
+        Loader(served.tcp, **OPTIONS, key=tmp_path / "a.key", daemon_key=served.public)
+
+
+# ---------------------------------------------------------------- the daemon's side
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--tcp=tcp://0.0.0.0:0"], r"expected keys.*add --key FILE and --clients FILE"),
+        (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key"], r"got --key alone; add --clients"),
+        (["--tcp=tcp://127.0.0.1:0", "--clients={r}/clients"], r"got --clients alone; add --key"),
+        (["--key={r}/daemon.key"], r"expected an address for other hosts with it"),
+        (["--tcp=tcp://127.0.0.1:0", "--insecure", "--key={r}/daemon.key", "--clients={r}/clients"],
+         r"either keys.*or no protection"),
+        (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key.pub", "--clients={r}/clients"],
+         r"got a public one|chmod 600"),
+        (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key", "--clients={r}/alice.key"],
+         r"line 1: expected a public key .* got a secret one"),
+        (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key", "--clients={r}/twice"],
+         r"line 2: expected each key once, but that of 'b' is in line 1 too"),
+        (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key", "--clients={r}/typo"],
+         r"typing error"),
+        (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key", "--clients={r}/nameless"],
+         r"expected a public key and a name, got 1 words"),
+        (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key", "--clients={r}/open"], r"chmod go-w"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)  # fmt: skip
+def test_a_daemon_refuses_flags_and_files_that_are_wrong(served, tmp_path, flags, message) -> None:
+    root = served.root
+    (root / "twice").write_text(f"{served.alice} a\n{served.alice} b\n")
+    typo = served.alice[:-6] + ("A" if served.alice[-6] != "A" else "B") + served.alice[-5:]
+    (root / "typo").write_text(f"{typo} a\n")
+    (root / "nameless").write_text(f"{served.alice}\n")
+    (root / "open").write_text(f"{served.alice} a\n")
+    (root / "open").chmod(0o666)
+    flags = [flag.format(r=root) for flag in flags]
+    daemon = daemons.Daemon(tmp_path, f"--dataset=d={root}/data", *flags, warm=True)
+    try:
+        assert daemon.wait() != 0
+        code, text, _ = daemon.ready["error"]
+    finally:
+        daemon.close()
+    assert code == "config"
+    assert re.search(message, text), text
+
+
+def test_sighup_reads_the_list_again_and_ends_sessions_of_removed_keys(served, tmp_path) -> None:
+    root, clients = served.root, tmp_path / "clients"
+    clients.write_text(f"{served.alice} alice\n")
+    flags = f"--key={root}/daemon.key", f"--clients={clients}"
+    with served_with(root, tmp_path / "d", *flags) as daemon:
+        tcp = daemon.ready["tcp"]
+        mallory = {"key": root / "mallory.key", "daemon_key": served.public}
+        with (
+            Loader(tcp, **OPTIONS, **served.keys) as loader,
+            Loader(daemon.address, **OPTIONS) as local,
+        ):
+            next(iter(loader))
+            clients.write_text(f"{served.mallory}\n")  # without a name: the old list stays
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_for_log(daemon, "clients_not_reread")
+            assert len(list(loader)) == len(loader)
+            clients.write_text(f"{served.mallory} mallory\n")
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_for_log(daemon, "clients_reread clients=1")
+            with pytest.raises(AccessError, match="removed this client's key"):
+                [list(loader) for _ in range(10_000)]
+            assert len(list(local)) == len(local)
+        with pytest.raises(AccessError, match="list of clients lacks"):
+            Loader(tcp, **OPTIONS, **served.keys)
+        assert len(digests(tcp, 1, **mallory)) == ROWS // 4
+
+
+# ---------------------------------------------------------------- peers that lie
+
+
+def carrier(served, context: ssl.SSLContext) -> ssl.SSLSocket:
+    address = tcp_address(served.tcp)
+    sock = socket.create_connection((address.host, address.carrier_port), 10)
+    return context.wrap_socket(sock)
+
+
+def refused(sock: ssl.SSLSocket) -> bytes:
+    """What a peer reads until the daemon ends the connection."""
+    parts = []
+    with sock, contextlib.suppress(OSError):
+        while part := sock.recv(2**16):
+            parts.append(part)
+    return b"".join(parts)
+
+
+@contextlib.contextmanager
+def greeted(served, certificate: bytes | None = None) -> Iterator[tuple[Welcome | Error, Identity]]:
+    """HELLO with alice's key and some certificate: the answer, and the identity."""
+    identity = make_identity("test")
+    sent = identity.certificate if certificate is None else certificate
+    keys = resolve_keys(served.tcp, **served.keys)
+    with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+        dealer.linger = 0
+        dealer.setsockopt(zmq.CURVE_SERVERKEY, keys.daemon)
+        dealer.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+        dealer.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
+        dealer.connect(served.tcp)
+        dealer.send(encode(b"", [Hello(version.WIRE, version.WIRE, "test", sent)]))
+        assert dealer.poll(30_000)
+        (answer,) = decode_from_daemon(dealer.recv())[1]
+        yield answer, identity
+
+
+def test_the_token_of_another_session_with_its_own_certificate(served) -> None:
+    """Two sessions of one client: each certificate is good for its own token alone."""
+    with greeted(served) as (one, identity), greeted(served) as (other, _):
+        context = client_context(identity, one.certificate)
+        sock = carrier(served, context)
+        sock.sendall(frame(Attach(other.token)))
+        assert b"expected the certificate that the session sent with HELLO" in refused(sock)
+        sock = carrier(served, context)
+        sock.sendall(frame(Attach(one.token)))
+        assert b"attached" in sock.recv(100)
+        sock.close()
+
+
+def test_a_token_works_once(served) -> None:
+    with greeted(served) as (welcome, identity):
+        context = client_context(identity, welcome.certificate)
+        with carrier(served, context) as sock:
+            sock.sendall(frame(Attach(welcome.token)))
+            assert b"attached" in sock.recv(100)
+            with carrier(served, context) as again:
+                with contextlib.suppress(OSError):
+                    again.sendall(frame(Attach(welcome.token)))
+                assert b"attached" not in refused(again)
+
+
+def test_a_hundred_sessions_at_once(served) -> None:
+    """Each is accepted with its own certificate while those of all others wait, too."""
+    with contextlib.ExitStack() as stack:
+        found = [stack.enter_context(greeted(served)) for _ in range(100)]
+        for welcome, identity in reversed(found):
+            with carrier(served, client_context(identity, welcome.certificate)) as sock:
+                sock.sendall(frame(Attach(welcome.token)))
+                assert b"attached" in sock.recv(100)
+
+
+def test_a_certificate_that_no_session_sent(served) -> None:
+    with greeted(served) as (welcome, _):
+        context = client_context(make_identity("other"), welcome.certificate)
+        with carrier(served, context) as sock:
+            with contextlib.suppress(OSError):
+                sock.sendall(frame(Attach(welcome.token)))
+            assert refused(sock) == b""
+        wait_for_log(served.daemon, "TLS: ")
+
+
+def test_older_tls_is_refused(served) -> None:
+    with greeted(served) as (welcome, identity):
+        context = client_context(identity, welcome.certificate)
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            carrier(served, context)
+
+
+@pytest.mark.parametrize("data", [frame(Attach(b"w" * 16)), b"GET / HTTP/1.1\r\n\r\n", b"\x16"])
+def test_plain_bytes_on_the_carrier(served, data) -> None:
+    address = tcp_address(served.tcp)
+    with Loader(served.tcp, **OPTIONS, **served.keys) as loader:
+        batches = iter(loader)
+        next(batches)
+        with socket.create_connection((address.host, address.carrier_port), 10) as sock:
+            sock.sendall(data)
+            sock.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionError):
+                assert b"attached" not in sock.recv(2**16)
+        assert len(list(batches)) == len(loader) - 1
+
+
+@pytest.mark.parametrize("certificate", [b"", b"none", b"\x30\x03\x02\x01\x00"])
+def test_a_hello_without_a_certificate(served, certificate) -> None:
+    with greeted(served, certificate) as (answer, _):
+        assert isinstance(answer, Error)
+        assert "expected a certificate" in answer.message
+
+
+def test_another_certificate_on_the_carrier_than_the_daemon_sent(served, monkeypatch) -> None:
+    """Somebody else has the port of the carrier."""
+    with (
+        Proxy(tcp_address(served.tcp), make_identity("mallory")) as proxy,
+        pytest.raises(AccessError, match="has another certificate than the daemon"),
+    ):
+        Loader(proxy.address, **OPTIONS, **served.keys)
+
+
+def test_nobody_listens_with_keys(served) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1] - 1
+        with pytest.raises(ConnectError, match="no daemon listens"):
+            Loader(f"tcp://127.0.0.1:{port}", **OPTIONS, **served.keys)
+
+
+def test_a_killed_daemon_is_lost_at_once(served, tmp_path) -> None:
+    flags = f"--key={served.root}/daemon.key", f"--clients={served.root}/clients"
+    with (
+        served_with(served.root, tmp_path / "d", *flags) as daemon,
+        Loader(daemon.ready["tcp"], **OPTIONS, **served.keys) as loader,
+    ):
+        next(iter(loader))
+        began = time.monotonic()
+        daemon.stop(signal.SIGKILL)
+        with pytest.raises(DaemonLostError, match="went away"):
+            [list(loader) for _ in range(10)]
+        assert time.monotonic() - began < 20

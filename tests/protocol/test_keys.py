@@ -1,0 +1,129 @@
+"""Keys as text: what is written is read, and no mistake in it goes unnoticed."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.protocol.errors import ConfigError
+from stoker.protocol.remote.keys import (
+    PUBLIC,
+    SECRET,
+    public_key_of,
+    public_text,
+    read_clients,
+    read_public,
+    read_secret_file,
+    secret_text,
+)
+
+KEYS = st.binary(min_size=32, max_size=32)
+ALPHABET = string.ascii_letters + string.digits + "-_"
+
+
+@given(KEYS)
+def test_text_and_back(key) -> None:
+    assert read_public(public_text(key), "here") == key
+    assert len(public_text(key)) == len(PUBLIC) + 48
+
+
+@given(KEYS, st.integers(0, 47), st.sampled_from(ALPHABET))
+def test_one_wrong_character_is_noticed(key, position, character) -> None:
+    text = public_text(key)
+    at = len(PUBLIC) + position
+    wrong = text[:at] + character + text[at + 1 :]
+    if wrong != text:
+        with pytest.raises(ConfigError, match="here: the key has a typing error"):
+            read_public(wrong, "here")
+
+
+@given(KEYS, st.integers(1, 47))
+def test_a_part_of_a_key(key, length) -> None:
+    with pytest.raises(ConfigError, match=rf"expected {PUBLIC} and 48 characters, got {length} or"):
+        read_public(public_text(key)[: len(PUBLIC) + length], "here")
+
+
+@given(KEYS)
+def test_a_secret_key_is_no_public_one_and_is_not_shown(key) -> None:
+    with pytest.raises(ConfigError, match="got a secret one") as caught:
+        read_public(secret_text(key), "here")
+    assert secret_text(key).removeprefix(SECRET) not in str(caught.value)
+    renamed = secret_text(key).replace(SECRET, PUBLIC)
+    with pytest.raises(ConfigError, match="typing error"):
+        read_public(renamed, "here")
+
+
+@pytest.mark.parametrize("text", ["", "x", PUBLIC, PUBLIC + "é" * 48, PUBLIC + " " * 48, "\0"])
+def test_what_is_no_key(text) -> None:
+    with pytest.raises(ConfigError, match="here: expected stoker-public-"):
+        read_public(text, "here")
+
+
+@pytest.fixture
+def lines(tmp_path):
+    def write(text: str):
+        path = tmp_path / "file"
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o600)
+        return path
+
+    return write
+
+
+ONE, TWO = public_text(b"1" * 32), public_text(b"2" * 32)
+
+
+def test_a_list_of_clients(lines) -> None:
+    path = lines(f"# who trains here\n\n{ONE} alice # Zoë's host\n  {TWO}\tbob\n")
+    assert read_clients(path, "clients") == {b"1" * 32: "alice", b"2" * 32: "bob"}
+    assert read_clients(lines(""), "clients") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{ONE}\n", "line 1: expected a public key and a name, got 1 words"),
+        (f"{ONE} a b\n", "line 1: expected a public key and a name, got 3 words"),
+        (f"{ONE} a\n\n{ONE} b\n", "line 3: expected each key once, but that of 'b' is in line 1"),
+        (f"{ONE} a\n{TWO} a\n", "line 2: expected each name once, but that of 'a' is in line 1"),
+        (f"alice {ONE}\n", "line 1: expected stoker-public- and 48 characters"),
+    ],
+)
+def test_lists_that_are_wrong(lines, text, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_clients(lines(text), "clients")
+
+
+def test_a_public_key_by_text_or_file(lines) -> None:
+    assert public_key_of(ONE, "daemon_key") == b"1" * 32
+    assert public_key_of(lines(f"{ONE} daemon\n"), "daemon_key") == b"1" * 32
+    with pytest.raises(ConfigError, match="got 0 lines"):
+        public_key_of(lines("# none\n"), "daemon_key")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "got 0 lines"),
+        (ONE, "got a public one"),
+        (f"{secret_text(b'3' * 32)}\n" * 2, "2 lines"),
+    ],
+)
+def test_files_of_secret_keys_that_are_wrong(lines, text, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_secret_file(lines(text), "key")
+
+
+def test_what_is_no_file(tmp_path) -> None:
+    for path in (tmp_path, "/dev/null", tmp_path / "nothing"):
+        with pytest.raises(ConfigError):
+            read_secret_file(path, "key")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\0")
+    (tmp_path / "binary").chmod(0o600)
+    with pytest.raises(ConfigError, match="expected text"):
+        read_secret_file(tmp_path / "binary", "key")
+    (tmp_path / "long").write_bytes(b"#" * (2**20 + 1))
+    (tmp_path / "long").chmod(0o600)
+    with pytest.raises(ConfigError, match="at most 1048576 bytes"):
+        read_secret_file(tmp_path / "long", "key")

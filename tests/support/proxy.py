@@ -1,0 +1,126 @@
+"""Two neighboring TCP ports in front of a daemon's: they record, cut, and intercept."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+
+from stoker.protocol.remote.tcp import TcpAddress
+from stoker.protocol.remote.tls import Identity, daemon_context
+
+RECORDS, BATCHES = 0, 1
+"""The two ports."""
+
+
+class Proxy:
+    """Passes bytes on in both directions, and keeps them unless `keeps` is False.
+
+    With an identity, it ends TLS itself on the port of batches, as somebody in between would.
+
+    Attributes:
+        address: where it listens.
+    """
+
+    def __init__(
+        self, there: TcpAddress, identity: Identity | None = None, *, keeps: bool = True
+    ) -> None:
+        self._there, self._identity, self._keeps = there, identity, keeps
+        self._data: list[bytes] = []
+        self._listeners, self.address = _neighbors()
+        self._sockets: list[list[socket.socket]] = [[], []]
+        self._threads: list[threading.Thread] = []
+        self._closing = False
+        self._refusals: dict[int, tuple[int, threading.Event]] = {}
+        for number, listener in enumerate(self._listeners):
+            self._run(self._accept, listener, number)
+
+    def seen(self) -> bytes:
+        """All bytes of both directions."""
+        return b"".join(self._data)
+
+    def cut(self, *ports: int) -> None:
+        """End the connections of these ports; new ones are accepted."""
+        for port in ports:
+            cut, self._sockets[port] = self._sockets[port], []
+            for sock in cut:
+                _end(sock)
+
+    def refuse(self, port: int, connections: int) -> threading.Event:
+        """End so many new connections of a port at once, as if the daemon behind it were gone.
+
+        Returns:
+            An event that is set once it has.
+        """
+        done = threading.Event()
+        self._refusals[port] = connections, done
+        return done
+
+    def _refuses(self, number: int) -> bool:
+        left, done = self._refusals.get(number, (0, None))
+        if not left:
+            return False
+        self._refusals[number] = left - 1, done
+        if left == 1:
+            done.set()
+        return True
+
+    def _run(self, target: Callable[..., None], *args: object) -> None:
+        self._threads.append(threading.Thread(target=target, args=args))
+        self._threads[-1].start()
+
+    def _accept(self, listener: socket.socket, number: int) -> None:
+        with contextlib.suppress(OSError):
+            while not self._closing:
+                self._run(self._serve, listener.accept()[0], number)
+
+    def _serve(self, client: socket.socket, number: int) -> None:
+        if self._refuses(number):
+            client.close()
+            return
+        self._sockets[number].append(client)
+        with contextlib.suppress(OSError), client:
+            if number == BATCHES and self._identity is not None:
+                daemon_context(self._identity, []).wrap_socket(client, server_side=True)
+            there = socket.create_connection((self._there.host, self._there.port + number))
+            with there:
+                self._sockets[number].append(there)
+                back = threading.Thread(target=self._copy, args=(there, client))
+                back.start()
+                self._copy(client, there)
+                back.join()
+
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(2**16):
+                if self._keeps:
+                    self._data.append(data)
+                target.sendall(data)
+        _end(target)
+
+    def __enter__(self) -> "Proxy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing = True
+        for listener in self._listeners:
+            _end(listener)
+            listener.close()
+        self.cut(RECORDS, BATCHES)
+        for thread in self._threads:
+            thread.join(30)
+
+
+def _end(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def _neighbors() -> tuple[list[socket.socket], str]:
+    """Two listeners on neighboring ports, and the address of the first."""
+    while True:
+        first = socket.create_server(("127.0.0.1", 0))
+        port = first.getsockname()[1]
+        try:
+            return [first, socket.create_server(("127.0.0.1", port + 1))], f"tcp://127.0.0.1:{port}"
+        except (OSError, OverflowError):
+            first.close()

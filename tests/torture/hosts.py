@@ -1,0 +1,295 @@
+"""The daemons of a storm: how clients reach them, how they die and return, and what they leave.
+
+Each daemon listens at an `ipc://` address; in some storms it also listens at `tcp://`, with or
+without keys. Clients use that port directly, or through a proxy, whose connections a storm cuts.
+The ports are below those that the system gives to connections by itself: otherwise a client that
+tries the port of a dead daemon again and again may at last be connected to itself.
+"""
+
+import contextlib
+import errno
+import os
+import random
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from daemons import Restarted, children, descendants
+from law_rig import flags
+from proxy import BATCHES, RECORDS, Proxy
+
+from stoker.protocol.remote.tcp import tcp_address
+from stoker.server.commands.keygen import keygen
+
+LOCAL, OPEN, KEYS = "ipc", "tcp", "tcp with keys"
+PORTS = range(20_000, 32_000)
+FREEZE_S = 0.05
+PATIENCE_S = 60.0
+CUTS = ((RECORDS,), (BATCHES,), (RECORDS, BATCHES))
+
+
+class Host:
+    """One daemon.
+
+    Attributes:
+        away: after how many batches it comes back; 0: it is there, or starting.
+    """
+
+    def __init__(
+        self, folder: Path, datasets: Mapping[str, Path], workers: int, link: str, keys: Path
+    ) -> None:
+        """Prepare; `link` is one of `LOCAL`, `OPEN` and `KEYS`, `keys` the folder of keys."""
+        folder.mkdir(mode=0o700)
+        more = []
+        self._port = 0
+        self._workers = workers
+        if link != LOCAL:
+            self._port = free_port()
+            more.append(f"--tcp=tcp://127.0.0.1:{self._port}")
+            more += (
+                ["--insecure"]
+                if link == OPEN
+                else [f"--key={keys}/daemon.key", f"--clients={keys}/clients"]
+            )
+        self.away = 0
+        self._proxy: Proxy | None = None
+        self._stack = contextlib.ExitStack()
+        self._served = Restarted(folder, *flags(folder, datasets, workers), *more)
+        self._timers: list[threading.Timer] = []
+        self._idle: Counter[str] = Counter()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the daemon."""
+        return self._served.pid
+
+    @property
+    def has_tcp(self) -> bool:
+        """Whether it listens at `tcp://`."""
+        return self._port > 0
+
+    def start(self) -> None:
+        """Start it, and its proxy; note what it uses without a client."""
+        self._served.start()
+        if self._port:
+            there = tcp_address(f"tcp://127.0.0.1:{self._port}")
+            self._proxy = self._stack.enter_context(Proxy(there, keeps=False))
+        wait_until(lambda: len(self.workers()) == self._workers, "the workers start")
+        self._idle = usage(self.pid)
+
+    def draw_address(self, rng: random.Random) -> str:
+        """Return one of its addresses."""
+        local = f"ipc://{self._served.folder}/stoker.sock"
+        if self._proxy is None:
+            return local
+        direct = f"tcp://127.0.0.1:{self._port}"
+        return rng.choices((local, direct, self._proxy.address), (1, 1, 3))[0]
+
+    def templates(self) -> list[int]:
+        """Return the process ids of its templates."""
+        return children(self.pid)
+
+    def workers(self) -> list[int]:
+        """Return the process ids of its workers."""
+        return [pid for template in self.templates() for pid in children(template)]
+
+    def restart(self, *, meanwhile: bool) -> None:
+        """Kill it and start it again, `meanwhile`: while its clients wait."""
+        if meanwhile:
+            self._served.in_thread(self._served.restart)
+        else:
+            self._served.restart()
+
+    def leave(self, batches: int) -> None:
+        """Kill it; it comes back after so many batches."""
+        self._served.kill()
+        self.away = batches
+
+    def tick(self, batches: int = 1) -> None:
+        """Count batches until it comes back."""
+        if self.away:
+            self.away = max(0, self.away - batches)
+            if not self.away:
+                self._served.in_thread(self._served.start)
+
+    def join(self) -> None:
+        """Wait until it listens, unless it is away."""
+        self._served.join()
+
+    def freeze(self, pid: int, freeze_s: float = FREEZE_S) -> None:
+        """Stop a process; it goes on a moment later."""
+        if send_signal(pid, signal.SIGSTOP):
+            timer = threading.Timer(freeze_s, send_signal, (pid, signal.SIGCONT))
+            timer.start()
+            self._timers.append(timer)
+
+    def thaw(self) -> None:
+        """Wait until no process is stopped."""
+        for timer in self._timers:
+            timer.join()
+        self._timers.clear()
+
+    def cut(self, rng: random.Random) -> None:
+        """Cut the connections through the proxy: those of messages, of batches, or both."""
+        if self._proxy is not None:
+            self._proxy.cut(*rng.choice(CUTS))
+
+    def check_idle(self) -> None:
+        """Check that it uses what it did before it had clients."""
+        wait_until(
+            lambda: len(self.workers()) == self._workers and not usage(self.pid) - self._idle,
+            lambda: f"uses {usage(self.pid)} without clients, before: {self._idle}",
+        )
+
+    def stop(self) -> None:
+        """End it in good order; check that nothing is left."""
+        pids = descendants(self.pid)
+        self._served.stop()
+        wait_until(lambda: not any(map(is_there, pids)), lambda: f"of {pids} some are left")
+        left = [p.name for p in self._served.folder.glob("*.sock*") if p.suffix != ".lock"]
+        assert left == [], left
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        self.thaw()
+        self._served.close()
+        self._stack.close()
+
+
+class Hosts:
+    """The daemons of one storm, one or two.
+
+    Attributes:
+        hosts: the daemons.
+        link: how others than those of this host would reach them.
+    """
+
+    def __init__(self, folder: Path, datasets: Mapping[str, Path], seed: int) -> None:
+        """Draw them; `play` starts them."""
+        count, workers, self.link = plan(seed)
+        keys = folder / "keys"
+        if self.link == KEYS:
+            make_keys(keys)
+            self._keys = {"key": f"{keys}/client.key", "daemon_key": f"{keys}/daemon.key.pub"}
+        else:
+            self._keys = {}
+        self.hosts = [
+            Host(folder / str(number), datasets, workers[number], self.link, keys)
+            for number in range(count)
+        ]
+
+    def __enter__(self) -> "Hosts":
+        try:
+            for host in self.hosts:
+                host.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for host in self.hosts:
+            host.close()
+
+    @property
+    def present(self) -> list[Host]:
+        """Those that are not away."""
+        return [host for host in self.hosts if not host.away]
+
+    def draw_where(self, rng: random.Random, *, several: bool = True) -> str | list[str]:
+        """Return an address of a daemon that is there, or a list with one of each."""
+        hosts = rng.sample(self.present, len(self.present))
+        if not several or rng.random() < 0.2:
+            return hosts[0].draw_address(rng)
+        if len(hosts) == 1 and rng.random() < 0.8:
+            return hosts[0].draw_address(rng)
+        return [host.draw_address(rng) for host in hosts]
+
+    def keys_for(self, where: str | Sequence[str]) -> dict[str, str]:
+        """Return arguments of a Loader for these addresses."""
+        first = [where] if isinstance(where, str) else where
+        return self._keys if any(one.startswith("tcp://") for one in first) else {}
+
+    def settle(self) -> None:
+        """Wait until those that are starting listen, and those that are stopped go on."""
+        for host in self.hosts:
+            host.join()
+            host.thaw()
+
+    def bring_back(self) -> None:
+        """Wait until all are there."""
+        for host in self.hosts:
+            host.tick(host.away)
+        self.settle()
+
+
+def plan(seed: int) -> tuple[int, list[int], str]:
+    """Return what a seed decides about daemons: how many, workers of each, the link.
+
+    Six storms in a row have both numbers with all links.
+    """
+    rng = random.Random(seed)
+    link = (LOCAL, OPEN, KEYS)[seed % 3]
+    count = 1 + seed // 3 % 2
+    workers = [rng.choice((1, 2, 3, 4) if count == 1 else (1, 2)) for _ in range(count)]
+    return count, workers, link
+
+
+def make_keys(folder: Path) -> None:
+    """Make a daemon's key, a client's, and the list of clients."""
+    for name in ("daemon", "client"):
+        keygen(folder / f"{name}.key")
+    clients = folder / "clients"
+    clients.write_text((folder / "client.key.pub").read_text())
+    clients.chmod(0o600)
+
+
+def free_port() -> int:
+    """Return a port that is free together with the next one."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with contextlib.ExitStack() as stack:
+            try:
+                for number in (port, port + 1):
+                    stack.enter_context(socket.create_server(("127.0.0.1", number)))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                continue
+            return port
+
+
+def usage(pid: int) -> "Counter[str]":
+    """Return how many sockets and pieces of shared memory a process has open."""
+    found: Counter[str] = Counter()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+            found[target.partition(":")[0]] += target.startswith(("socket:", "/memfd:"))
+    return +found
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process runs."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def wait_until(done: Callable[[], bool], what: str | Callable[[], str]) -> None:
+    """Wait until something is so, with a deadline."""
+    pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+    while not done():
+        text = what if isinstance(what, str) else what()
+        assert time.monotonic() < deadline, text
+        pause.wait(0.02)
+
+
+def send_signal(pid: int, number: int) -> bool:
+    """Send a signal; False if the process is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+        return True
+    return False
