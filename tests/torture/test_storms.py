@@ -26,7 +26,7 @@ def test_storm(tmp_path, datasets, law, seed, record_property):
         storm = Storm(seed, tmp_path, hosts, Streams(datasets, law.reference, pipelines))
         storm.play(KILLS)
     assert storm.kills >= KILLS
-    record_property("events", storm.events)
+    record_property("events", dict(storm.events))
 
 
 def test_the_usual_storms_have_all_kinds_of_daemons():
