@@ -84,7 +84,8 @@ def test_nothing_is_left_after_close_or_the_end_of_the_program(seen) -> None:
 
 @pytest.mark.slow
 def test_strangers_cannot_connect_unless_insecure(seen) -> None:
-    assert seen.keyless[0] == "AccessError"
+    assert seen.keyless[0] in ("AccessError", "HandshakeError")  # it gives a reason, or none
+    assert "requires keys" in seen.keyless[1]
     assert seen.insecure == seen.alone[0]
 
 

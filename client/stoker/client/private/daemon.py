@@ -282,13 +282,17 @@ def end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
 def folders_of_modules() -> list[str]:
     """Return the folders of users that this process imports from; the daemon searches them last.
 
+    Folders inside of an installed package, which some packages add for modules that they bring
+    along, are not among them.
+
     Warns of modules that this process has imported from there and that an installed one shadows.
     """
     installed = {os.path.realpath(folder) for folder in sysconfig.get_paths().values()}
     first = [folder for folder in sys.path if os.path.realpath(folder) in installed]
     first = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *first]
     folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder not in first)
-    found = [folder for folder in folders if os.path.isdir(folder)]
+    inside = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
+    found = [f for f in folders if os.path.isdir(f) and not f.startswith(inside)]
     for folder in found:
         line = warning(folder, first, [name for name in modules_of(folder) if name in sys.modules])
         if line:
