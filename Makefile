@@ -21,6 +21,10 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
           tests/order/test_order_vectors.py tests/dataset/format/test_dataset_vectors.py \
           tests/dataset/images/test_pixels.py "tests/law/test_law.py::test_any_number_of_workers[8-names2]"
 
+# Bytecode is written, also where the environment forbids it: without any, each of the hundreds of processes that tests
+# start would compile all that it imports. `make clean` removes it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick alone check bench golden-older hostile fuzz torture clean
 
