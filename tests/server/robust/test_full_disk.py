@@ -1,18 +1,32 @@
-"""A full disk of kernels: they are compiled again, and nothing else happens."""
+"""A full disk: of kernels, which are compiled again; of log and quarantine files; of sockets."""
 
+import contextlib
+import json
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
+
+from stoker.protocol.digest import batch_digest
 
 pytestmark = pytest.mark.slow
 # A file system of its own, in a mount namespace of its own: this needs root.
 ALONE = ["unshare", "--mount", "sh", "-c"]
+CULPRIT = 7
 
 
 def may_mount(folder) -> bool:
     mount = 'mount -t tmpfs -o size=64k none "$0"'
     done = subprocess.run([*ALONE, mount, str(folder)], capture_output=True, check=False)
     return done.returncode == 0
+
+
+def fill(path: Path) -> None:
+    """Write a file until the disk is full."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
 
 
 @pytest.mark.parametrize("options", ["size=64k", "size=64k,nr_inodes=3"])
@@ -35,4 +49,41 @@ def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, opt
     log = daemon.log.read_text()
     assert log.count("kernels_not_stored") == 1
     assert "worker_killed" not in log
+    assert daemon.stop() == 0
+
+
+def test_a_full_disk_of_log_and_quarantine_loses_no_batch_and_is_caught_up_with(
+    serve, loader, folder, sum_of, expected, wait_for
+):
+    """What a running daemon writes: its log, quarantine files and kernels, here on one disk."""
+    disk = folder / "disk"
+    disk.mkdir(mode=0o700)
+    if not may_mount(disk):
+        pytest.skip("this user may not mount a file system")
+    run = 'mount -t tmpfs -o mode=700,size=256k none "$0" && exec "$@" 2>> "$0/log"'
+    settings = {
+        "STOKER_BAD_SAMPLES_FOLDER": str(disk / "bad"),
+        "STOKER_BAD_SAMPLES_CRASH_POLICY": "replace",
+        "STOKER_TEST_SUM": sum_of(CULPRIT),
+    }
+    daemon = serve(prefix=[*ALONE, run, str(disk)], environment=settings)
+    inside = Path(f"/proc/{daemon.pid}/root{disk}")
+    log = inside / "log"
+    with loader(daemon, "closes") as batches:
+        fill(inside / "filler")
+        with log.open("ab", buffering=0) as file:  # the rest of its last block
+            file.write(b"." * (4095 - log.stat().st_size % 4096) + b"\n")
+        delivered = [batch_digest(batch, batch.epoch, batch.step) for batch in batches]
+        assert "sample_crashed" not in log.read_text()
+        (inside / "filler").unlink()
+        wait_for(lambda: "quarantine_written" in log.read_text())
+        delivered += [batch_digest(batch, batch.epoch, batch.step) for batch in batches]
+    assert delivered == expected("closes", 2, crashed=[CULPRIT])
+    (bad,) = (inside / "bad").iterdir()
+    assert [json.loads(line)["id"] for line in bad.read_text().splitlines()] == [CULPRIT]
+    lines = log.read_text().splitlines()
+    (told,) = [line for line in lines if line.startswith("(dropped ")]
+    assert re.fullmatch(
+        r"\(dropped [1-9]\d* log lines: standard error was full or not read\)", told
+    )
     assert daemon.stop() == 0
