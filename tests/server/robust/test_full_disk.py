@@ -3,12 +3,16 @@
 import contextlib
 import json
 import re
+import resource
 import subprocess
 from pathlib import Path
 
 import pytest
+import warm
 
+from stoker.client import Loader
 from stoker.protocol.digest import batch_digest
+from stoker.protocol.errors import ResourceError
 
 pytestmark = pytest.mark.slow
 # A file system of its own, in a mount namespace of its own: this needs root.
@@ -87,3 +91,26 @@ def test_a_full_disk_of_log_and_quarantine_loses_no_batch_and_is_caught_up_with(
         r"\(dropped [1-9]\d* log lines: standard error was full or not read\)", told
     )
     assert daemon.stop() == 0
+
+
+def test_a_private_daemon_whose_folder_is_full_is_an_error_that_says_what_to_do(
+    small_dataset, session_folder, monkeypatch
+):
+    """A limit on the size of files, for this process, stands for the disk; its folder is gone."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    named = {"pipeline": "robust_pipelines:labels", "batch_size": 5, "device": "numpy"}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    warm.zygote()  # which starts the daemon, without the limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(ResourceError) as caught:
+            Loader(str(small_dataset), workers=1, **named)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    place = f"the folder of the private daemon, {session_folder}/run/stoker-"
+    assert caught.value.message.startswith(place)
+    assert caught.value.message.endswith(
+        "File too large; make room there, or set XDG_RUNTIME_DIR to a folder elsewhere"
+    )
+    with Loader(str(small_dataset), workers=1, **named) as batches:
+        assert [batch.step for batch in batches] == [0, 1]
