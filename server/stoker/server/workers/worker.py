@@ -56,7 +56,8 @@ from stoker.server.workers import channel
 from stoker.server.workers.death import DESCRIPTORS_CLOSED
 from stoker.server.workers.engines import Engines, Maker
 from stoker.server.workers.failpoints import FailPoints
-from stoker.server.workers.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
+from stoker.server.workers.hangs import HangNote
+from stoker.server.workers.hire import IDLE, PROGRESS, PROGRESS_BYTES, SAMPLE_AT, Hire
 from stoker.server.workers.own_code import OwnCode
 from stoker.server.workers.stopwatch import Stopwatch
 from stoker.server.workers.template import threads
@@ -306,16 +307,16 @@ def serve(sock: socket.socket, number: int) -> int:
     assert page is not None
     set_cache_root(hire.cache_root)
     allow_modules(EVERY_MODULE)  # a builder has let pass what a worker is given
-    progress = mmap.mmap(page, mmap.PAGESIZE)
-    os.close(page)
+    progress = mmap.mmap(page, PROGRESS_BYTES)
     PROGRESS.pack_into(progress, 0, *IDLE)
-    activity.listen(lambda compiling: report(sock, compiling))
+    note = HangNote(page, progress, hire.claim_deadline_s)
+    activity.listen(partial(_report, sock, note))
     worker = Worker(hire, progress, sock.fileno())
     worker.visit("worker.start")
     if threads() != 1:
         raise RuntimeError(f"a worker starts with one thread, this one has {threads()}")
     try:
-        _loop(sock, worker, number)
+        _loop(sock, worker, number, note)
     except (BrokenPipeError, ConnectionResetError):
         return 0
     except DescriptorsClosedError:
@@ -330,9 +331,18 @@ def serve(sock: socket.socket, number: int) -> int:
     return 0
 
 
-def _loop(sock: socket.socket, worker: Worker, number: int) -> None:
+def _report(sock: socket.socket, note: HangNote, compiling: bool) -> None:
+    """Report that this process compiles, or has ended: then the time of its chunk begins again."""
+    report(sock, compiling)
+    if not compiling:
+        note.begin()
+
+
+def _loop(sock: socket.socket, worker: Worker, number: int, note: HangNote) -> None:
     channel.send(sock, Hired(number, os.getpid()))
     while (received := channel.receive(sock, ToWorker)) is not None:
+        note.begin()
         answer = worker.handle(*received)
+        note.end()
         if answer is not None:
             channel.send(sock, answer)
