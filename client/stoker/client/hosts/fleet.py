@@ -24,12 +24,14 @@ from stoker.client.hosts.returns import Returns
 from stoker.client.link import Taken
 from stoker.client.opening import OpenedStream, check_equal, steps_of
 from stoker.client.statistics import Statistics
-from stoker.protocol.errors import DaemonLostError, StokerError
+from stoker.protocol.errors import AccessError, DaemonLostError, StokerError
 from stoker.protocol.remote.shares import HostShare, host_key
 from stoker.protocol.replay import Replay
 
 _log = logging.getLogger("stoker.client")
 SLICE_S: Final = 0.5
+_GONE: Final = (*LOST_OR_SILENT, AccessError)
+"""Errors of one daemon whose batches the others can make; compared by exact type."""
 _NOTHING: Final = Statistics(0, 0, 0, 0.0, 0, 0)
 Place = tuple[int, int]
 
@@ -132,6 +134,7 @@ class Fleet:
 
         Raises:
             DaemonLostError: all daemons are lost.
+            AccessError: the last daemon no longer lets this client in.
             StokerError: as in `Delivery.take`.
         """
         self._heed()
@@ -142,7 +145,7 @@ class Fleet:
             try:
                 taken = self._members[address].take(epoch, step)
             except StokerError as error:
-                if type(error) not in LOST_OR_SILENT:
+                if type(error) not in _GONE:
                     raise
                 self._lose(address, error)
                 continue
@@ -156,7 +159,7 @@ class Fleet:
             try:
                 member.release()
             except StokerError as error:
-                if type(error) not in LOST_OR_SILENT:  # `take` notices a loss
+                if type(error) not in _GONE:  # `take` notices a loss
                     raise
 
     def replay(self, place: tuple[int, int, int, int]) -> Replay:
@@ -168,7 +171,7 @@ class Fleet:
             try:
                 return self._members[address].replay(place)
             except StokerError as error:
-                if type(error) is not DaemonLostError:
+                if type(error) not in (DaemonLostError, AccessError):
                     raise
                 self._lose(address, error)
 
@@ -258,6 +261,7 @@ class Fleet:
 
         Raises:
             DaemonLostError: none came back in time.
+            AccessError: it was the last one, and no longer lets this client in.
         """
         self._leave(address)
         self._returns.expect(address)
@@ -269,6 +273,8 @@ class Fleet:
         if self._members:
             return
         if not self._wait_for_any():
+            if isinstance(error, AccessError):
+                raise error
             raise DaemonLostError(
                 f"all daemons of this loader were lost, the last one at {address}: {error.message}"
                 " With reconnect_s= the loader waits for one to come back",
@@ -315,7 +321,7 @@ class Fleet:
                 try:
                     self._members[address].link.delivery.aim(*place, share)
                 except StokerError as error:
-                    if type(error) not in LOST_OR_SILENT:
+                    if type(error) not in _GONE:
                         raise
                     self._lose(address, error)
                     break
