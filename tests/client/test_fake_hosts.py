@@ -2,8 +2,10 @@
 
 import errno
 import threading
+import time
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from fake_daemons import DEADLINE_S, FakeDaemon
 
@@ -71,6 +73,27 @@ def test_one_that_removes_the_key_is_left_out_and_the_other_makes_its_batches(
         with pytest.raises(AccessError, match="removed this client's key"):
             list(loader)
     assert f"the daemon at {two[1].address} was lost, the others make its batches" in caplog.text
+
+
+def test_a_crash_in_batches_that_nobody_got_is_forgotten_with_their_daemon(two) -> None:
+    """The other daemon makes these batches again, and may not have the crash."""
+    for fake in two:
+        fake.alter_ready = lambda ready: [
+            msgspec.structs.replace(ready, crashed=[7] if ready.step >= 2 else [])
+        ]
+    with load(two) as loader:
+        batches = iter(loader)
+        next(batches), next(batches)
+        fleet = loader._connection
+        gone, left = two if fleet._owner(0, 2) == two[0].address else two[::-1]
+        member = fleet._members[gone.address].link
+        while not member.delivery.is_there(0, 2):
+            member.session.receive(time.monotonic() + DEADLINE_S)
+        assert fleet.crashed == {7: (0, 2)}
+        left.alter_ready = lambda ready: [ready]
+        loader.set_hosts([left.address])
+        assert places(batches) == [(0, 2), (0, 3), (0, 4)]
+        assert "crashed" not in loader.state_dict()
 
 
 @pytest.mark.parametrize("name", ["key", "daemon_key"])

@@ -353,6 +353,12 @@ def crashed_before(crashed: Mapping[int, tuple[int, int]], place: tuple[int, int
     return sorted(number for number, since in crashed.items() if since < place)
 
 
+def forget_from(crashed: dict[int, tuple[int, int]], place: tuple[int, int]) -> None:
+    """Forget samples that are known to be replaced only from a place on."""
+    for number in [number for number, since in crashed.items() if since >= place]:
+        del crashed[number]
+
+
 def _check_shape(placed: Placed, output: Output) -> None:
     """Check that rows have the shape from OPENED, except for the sides that READY sets."""
     shape = placed.shape[1:]

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from stoker.client.connection import LOST_OR_SILENT, Connection
+from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
 from stoker.client.link import Taken
@@ -75,6 +76,7 @@ class Fleet:
         self._before = _NOTHING
         self._last: Statistics | None = None
         self._next: Place | None = None
+        self._one_left = False
         self._share: HostShare | None = None
         self._stream: OpenedStream | None = None
         self._members: dict[str, Connection] = {}
@@ -298,6 +300,7 @@ class Fleet:
     def _leave(self, address: str) -> None:
         """Close a connection; keep what it counted."""
         member = self._members.pop(address)
+        self._one_left = True
         left = dataclasses.replace(member.statistics(), leased=0, slots=0, reconnects=0)
         self._before = _sum(self._before, left)
         member.close()
@@ -309,9 +312,16 @@ class Fleet:
         return addresses[0 if self._share is None else self._share.owner(epoch, step)]
 
     def _aim(self, place: Place) -> None:
-        """Let every daemon compute its share from a place on."""
+        """Let every daemon compute its share from a place on.
+
+        After one has left, samples that only batches from this place on replace are forgotten: the
+        caller never got those batches, and the others do not know that these samples crashed.
+        """
         while True:
             self._await_any()
+            if self._one_left:
+                forget_from(self.crashed, place)
+                self._one_left = False
             stream = self.stream.opened.stream
             keys = [host_key(address, stream, self._rank) for address in self._members]
             several = len(keys) > 1
