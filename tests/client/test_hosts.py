@@ -308,6 +308,12 @@ def test_another_pipeline_is_rejected(served, mortal) -> None:
         Loader([served.addresses[0], other.address], **OPTIONS)
 
 
+def test_other_settings_that_change_bytes_are_rejected(served, mortal) -> None:
+    other = mortal(0, "--integrity=off")
+    with pytest.raises(UsageError, match=r"setting daemon.integrity: was auto, is off"):
+        Loader([served.addresses[0], other.address], **OPTIONS)
+
+
 def test_one_that_comes_back_with_another_dataset_is_left_out(
     served, mortal, tmp_path, caplog
 ) -> None:

@@ -52,6 +52,12 @@ class FakeDaemon:
         self.drawn: list[Drawn] = []
         self.answer_replay: Callable[[m.AskReplay], tuple[m.Record, int | None]] | None = None
         self.chosen = 0
+        self.traits = {
+            "open_fields": len(m.Open.__struct_fields__),
+            "seek_fields": len(m.Seek.__struct_fields__),
+            "crash_policy": "raise",
+            "integrity": "auto",
+        }
         self.writable = True
         self.polite = False
         self.dataset_rows = 83
@@ -255,6 +261,7 @@ class FakeDaemon:
                 outputs=list(self.outputs),
                 drawn=self.drawn,
                 prefetch=self.chosen,
+                **self.traits,
             )
         )
         packet = m.Slab(3, self._slots, self._layout.slot_bytes, self.writable)

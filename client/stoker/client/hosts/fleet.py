@@ -23,7 +23,7 @@ from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
 from stoker.client.link import Taken
-from stoker.client.opening import OpenedStream, check_equal, steps_of
+from stoker.client.opening import OpenedStream, check_equal, check_shares, steps_of
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError
 from stoker.protocol.remote.shares import HostShare, host_key
@@ -235,6 +235,7 @@ class Fleet:
     def _check(self, address: str, connection: Connection) -> None:
         if self._stream is None:
             self._stream, self._first = connection.stream, address
+        check_shares(connection.stream.opened, address)
         check_equal(self._stream, self._first, connection.stream, address)
 
     def _heed(self) -> None:

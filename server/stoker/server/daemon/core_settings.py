@@ -36,4 +36,5 @@ def settings(config: Config) -> Settings:
         sessions_limited_by=limited_by,
         max_bad_fraction=config.bad_samples.max_fraction,
         crash_policy=config.bad_samples.crash_policy,
+        integrity=config.daemon.integrity,
     )

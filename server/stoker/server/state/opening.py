@@ -13,7 +13,7 @@ from stoker.protocol.drawn import check_sendable
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
-from stoker.protocol.messages import Building, Open, Opened
+from stoker.protocol.messages import Building, Open, Opened, Seek
 from stoker.server.state import joining, sharing
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
@@ -209,6 +209,10 @@ class Openings:
                 classes={name: list(names) for name, names in group.stream.build.classes.items()},
                 prefetch=wish.prefetch,
                 mix=[(part.name, part.rows) for part in group.record.parts],
+                open_fields=len(Open.__struct_fields__),
+                seek_fields=len(Seek.__struct_fields__),
+                crash_policy=self._context.settings.crash_policy,
+                integrity=self._context.settings.integrity,
             ),
         )
         self._context.log(
