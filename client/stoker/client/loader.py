@@ -68,8 +68,8 @@ class Loader(Inspecting):
         world_size: number of ranks.
         device: "cpu" (torch tensors, or NumPy arrays if torch is not installed), "numpy", or
             "cuda[:number]".
-        prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 4, so
-            that the stream takes at most 512 MiB, or what 2 need.
+        prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 16: as
+            many as fit into 512 MiB with those that you hold, or 2.
         group: name of a group: loaders of one daemon and stream share batches, each computed once.
         group_size: number of its loaders, if the first batch is to wait for them, up to a minute.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".

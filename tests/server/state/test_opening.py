@@ -535,8 +535,13 @@ def test_the_client_may_leave_prefetch_to_the_daemon(make_rig, slots: float, cho
 
 
 def test_what_the_daemon_chooses_fits_into_its_memory(make_rig, make_open):
-    rig = make_rig(memory_limit_bytes=13 * BYTES)
-    for expected in (5, 2):  # 8 slots, then 5
+    rig = make_rig(memory_limit_bytes=41 * BYTES)
+    for expected in (7, 4, 4, 4, 4):  # a quarter of 41 slots; then 7 of 31, 24, 17 and 10
+        token = rig.open(prefetch=16, leases=2, prefetch_bytes=100 * BYTES)
+        (opened,) = of(rig.sent(token), Opened)
+        assert opened.prefetch == expected
+    rig = make_rig(memory_limit_bytes=12 * BYTES)
+    for expected in (4, 2):  # 7 slots, then 5
         token = rig.open(prefetch=5, leases=2, prefetch_bytes=100 * BYTES)
         (opened,) = of(rig.sent(token), Opened)
         assert opened.prefetch == expected

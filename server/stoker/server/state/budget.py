@@ -36,6 +36,11 @@ class Budget:
         self._workers = workers
         self._streams: Counter[tuple[str, str, str | None]] = Counter()
 
+    @property
+    def free_bytes(self) -> int:
+        """What is left of the limit."""
+        return self.limit_bytes - self.used_bytes
+
     def take(self, slots: int, slot_bytes: int, build: BuildResult) -> None:
         """Reserve budget for a session's slots, and for its stream.
 
@@ -43,7 +48,7 @@ class Budget:
             ResourceError: the budget is not sufficient, or a session may not have so much.
         """
         self._check_session(slots, slot_bytes)
-        need, free = slots * slot_bytes, self.limit_bytes - self.used_bytes
+        need, free = slots * slot_bytes, self.free_bytes
         if need > free:
             raise ResourceError(
                 f"not enough memory: needed {need} bytes ({slots} batches of {slot_bytes}: those"
@@ -76,7 +81,7 @@ class Budget:
         if not self._allows(slots * slot_bytes):
             return False
         needed = slots * slot_bytes + self._further(build)
-        return needed <= self.limit_bytes - self.used_bytes
+        return needed <= self.free_bytes
 
     def give(self, slab_bytes: int, build: BuildResult) -> None:
         """Return the budget of a stream that is gone."""

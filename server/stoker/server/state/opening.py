@@ -30,6 +30,10 @@ from stoker.server.work.records import BuildResult, OpenStream
 SPARE = 1
 LEAST_PREFETCH: Final = 2
 """Of a stream whose prefetch the daemon chooses."""
+FEW_PREFETCH: Final = 4
+FREE_SHARE: Final = 4
+"""It chooses more than a few only if the stream then takes at most this part of the free memory, so
+that the first streams leave room for those after them."""
 PROGRESS_S: Final = 0.5
 """A session gets at most one BUILDING in this time, and the first one not sooner."""
 
@@ -320,6 +324,9 @@ class Openings:
         others = request.leases + SPARE
         chosen = min(request.prefetch_bytes // slot_bytes - others, request.prefetch)
         chosen = max(chosen, LEAST_PREFETCH)
+        if chosen > FEW_PREFETCH:
+            roomy = self._budget.free_bytes // FREE_SHARE // slot_bytes - others
+            chosen = max(FEW_PREFETCH, min(chosen, roomy))
         while chosen > LEAST_PREFETCH and not self._budget.has(chosen + others, slot_bytes, build):
             chosen -= 1
         return chosen
