@@ -108,6 +108,8 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "hello")[1][:4]).certificate == b""
     assert decode("daemon", usual(vectors, "welcome")[1][:4]).certificate == b""
     assert found.prefetch == 0
+    assert (found.open_fields, found.seek_fields) == (0, 0)
+    assert (found.crash_policy, found.integrity) == ("", "")
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -204,6 +206,7 @@ BOUNDS = {
         "prefetch": SMALL,
         "mix": [None, [1], [["a"]], [["n" * 257, 1]], [["a", -1]], [["a", COUNT + 1]],
                 [["a", 1]] * 65],
+        "open_fields": SMALL, "seek_fields": SMALL, "crash_policy": "name", "integrity": "name",
     },
     "ready": {
         "run": COUNT,
@@ -255,7 +258,9 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("open", "group_size"), ("open", "shuffle_seed"),
             ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
             ("ready", "chain"), ("hello", "certificate"), ("welcome", "certificate"),
-            ("seek", "hosts"), ("seek", "host")}  # fmt: skip
+            ("seek", "hosts"), ("seek", "host"), ("opened", "open_fields"),
+            ("opened", "seek_fields"), ("opened", "crash_policy"),
+            ("opened", "integrity")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

@@ -207,6 +207,10 @@ class Opened(Record, frozen=True, tag="opened"):
     `classes` are the names of the classes 0, 1, ... of the dataset's fields, by field; fields whose
     names are too long together are missing. `prefetch` is the number of credits that the client may
     have granted at a time; 0 is that of the request.
+
+    `open_fields` and `seek_fields` are the numbers of fields of OPEN and SEEK that the daemon
+    reads: it ignores later ones. `crash_policy` and `integrity` are settings of the daemon that may
+    decide what a row shows whose sample is bad. All four are 0 or empty from older daemons.
     """
 
     request: Small
@@ -235,6 +239,10 @@ class Opened(Record, frozen=True, tag="opened"):
     mix: Annotated[list[tuple[Name, Count]], msgspec.Meta(max_length=MAX_PARTS)] = msgspec.field(
         default_factory=list
     )
+    open_fields: Small = 0
+    seek_fields: Small = 0
+    crash_policy: Name = ""
+    integrity: Name = ""
 
 
 class Ready(Record, frozen=True, tag="ready"):

@@ -74,6 +74,7 @@ class World:
             brief_row_s=(0.0, 0.1, 1e9)[seed % 3],
             brief_batch_s=(0.01, 1e9)[seed // 3 % 2],
             ahead_slot_bytes=(0, 2**23)[seed // 6 % 2],
+            session_limit_bytes=(0, 5 * 2**12)[seed % 5 == 4],
         )
         self.faults = draw.choice([0.0, 0.05, 0.2])
         self.bad_rows = draw.choice([0, 4, 16, 120])
@@ -825,6 +826,8 @@ def check(world: World) -> None:
             check_sharing(group)
             for member in group.members.values():
                 check_run(group, member, rows)
+                limit_bytes = settings.session_limit_bytes or used_bytes
+                assert member.quota * group.slot_bytes <= limit_bytes
             work = work or any(b.unclaimed for run in group.runs for b in run.pending)
     if work and world.exit is None:
         for worker in pool.workers.values():

@@ -22,6 +22,10 @@ class Size(int):
     """A number of bytes; in text, a unit may follow: k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024)."""
 
 
+class SizeOrNone(Size):
+    """The same, or 0 for no limit."""
+
+
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all sections."""
 
@@ -87,9 +91,11 @@ class MemorySection(Section, frozen=True, kw_only=True):
 
     Attributes:
         limit: most bytes of all slabs, and of values between the steps of pipelines, together.
+        session_limit: most bytes of the slots of one session; 0: only `limit` counts.
     """
 
     limit: Size
+    session_limit: SizeOrNone = SizeOrNone(0)
 
 
 class LogSection(Section, frozen=True, kw_only=True):
@@ -191,21 +197,22 @@ def parse_size(text: str) -> int:
 
 
 def decode_hook(kind: type, value: object) -> object:
-    """Read a `Size` for msgspec, from a number or from text.
+    """Read a `Size` or `SizeOrNone` for msgspec, from a number or from text.
 
     Raises:
         TypeError: the tree has a key of a type that nobody taught this function; a bug, whatever
             the value is.
         ValueError: it is no size.
     """
-    if kind is not Size:
+    if kind not in (Size, SizeOrNone):
         raise TypeError(f"the configuration cannot read a key of type {kind.__name__}")
     if isinstance(value, str):
         value = parse_size(value)
-    if type(value) is Size:
+    if type(value) is kind:
         return value
     if type(value) is not int:
         raise ValueError(f"Expected `int | str`, got `{type(value).__name__}`")
-    if value < 1:
-        raise ValueError(f"Expected `int` >= 1, got `{value}`")
-    return Size(value)
+    least = 0 if kind is SizeOrNone else 1
+    if value < least:
+        raise ValueError(f"Expected `int` >= {least}, got `{value}`")
+    return kind(value)

@@ -13,7 +13,7 @@ from stoker.protocol.drawn import check_sendable
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
-from stoker.protocol.messages import Building, Open, Opened
+from stoker.protocol.messages import Building, Open, Opened, Seek
 from stoker.server.state import joining, sharing
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
@@ -30,6 +30,10 @@ from stoker.server.work.records import BuildResult, OpenStream
 SPARE = 1
 LEAST_PREFETCH: Final = 2
 """Of a stream whose prefetch the daemon chooses."""
+FEW_PREFETCH: Final = 4
+FREE_SHARE: Final = 4
+"""It chooses more than a few only if the stream then takes at most this part of the free memory, so
+that the first streams leave room for those after them."""
 PROGRESS_S: Final = 0.5
 """A session gets at most one BUILDING in this time, and the first one not sooner."""
 
@@ -209,6 +213,10 @@ class Openings:
                 classes={name: list(names) for name, names in group.stream.build.classes.items()},
                 prefetch=wish.prefetch,
                 mix=[(part.name, part.rows) for part in group.record.parts],
+                open_fields=len(Open.__struct_fields__),
+                seek_fields=len(Seek.__struct_fields__),
+                crash_policy=self._context.settings.crash_policy,
+                integrity=self._context.settings.integrity,
             ),
         )
         self._context.log(
@@ -316,6 +324,9 @@ class Openings:
         others = request.leases + SPARE
         chosen = min(request.prefetch_bytes // slot_bytes - others, request.prefetch)
         chosen = max(chosen, LEAST_PREFETCH)
+        if chosen > FEW_PREFETCH:
+            roomy = self._budget.free_bytes // FREE_SHARE // slot_bytes - others
+            chosen = max(FEW_PREFETCH, min(chosen, roomy))
         while chosen > LEAST_PREFETCH and not self._budget.has(chosen + others, slot_bytes, build):
             chosen -= 1
         return chosen
