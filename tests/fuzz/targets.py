@@ -34,6 +34,7 @@ from stoker.dataset.images.jpeg.segments import UnindexableError, read_segments
 from stoker.dataset.images.png import read_png_header
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.npy import read_array
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol import codec, messages
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.cursor import Cursor
@@ -219,7 +220,7 @@ def graph(data: bytes) -> bool:
     if not accepts(graph_from_bytes, data):
         return False
     made = graph_from_bytes(data)
-    assert len(made.pipeline_id) == 32
+    assert len(pipeline_id(made)) == 32
     return True
 
 

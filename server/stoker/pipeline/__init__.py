@@ -12,6 +12,7 @@ from stoker.pipeline.authoring.lists import pipelines, sync_seed
 from stoker.pipeline.authoring.pipeline import Pipeline, branching, pipeline
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.planning.planner import bind
@@ -36,6 +37,7 @@ __all__ = [
     "one_of",
     "outputs",
     "pipeline",
+    "pipeline_id",
     "pipelines",
     "rand_augment",
     "random_apply",
