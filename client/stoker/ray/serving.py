@@ -14,7 +14,7 @@ import ray
 from stoker.client.options import seconds, within
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConnectError, ResourceError, UsageError, from_record
-from stoker.protocol.remote.shares import MAX_HOSTS
+from stoker.protocol.shares import MAX_HOSTS
 from stoker.ray.daemons import Daemons
 from stoker.ray.host import Host, Place, Terms
 from stoker.ray.keys import Keys, make_keys

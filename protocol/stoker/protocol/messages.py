@@ -20,7 +20,7 @@ from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 from stoker.protocol.mix import MAX_MIX_BYTES, MAX_PARTS
-from stoker.protocol.remote.shares import MAX_HOSTS
+from stoker.protocol.shares import MAX_HOSTS
 from stoker.protocol.spec import MAX_EXCLUDED
 from stoker.protocol.subset import MAX_SUBSET_BYTES
 from stoker.protocol.weights import MAX_WEIGHT_BYTES
@@ -120,7 +120,7 @@ class Seek(Record, frozen=True, tag="seek"):
     `run` increases with every SEEK of a session. Delivery continues across epochs. `crashed` are
     the samples that the client's cursor lists as replaced because they crashed workers. With
     `hosts`, the keys of several daemons, the run has only the batches of number `host` among them;
-    see `stoker.protocol.remote.shares`.
+    see `stoker.protocol.shares`.
     """
 
     run: Count

@@ -1,5 +1,5 @@
 """What both sides of a connection between hosts must agree on.
 
-Addresses and frames, keys and certificates, and the shares of several daemons. Daemon and client
+Addresses and frames, keys and certificates. Daemon and client
 import it; it opens no connection.
 """

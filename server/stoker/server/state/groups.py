@@ -21,7 +21,7 @@ from typing import NamedTuple
 from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
-from stoker.protocol.remote.shares import HostShare
+from stoker.protocol.shares import HostShare
 from stoker.server.state.admission import Gate, Growth
 from stoker.server.state.context import Fault
 from stoker.server.state.course import Course

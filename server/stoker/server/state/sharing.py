@@ -20,7 +20,7 @@ When a member leaves, as many slots go as it brought, as soon as they are free.
 
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Seek
-from stoker.protocol.remote.shares import HostShare
+from stoker.protocol.shares import HostShare
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import Context
 from stoker.server.state.groups import BatchState, Group, Member, Place, Run
