@@ -148,11 +148,12 @@ def imported(path: Path, known: Mapping[str, Path]) -> set[str]:
 
 
 def test_each_room_says_what_it_is_for(root: Path) -> None:
+    """In three to eight lines: what is in it, who may import it, what it must not know."""
     for path in modules(root):
         if path.name == "__init__.py":
             said = ast.get_docstring(ast.parse(path.read_text()))
             assert said, short(root, path)
-            assert said.count("\n") <= 16, short(root, path)
+            assert 3 <= said.count("\n") + 1 <= 8, short(root, path)
 
 
 def test_each_word_of_the_glossary_names_one_class(root: Path) -> None:

@@ -1,7 +1,8 @@
 """Pipelines: what a user writes, the graph it becomes, and what runs it.
 
-`pipeline` and `scope` author; `Graph` is the data that travels; `plan.bind` fits it to a dataset;
-`compiled.executor` and `plain.interpreter` run it. Importing this package never imports numba.
+`pipeline` and `scope` author; `Graph` is the data that travels; `bind` (in `planning.planner`) fits
+it to a dataset; `compiled.executor` and `plain.interpreter` run it. Users, the server and `compat`
+import it. It must not know datasets, orders or the server. Importing it never imports numba.
 """
 
 from stoker.pipeline.authoring import outputs
