@@ -23,8 +23,7 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from stoker.client.remote.carrier import Carrier, Ended, File
-from stoker.client.remote.carrier import Received as ReceivedBatch
+from stoker.client.remote.carrier import Carrier, Ended, File, ReceivedBatch
 from stoker.client.remote.ring import Ring
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.check import check_manifest

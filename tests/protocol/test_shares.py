@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.shares import HostShare, host_key
+from stoker.protocol.remote.shares import HostShare, host_key
 
 KEYS = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=64, unique=True)
 

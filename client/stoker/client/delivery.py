@@ -49,7 +49,7 @@ from stoker.protocol.messages import (
 )
 from stoker.protocol.params import read_params
 from stoker.protocol.ragged import flatten, gather
-from stoker.protocol.shares import HostShare
+from stoker.protocol.remote.shares import HostShare
 
 MAX_RELEASES = 4096
 QUICK_S = 0.005

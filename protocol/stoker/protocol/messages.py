@@ -20,11 +20,12 @@ from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 from stoker.protocol.mix import MAX_MIX_BYTES, MAX_PARTS
-from stoker.protocol.shares import MAX_HOSTS
 from stoker.protocol.spec import MAX_EXCLUDED
 from stoker.protocol.subset import MAX_SUBSET_BYTES
 from stoker.protocol.weights import MAX_WEIGHT_BYTES
 
+MAX_HOSTS = 64
+"""Daemons of one stream."""
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
 """Of all names of classes in OPENED; the fields that do not fit are left out."""
@@ -120,7 +121,7 @@ class Seek(Record, frozen=True, tag="seek"):
     `run` increases with every SEEK of a session. Delivery continues across epochs. `crashed` are
     the samples that the client's cursor lists as replaced because they crashed workers. With
     `hosts`, the keys of several daemons, the run has only the batches of number `host` among them;
-    see `stoker.protocol.shares`.
+    see `stoker.protocol.remote.shares`.
     """
 
     run: Count

@@ -3,7 +3,7 @@
 import pytest
 
 from stoker.protocol.messages import Credit, Opened, Seek
-from stoker.protocol.shares import HostShare
+from stoker.protocol.remote.shares import HostShare
 
 KEYS = [11, 22, 33]
 

@@ -1,6 +1,6 @@
 """A stream from several daemons: each batch has one owner, and is the same from any of them.
 
-`protocol.shares` says which daemon makes which batch. Each has a connection of its own, on
+`protocol.remote.shares` says which daemon makes which batch. Each has a connection of its own, on
 which SEEK carries its share, so each computes its batches ahead while others' batches are taken. If
 a daemon is lost, or one comes, the shares change: every connection begins a new run at the next
 batch that the caller asks for, and computes again what it had computed ahead. No batch is lost or
@@ -25,13 +25,12 @@ from stoker.client.link import Taken
 from stoker.client.opening import OpenedStream, check_equal, steps_of
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import DaemonLostError, StokerError
+from stoker.protocol.remote.shares import HostShare, Place, host_key
 from stoker.protocol.replay import Replay
-from stoker.protocol.shares import HostShare, host_key
 
 _log = logging.getLogger("stoker.client")
 SLICE_S: Final = 0.5
 _NOTHING: Final = Statistics(0, 0, 0, 0.0, 0, 0)
-Place = tuple[int, int]
 
 
 class Fleet:

@@ -28,7 +28,7 @@ from stoker.pipeline.compiled.retelling import MachineRaised, retold, suspects
 from stoker.pipeline.engine.faults import call_error, sample_error
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
-from stoker.pipeline.engine.samples import Samples, check_samples
+from stoker.pipeline.engine.samples import RowSamples, check_samples
 from stoker.pipeline.plain.arrays import check_arrays
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.tables import (
@@ -178,7 +178,7 @@ class Executor:
     def run_rows(
         self,
         rows: np.ndarray,
-        samples: Samples,
+        samples: RowSamples,
         outputs: Sequence[np.ndarray],
         records: np.ndarray | None = None,
     ) -> None:

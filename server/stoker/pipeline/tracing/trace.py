@@ -34,9 +34,9 @@ from stoker.pipeline.graph.nodes import (
     Block,
     ClassNumber,
     Const,
-    Context,
     Draw,
     Expr,
+    Fact,
     Form,
     If,
     Input,
@@ -72,7 +72,7 @@ def is_linked(value: object) -> bool:
     return getattr(value, "linked", True) is True
 
 
-class Tracer:
+class GraphTracer:
     """The graph under construction; one for each run of a pipeline function."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Tracer:
             if name.startswith("stoker."):
                 if name.removeprefix("stoker.") not in CONTEXT:
                     raise fault(f"{name!r}: there are {', '.join(f'stoker.{c}' for c in CONTEXT)}")
-                node = Context(name.removeprefix("stoker."))  # type: ignore[arg-type]
+                node = Fact(name.removeprefix("stoker."))  # type: ignore[arg-type]
             number = self._number(node)
             self._inputs.append((node, number))
             self._fields[name] = TracedValue(self, number, f"field {name!r}")
@@ -346,7 +346,7 @@ class Tracer:
         match node:
             case Const():
                 return node.value
-            case Context():
+            case Fact():
                 return [node.name]
             case Expr():
                 return [node.op, node.name, *map(self._formula, node.args)]
@@ -389,7 +389,7 @@ class Tracer:
         match node:
             case Const():
                 self._scheduled.add(first)
-            case Context() if node.name in (*FACTS, *OF_BUCKET):
+            case Fact() if node.name in (*FACTS, *OF_BUCKET):
                 self._scheduled.add(first)
             case Expr() if node.op not in OF_VALUES and self._scheduled.issuperset(node.args):
                 self._scheduled.add(first)

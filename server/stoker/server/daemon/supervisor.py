@@ -24,7 +24,7 @@ from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, 
 from stoker.server.workers import channel
 from stoker.server.workers.death import describe, end_group
 from stoker.server.workers.hire import ForkOrder, Hire
-from stoker.server.workers.template import Ended, Fork, Forked
+from stoker.server.workers.template import ChildEnded, Fork, Forked
 
 OnEvent = Callable[[Event], None]
 _MAX_READS = 256
@@ -263,9 +263,9 @@ class Supervisor:
                 return
             self._hear(*received)
 
-    def _hear(self, record: Forked | Ended, descriptor: int | None) -> None:
+    def _hear(self, record: Forked | ChildEnded, descriptor: int | None) -> None:
         child = self._children.get(record.child)
-        if isinstance(record, Ended):
+        if isinstance(record, ChildEnded):
             if child is not None:
                 self._ended(child, *describe(record.status))
         elif child is None:

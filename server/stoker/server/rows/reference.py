@@ -38,9 +38,9 @@ from stoker.server.rows.clips import samples_of
 from stoker.server.rows.mix_rows import mix_computer, own_freeze
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.states import field_states
-from stoker.server.work.cuts import Cut, Share
+from stoker.server.work.cuts import RankCut, Share
 
-CutOf = Callable[[int, int], Cut]
+CutOf = Callable[[int, int], RankCut]
 Rows = RowComputer | BucketComputer
 
 
@@ -160,7 +160,9 @@ def reference_mix(
             dataset.close()
 
 
-def _batch(rows: Rows, cut: Cut, epoch: int, step: int, crashed: Collection[int]) -> dict[str, Any]:
+def _batch(
+    rows: Rows, cut: RankCut, epoch: int, step: int, crashed: Collection[int]
+) -> dict[str, Any]:
     slot = np.zeros(cut.layout.slot_bytes, np.uint8)
     rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows, crashed=crashed)
     arrays = {

@@ -18,7 +18,7 @@ Module = Annotated[str, msgspec.Meta(pattern=r"^(\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
-class Size(int):
+class ByteSize(int):
     """A number of bytes; in text, a unit may follow: k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024)."""
 
 
@@ -89,7 +89,7 @@ class MemorySection(Section, frozen=True, kw_only=True):
         limit: most bytes of all slabs, and of values between the steps of pipelines, together.
     """
 
-    limit: Size
+    limit: ByteSize
 
 
 class LogSection(Section, frozen=True, kw_only=True):
@@ -191,21 +191,21 @@ def parse_size(text: str) -> int:
 
 
 def decode_hook(kind: type, value: object) -> object:
-    """Read a `Size` for msgspec, from a number or from text.
+    """Read a `ByteSize` for msgspec, from a number or from text.
 
     Raises:
         TypeError: the tree has a key of a type that nobody taught this function; a bug, whatever
             the value is.
         ValueError: it is no size.
     """
-    if kind is not Size:
+    if kind is not ByteSize:
         raise TypeError(f"the configuration cannot read a key of type {kind.__name__}")
     if isinstance(value, str):
         value = parse_size(value)
-    if type(value) is Size:
+    if type(value) is ByteSize:
         return value
     if type(value) is not int:
         raise ValueError(f"Expected `int | str`, got `{type(value).__name__}`")
     if value < 1:
         raise ValueError(f"Expected `int` >= 1, got `{value}`")
-    return Size(value)
+    return ByteSize(value)

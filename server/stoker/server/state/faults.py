@@ -26,7 +26,7 @@ from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
 from stoker.protocol.subset import excluded_of
 from stoker.server.state.builds import Builds
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import Context
+from stoker.server.state.context import CoreContext
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import ChunkFailed, WorkerDown
 from stoker.server.state.groups import BatchState, Group, Range
@@ -44,7 +44,12 @@ class Faults:
     """Handles workers that die, hang or fail."""
 
     def __init__(
-        self, context: Context, groups: Deliveries, pool: Pool, scheduler: Scheduler, builds: Builds
+        self,
+        context: CoreContext,
+        groups: Deliveries,
+        pool: Pool,
+        scheduler: Scheduler,
+        builds: Builds,
     ) -> None:
         self._context = context
         self._groups = groups

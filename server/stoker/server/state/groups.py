@@ -21,16 +21,14 @@ from typing import NamedTuple
 from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
-from stoker.protocol.shares import HostShare
-from stoker.server.state.admission import Gate, Growth
+from stoker.protocol.remote.shares import HostShare, Place
+from stoker.server.state.admission import Growth, StartGate
 from stoker.server.state.context import Fault
 from stoker.server.state.course import Course
 from stoker.server.state.slots import Slot, SlotPool, SlotState
 from stoker.server.state.streams import Stream
 from stoker.server.work.records import OpenStream
 
-Place = tuple[int, int]
-"""(epoch, step)."""
 Key = tuple[int, int, tuple[int, ...]]
 """(epoch, step, samples that are replaced): batches with the same key have the same bytes."""
 
@@ -180,7 +178,7 @@ class Group:
         self.members: dict[bytes, Member] = {}
         self.growths: deque[Growth] = deque()
         self.growing = False
-        self.gate = Gate(size)
+        self.gate = StartGate(size)
         self.ghosts: dict[bytes, int] = {}
         self.begun = 0
         self.by_place: dict[Key, BatchState] = {}

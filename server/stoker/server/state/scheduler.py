@@ -21,7 +21,7 @@ there is work.
 from stoker.protocol.errors import StokerError
 from stoker.server.state.bad import BadSamples
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import Context
+from stoker.server.state.context import CoreContext
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.groups import BatchState, Group, Range
 from stoker.server.state.instructions import Assign, Recall, TellStream
@@ -32,7 +32,7 @@ from stoker.server.work.records import Done, Work
 class Scheduler:
     """Makes claims, and handles finished ones."""
 
-    def __init__(self, context: Context, groups: Deliveries, pool: Pool) -> None:
+    def __init__(self, context: CoreContext, groups: Deliveries, pool: Pool) -> None:
         self._context = context
         self._groups = groups
         self._pool = pool

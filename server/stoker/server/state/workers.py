@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from math import inf
 
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import Context, backoff_s
+from stoker.server.state.context import CoreContext, backoff_s
 from stoker.server.state.instructions import KillWorker, StartWorker
 
 STALL = 2.0
@@ -91,7 +91,7 @@ class Pool:
         closed: whether no worker is started any more.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: CoreContext) -> None:
         self._context = context
         self._numbers = 0
         most = max(context.settings.outstanding, context.settings.brief_outstanding)
