@@ -136,7 +136,7 @@ def moves(op: Op, *, resized: bool) -> bool:
 def key_of(decision: Decision) -> bytes:
     """Return what two equal moves have in common."""
     source = decision.source or decision
-    params = deciding(source.op.name, source.op.params_data())
+    params = deciding(source.op.name, source.op.params_data(), source.op.result_number)
     name, scheduled = source.op.name, source.schedule is not None
     index = source.index if scheduled else -1
     return canonical_bytes([name, source.op.version, params, source.stream or "", index])

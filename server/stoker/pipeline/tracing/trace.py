@@ -23,6 +23,7 @@ from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import name_of
 from stoker.pipeline.graph.clip import Clip
+from stoker.pipeline.graph.deciding import deciding
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
     MAX_DEPTH,
@@ -329,15 +330,14 @@ class GraphTracer:
             return self._append(draw)
         blocks = tuple(block.id for block in self._open)
         schedules = [[param, place, self._formula(at)] for param, place, at in varies]
-        self._sharing.check(draw.op, name, params, schedules, blocks)
+        mine = deciding(draw.op, params, op.result_number)
+        self._sharing.check(draw.op, name, mine, schedules, blocks)
         said: Any = {"params": params, "varies": varies, "shared": draw.shared}
-        given = canonical_bytes(said).decode()
-        key = (name, draw.op, str(op.version), given)
+        key = (name, draw.op, str(op.version), canonical_bytes(said).decode())
         for block in reversed(self._open):
             if key in block.decisions:
                 return block.decisions[key]
-        number = self._append(draw)
-        self._open[-1].decisions[key] = number
+        self._open[-1].decisions[key] = number = self._append(draw)
         return number
 
     def _formula(self, number: int) -> Any:

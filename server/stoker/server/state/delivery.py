@@ -141,7 +141,6 @@ class Deliveries:
     def claim_ended(self, batch: BatchState) -> None:
         """Continue with slot, batch and group after a claim has ended, successfully or not."""
         group = batch.group
-        group.claims -= 1
         group.slots.writer_ended(batch.slot)
         if group.closing:
             self._finish(group)

@@ -67,7 +67,7 @@ class Faults:
             group.told.pop(worker.number, None)
         if worker.given_up:  # its rows have already been claimed again
             for claim in worker.claims.values():
-                self._ended(claim)
+                self._scheduler.ended(claim)
         else:
             self._died(worker, event)
 
@@ -119,7 +119,7 @@ class Faults:
                 self._context.counts.stale_results += 1
                 return
             self._groups.fail(claim.batch, claim.lo, fault)
-            self._ended(claim)
+            self._scheduler.ended(claim)
             return
         group = self._groups.by_number.get(event.stream)
         if group is None:
@@ -132,10 +132,8 @@ class Faults:
         """Retire the slot of its head, which may still write; put its other claims back."""
         self._pool.give_up(worker)
         head = worker.head
-        for claim in list(worker.claims.values()):
-            if claim is not head:
-                del worker.claims[claim.number]
-                self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
+        for claim in worker.drop_waiting():
+            self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
         if head is None:
             return
         fresh = self._groups.move(head.batch)
@@ -253,11 +251,7 @@ class Faults:
 
     def _put_back(self, batch: BatchState, ranges: list[Range], claim: Claim) -> None:
         self._groups.put_back(batch, ranges)
-        self._ended(claim)
-
-    def _ended(self, claim: Claim) -> None:
-        self._scheduler.claims -= 1
-        self._groups.claim_ended(claim.batch)
+        self._scheduler.ended(claim)
 
 
 def broken(pool: Pool) -> ResourceError:

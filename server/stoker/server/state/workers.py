@@ -66,6 +66,14 @@ class WorkerState:
         """The claim that it is working on."""
         return next(iter(self.claims.values()), None)
 
+    def drop_waiting(self) -> list[Claim]:
+        """Remove the claims behind its head, and return them."""
+        head = self.head
+        waiting = [claim for claim in self.claims.values() if claim is not head]
+        for claim in waiting:
+            del self.claims[claim.number]
+        return waiting
+
     def stalls(self, now: float) -> bool:
         """Whether its head takes long, in a stream where only a few rows do."""
         head = self.head
