@@ -24,10 +24,10 @@ from stoker.dataset.format.item import SourceFile
 from stoker.dataset.format.manifest import (
     ColumnPlace,
     DataFile,
+    DatasetStatistics,
     Extent,
     Manifest,
     Source,
-    Statistics,
     write_manifest,
 )
 from stoker.dataset.packing.build import with_row_columns
@@ -53,7 +53,7 @@ def write_index(folder: Path, rows: int) -> int:
         fingerprint="stat:" + 32 * "0",
         rows=rows,
         schema=declared,
-        statistics=Statistics(),
+        statistics=DatasetStatistics(),
         files=tuple(files),
         source=Source(
             name=str(big),

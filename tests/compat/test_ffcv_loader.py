@@ -19,7 +19,7 @@ from stoker.compat.ffcv.fields.decoders import (
     SimpleRGBImageDecoder,
 )
 from stoker.compat.ffcv.loader import Loader, OrderOption
-from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.transforms import (
     Convert,
@@ -291,7 +291,7 @@ def test_a_batch_that_is_kept_is_never_overwritten(packed):
 
 
 def test_memory_comes_back_when_the_last_view_is_gone():
-    pool = Pool()
+    pool = ArrayPool()
     first = pool.take((4, 5), "float32")
     place, view = first.ctypes.data, torch.from_numpy(first)[1:]
     del first

@@ -23,8 +23,7 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from stoker.client.remote.carrier import Carrier, Ended, File
-from stoker.client.remote.carrier import Received as ReceivedBatch
+from stoker.client.remote.carrier import Carrier, Ended, File, ReceivedBatch
 from stoker.client.remote.ring import Ring
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.check import check_manifest
@@ -34,6 +33,7 @@ from stoker.dataset.images.jpeg.segments import UnindexableError, read_segments
 from stoker.dataset.images.png import read_png_header
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.npy import read_array
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol import codec, messages
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.cursor import Cursor
@@ -219,7 +219,7 @@ def graph(data: bytes) -> bool:
     if not accepts(graph_from_bytes, data):
         return False
     made = graph_from_bytes(data)
-    assert len(made.pipeline_id) == 32
+    assert len(pipeline_id(made)) == 32
     return True
 
 

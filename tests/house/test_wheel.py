@@ -125,8 +125,7 @@ AUTHOR = """
 import json
 from stoker import ops
 from stoker.client import Loader
-from stoker.pipeline import pipeline
-from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline import Graph, pipeline, pipeline_id
 
 @pipeline
 def train(sample):
@@ -136,8 +135,8 @@ def train(sample):
 
 graph = train.graph()
 again = Graph.from_data(json.loads(json.dumps(graph.to_data())))
-assert again.pipeline_id == graph.pipeline_id
-print(graph.pipeline_id)
+assert pipeline_id(again) == pipeline_id(graph)
+print(pipeline_id(graph))
 """
 
 

@@ -13,6 +13,7 @@ from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.schema import image, label
 from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline import pipeline
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
@@ -53,7 +54,7 @@ def stream_of(small_dataset: Path) -> Callable[..., OpenStream]:
             spec = StreamSpec(
                 dataset=dataset.fingerprint,
                 dataset_rows=len(dataset),
-                pipeline=graph.pipeline_id,
+                pipeline=pipeline_id(graph),
                 batch_size=batch_size,
                 **fields,
             )

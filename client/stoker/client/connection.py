@@ -23,7 +23,7 @@ from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
 from stoker.client.link import Link, Taken
 from stoker.client.opening import OpenedStream, check_same
-from stoker.client.options import Options, seconds
+from stoker.client.options import LoaderOptions, seconds
 from stoker.client.outage import Outage
 from stoker.client.private.daemon import PrivateDaemon
 from stoker.client.remote.keys import PathOrText, resolve_keys
@@ -63,7 +63,7 @@ class Connection:
     def __init__(  # noqa: PLR0913  (the loader's arguments)
         self,
         address_or_path: str | os.PathLike[str],
-        options: Options,
+        options: LoaderOptions,
         target: Target,
         *,
         workers: int | None,

@@ -21,7 +21,7 @@ from stoker.client.hosts.connecting import Where, connect
 from stoker.client.inspecting import Inspecting
 from stoker.client.last import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
-from stoker.client.options import Options
+from stoker.client.options import LoaderOptions
 from stoker.client.ranks import check_agreed, resolve_ranks
 from stoker.client.resume import Position
 from stoker.client.short import first_rows, real_rows
@@ -151,7 +151,7 @@ class Loader(Inspecting):
         refuse_unknown(unknown, inspect.signature(Loader).parameters)
         rank, world_size = resolve_ranks(rank, world_size)
         last = resolve_last(last, drop_last, world_size)
-        options = Options(
+        options = LoaderOptions(
             dataset=dataset,
             mix=mix,
             pipeline=pipeline,

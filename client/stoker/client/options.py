@@ -42,7 +42,7 @@ _ON_ERROR = ("raise", "replace", "mask")
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class LoaderOptions:
     """The arguments that decide the stream; the attributes are `Loader`'s parameters."""
 
     dataset: str | None

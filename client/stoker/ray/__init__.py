@@ -1,11 +1,9 @@
 """Daemons on the nodes of a Ray cluster: one per node, restarted, followed by loaders.
 
-`serve` places them; what it returns is a `Directory`, which loaders of any node take in the place
-of an address. Ray places and restarts processes, and carries their addresses. Batches travel from
-the daemons to the loaders alone, never through Ray's object store.
-
-It imports `client` and `protocol`; `child`, which becomes the daemon, also `server`. Needs the
-extra `ray`, which is imported when a name is used.
+`serve` places them and returns a `Directory`, which loaders of any node take in the place of an
+address. Batches travel from the daemons to the loaders alone, never through Ray's object store.
+Users import it, no package of Stoker does. It imports `client` and `protocol`; only `child`, which
+becomes the daemon, imports `server`. The extra `ray` is imported when a name is used.
 """
 
 import importlib

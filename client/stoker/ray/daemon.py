@@ -21,7 +21,7 @@ from stoker.client.private.folder import RuntimeFolder
 from stoker.protocol.errors import ConnectError, from_record
 from stoker.protocol.importing import without_working_folder
 from stoker.protocol.remote.tcp import TcpAddress
-from stoker.ray.keys import Keys, clients_file, path_of, secret_file
+from stoker.ray.keys import ServeKeys, clients_file, path_of, secret_file
 
 _SOCKET = "stoker.sock"
 
@@ -36,7 +36,7 @@ class NodeDaemon:
     """
 
     def __init__(
-        self, at: TcpAddress, flags: Sequence[str], keys: Keys | None, start_s: float
+        self, at: TcpAddress, flags: Sequence[str], keys: ServeKeys | None, start_s: float
     ) -> None:
         """Start it, and wait until it listens.
 
@@ -85,7 +85,7 @@ class NodeDaemon:
         self,
         at: TcpAddress,
         flags: Sequence[str],
-        keys: Keys | None,
+        keys: ServeKeys | None,
         stack: contextlib.ExitStack,
     ) -> tuple["subprocess.Popen[bytes]", int]:
         """Start the process; return it, and the descriptor of its ready line."""

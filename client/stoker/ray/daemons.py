@@ -15,8 +15,8 @@ import ray
 from stoker.client import Directory
 from stoker.protocol.errors import ConnectError, UsageError, from_record
 from stoker.protocol.remote.keys import public_text
-from stoker.ray.host import Place
-from stoker.ray.keys import Keys, path_of, secret_file
+from stoker.ray.host import Running
+from stoker.ray.keys import ServeKeys, path_of, secret_file
 
 ASK_S: Final = 5.0
 END_S: Final = 20.0
@@ -32,7 +32,7 @@ class Daemons(Directory):
 
     pause_s = 2.0
 
-    def __init__(self, hosts: Sequence[Any], keys: Keys | None, group: Any = None) -> None:
+    def __init__(self, hosts: Sequence[Any], keys: ServeKeys | None, group: Any = None) -> None:
         """Name the daemons.
 
         Args:
@@ -43,7 +43,7 @@ class Daemons(Directory):
         self._hosts, self._keys, self._group = list(hosts), keys, group
         self._lock = threading.Lock()
         self._asked: dict[int, Any] = {}
-        self._known: dict[int, Place] = {}
+        self._known: dict[int, Running] = {}
         self._faults: dict[int, str] = {}
         if keys is not None:
             file = secret_file(keys.loaders)
@@ -68,7 +68,7 @@ class Daemons(Directory):
             )
         return found
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[Running]:
         """Return the node, process and addresses of each daemon that runs.
 
         A daemon whose actor is slow to answer is where it was.
@@ -128,7 +128,7 @@ class Daemons(Directory):
     def _receive(self, number: int, answer: Any) -> None:
         """Take an actor's answer; one that is gone, or restarts, has no daemon."""
         try:
-            place: Place = ray.get(answer)
+            place: Running = ray.get(answer)
         except ray.exceptions.RayError as error:
             self._known.pop(number, None)
             first = (str(error).strip().splitlines() or [""])[0]
@@ -153,7 +153,7 @@ def _check_connected() -> None:
         raise ConnectError("this process is not connected to Ray; call ray.init(...) first")
 
 
-def _address(place: Place, here: str) -> str:
+def _address(place: Running, here: str) -> str:
     """Return the address for a loader on a node.
 
     A loader in a container of its own has the node's id without its files.

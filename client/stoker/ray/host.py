@@ -16,7 +16,7 @@ import ray
 from stoker.protocol.errors import ConnectError, Detail, StokerError
 from stoker.protocol.remote.tcp import TcpAddress
 from stoker.ray.daemon import NodeDaemon
-from stoker.ray.keys import Keys
+from stoker.ray.keys import ServeKeys
 
 RETRY_S: Final = 10.0
 DAEMON_ENDED: Final = 3
@@ -35,11 +35,11 @@ class Terms(NamedTuple):
 
     flags: tuple[str, ...]
     port: int
-    keys: Keys | None
+    keys: ServeKeys | None
     start_s: float
 
 
-class Place(NamedTuple):
+class Running(NamedTuple):
     """Where a daemon listens, or why there is none.
 
     Attributes:
@@ -72,15 +72,15 @@ class Host:
         self._ended = False
         self._start()
 
-    def where(self) -> Place:
+    def where(self) -> Running:
         """Return where the daemon listens; starts it if it could not start before."""
         if self._daemon is None and not self._ended and time.monotonic() > self._tried + RETRY_S:
             self._start()
         if self._daemon is None:
             error = self._error or ConnectError("the daemon was ended")
-            return Place(self._node, self._ip, error=error.to_record())
+            return Running(self._node, self._ip, error=error.to_record())
         found = self._daemon
-        return Place(self._node, self._ip, found.pid, found.local, found.remote)
+        return Running(self._node, self._ip, found.pid, found.local, found.remote)
 
     def end(self) -> None:
         """End the daemon in good order; the actor starts no other."""

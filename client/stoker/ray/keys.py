@@ -17,20 +17,20 @@ class Pair(NamedTuple):
     secret: bytes
 
 
-class Keys(NamedTuple):
+class ServeKeys(NamedTuple):
     """The keys of one `serve`."""
 
     daemons: Pair
     loaders: Pair
 
 
-def make_keys() -> Keys:
+def make_keys() -> ServeKeys:
     """Return new keys."""
     import zmq  # noqa: PLC0415 - nothing else here needs it
     from zmq.utils import z85  # noqa: PLC0415
 
     made = (Pair(*map(z85.decode, zmq.curve_keypair())) for _ in range(2))
-    return Keys(*made)
+    return ServeKeys(*made)
 
 
 def secret_file(pair: Pair) -> int:

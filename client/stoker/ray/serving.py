@@ -14,10 +14,10 @@ import ray
 from stoker.client.options import seconds, within
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConnectError, ResourceError, UsageError, from_record
-from stoker.protocol.remote.shares import MAX_HOSTS
+from stoker.protocol.messages import MAX_HOSTS
 from stoker.ray.daemons import Daemons
-from stoker.ray.host import Host, Place, Terms
-from stoker.ray.keys import Keys, make_keys
+from stoker.ray.host import Host, Running, Terms
+from stoker.ray.keys import ServeKeys, make_keys
 
 DATASET: Final = "data"
 """Name of a dataset that is given by its path alone."""
@@ -148,7 +148,7 @@ def _check_flags(flags: Sequence[str]) -> list[str]:
     return list(flags)
 
 
-def _keys() -> Keys:
+def _keys() -> ServeKeys:
     try:
         import cryptography  # noqa: F401, PLC0415 - daemons and loaders make certificates
     except ImportError:
@@ -216,7 +216,7 @@ def _await(actors: Sequence[Any], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s + 1.0
     for number, answer in enumerate([actor.where.remote() for actor in actors]):
         try:
-            place: Place = ray.get(answer, timeout=max(deadline - time.monotonic(), 0.1))
+            place: Running = ray.get(answer, timeout=max(deadline - time.monotonic(), 0.1))
         except ray.exceptions.GetTimeoutError:
             raise ConnectError(
                 f"daemon {number} of {len(actors)} was not ready in {timeout_s:g} s; give more"

@@ -20,11 +20,12 @@ from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 from stoker.protocol.mix import MAX_MIX_BYTES, MAX_PARTS
-from stoker.protocol.remote.shares import MAX_HOSTS
 from stoker.protocol.spec import MAX_EXCLUDED
 from stoker.protocol.subset import MAX_SUBSET_BYTES
 from stoker.protocol.weights import MAX_WEIGHT_BYTES
 
+MAX_HOSTS = 64
+"""Daemons of one stream."""
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
 """Of all names of classes in OPENED; the fields that do not fit are left out."""

@@ -177,7 +177,7 @@ def replay_to_bytes(replay: Replay) -> bytes:
     Raises:
         ResourceError: the replay is larger than `MAX_REPLAY_BYTES`.
     """
-    writer = _Writer()
+    writer = _ReplayWriter()
     head = msgspec.msgpack.encode(replay, enc_hook=writer.place)
     start = _up(_LENGTH.size + len(head))
     total = start + writer.end
@@ -216,7 +216,7 @@ def replay_from_bytes(data: bytes) -> Replay:
         raise ProtocolError(f"expected a replay: {str(error)[:300]}") from None
 
 
-class _Writer:
+class _ReplayWriter:
     """Gives every array its place after the head; the same object gets the same place."""
 
     def __init__(self) -> None:

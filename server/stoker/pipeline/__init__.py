@@ -1,7 +1,8 @@
 """Pipelines: what a user writes, the graph it becomes, and what runs it.
 
-`pipeline` and `scope` author; `Graph` is the data that travels; `plan.bind` fits it to a dataset;
-`compiled.executor` and `plain.interpreter` run it. Importing this package never imports numba.
+`pipeline` and `scope` author; `Graph` is the data that travels; `bind` (in `planning.planner`) fits
+it to a dataset; `compiled.executor` and `plain.interpreter` run it. Users, the server and `compat`
+import it. It must not know datasets, orders or the server. Importing it never imports numba.
 """
 
 from stoker.pipeline.authoring import outputs
@@ -12,6 +13,7 @@ from stoker.pipeline.authoring.lists import pipelines, sync_seed
 from stoker.pipeline.authoring.pipeline import Pipeline, branching, pipeline
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.planning.planner import bind
@@ -36,6 +38,7 @@ __all__ = [
     "one_of",
     "outputs",
     "pipeline",
+    "pipeline_id",
     "pipelines",
     "rand_augment",
     "random_apply",

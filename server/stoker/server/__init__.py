@@ -1,8 +1,6 @@
 """The daemon: sockets, sessions, scheduling, workers, memory, and the command line.
 
-Processes: the *daemon* (one thread of control; decides and moves messages; never touches a pixel,
-never imports numba or torch), the *template* (a clean, single-threaded process that forks) and its
-children: *workers* (fill rows of slots) and one-off *builders* (trace, bind and compile a pipeline
-once per host). `state` holds every decision as pure functions `handle(event) -> [instruction]`;
-everything else here is the thin I/O round it.
+`state` holds every decision as pure functions, `daemon` the thin I/O around it, `workers` the child
+processes, and `rows` the path of a row. Only `compat` and the child process of `stoker.ray` import
+this package; it must not know the client. docs/architecture.md describes the processes.
 """

@@ -16,7 +16,7 @@ import pyarrow.ipc
 import pytest
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.images.codecs import Scratch, decode_picture
+from stoker.dataset.images.codecs import ImageScratch, decode_picture
 from stoker.dataset.images.inspect import Scratches, inspect_picture
 from stoker.dataset.images.orientation import oriented
 from stoker.dataset.packing.build import write_dataset
@@ -117,7 +117,7 @@ def test_pictures_decode_to_the_golden_pixels(case):
     assert picture.data.hex() == case["file"]
     out = np.empty(case["height"] * case["width"] * 3, np.uint8)
     pixels = decode_picture(
-        picture.data, case["kind"], found[:2], picture.orientation, out, Scratch()
+        picture.data, case["kind"], found[:2], picture.orientation, out, ImageScratch()
     )
     assert pixels.reshape(-1)[:12].tolist() == case["first_pixels"]
     assert blake(pixels.tobytes()) == case["blake2b_128"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from stoker.dataset.images.codecs import Scratch, decode_picture, signature
+from stoker.dataset.images.codecs import ImageScratch, decode_picture, signature
 from stoker.dataset.images.inspect import Scratches, inspect_picture
 from stoker.dataset.images.png import SIGNATURE
 from stoker.dataset.limits import CodecError
@@ -28,7 +28,7 @@ def decode(data: bytes, kind: str = "image"):
     total = size[0] * size[1] * (3 if kind == "image" else 1)
     memory = np.full(total + 128, GUARD, np.uint8)
     out = memory[64 : total + 64]
-    pixels = decode_picture(picture.data, kind, size, picture.orientation, out, Scratch())
+    pixels = decode_picture(picture.data, kind, size, picture.orientation, out, ImageScratch())
     assert np.shares_memory(pixels, out)
     assert pixels.flags.c_contiguous
     assert pixels.shape == ((*size, 3) if kind == "image" else size)
@@ -276,7 +276,7 @@ def test_another_size_than_recorded_is_an_error(photographs, form, size):
     data, total = saved(photographs["coffee"][:40, :60], form), 3 * size[0] * size[1]
     out = np.full(10**6, GUARD, np.uint8)
     with pytest.raises(CodecError, match=f"expected {size[0]}x{size[1]} pixels, got 40x60"):
-        decode_picture(data, "image", size, 1, out, Scratch())
+        decode_picture(data, "image", size, 1, out, ImageScratch())
     assert (out[total:] == GUARD).all()
 
 
@@ -284,13 +284,13 @@ def test_a_sound_jpeg_is_parsed_by_the_decoder_alone(photographs, monkeypatch):
     data, out = saved(photographs["coffee"][:40, :60], "JPEG"), np.empty(7200, np.uint8)
     headers: list[bytes] = []
     monkeypatch.setattr("simplejpeg.decode_jpeg_header", headers.append)
-    decode_picture(data, "image", (40, 60), 1, out, Scratch())
+    decode_picture(data, "image", (40, 60), 1, out, ImageScratch())
     assert not headers
 
 
 def test_bytes_of_no_known_encoding_are_an_error():
     with pytest.raises(CodecError, match="it is neither a JPEG nor a PNG"):
-        decode_picture(b"BMxxxxxxxxxx", "image", (1, 1), 1, np.empty(3, np.uint8), Scratch())
+        decode_picture(b"BMxxxxxxxxxx", "image", (1, 1), 1, np.empty(3, np.uint8), ImageScratch())
 
 
 def test_a_jpeg_of_very_many_scans_is_refused(photographs):

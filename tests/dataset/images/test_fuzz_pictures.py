@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.dataset.images.codecs import Scratch, decode_picture
+from stoker.dataset.images.codecs import ImageScratch, decode_picture
 from stoker.dataset.images.inspect import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError
 
@@ -39,7 +39,7 @@ def attempt(data: bytes, size: tuple[int, int], orientation: int) -> bool:
     total = size[0] * size[1] * 3
     memory = np.full(total + 64, GUARD, np.uint8)
     try:
-        pixels = decode_picture(data, "image", size, orientation, memory[:total], Scratch())
+        pixels = decode_picture(data, "image", size, orientation, memory[:total], ImageScratch())
     except CodecError:
         good = False
     else:

@@ -10,10 +10,10 @@ from stoker.dataset import schema
 from stoker.dataset.format.convert import Conversion
 from stoker.dataset.format.item import (
     Container,
+    ContainerRow,
     Extract,
     Given,
     Item,
-    Record,
     SourceFile,
     WholeFile,
 )
@@ -109,7 +109,7 @@ def test_a_listing_keeps_items_as_they_are(tmp_path):
     items = [
         Item("a", 1, (WholeFile(SourceFile("a", 1, 2**62)), Given(b"\0\xff\n"))),
         Item("\u00fc", 2**40, (Extract(3, 2**40, 7), Given({"xyxy": [[0.1, 1.0, 2.5, 1e300]]}))),
-        Item("c", 0, (Record(1, 2**40),), (480, 640)),
+        Item("c", 0, (ContainerRow(1, 2**40),), (480, 640)),
     ]
     parts = [listed(item) for item in items]
     (tmp_path / "listing").write_bytes(b"".join(parts))

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from stoker.dataset.sources.formats.tar import BLOCK, Member, TarError, read_members
+from stoker.dataset.sources.formats.tar import BLOCK, TarError, TarMember, read_members
 
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 NAMES = ["a.jpg", "folder/b.seg.png", "x" * 90 + ".txt", "deep/" * 20 + "c.json", "empty.cls"]
@@ -23,9 +23,9 @@ def write(path, members, form=tarfile.PAX_FORMAT):
             tar.addfile(info, io.BytesIO(data))
 
 
-def by_the_standard_library(path) -> list[Member]:
+def by_the_standard_library(path) -> list[TarMember]:
     with tarfile.open(path, "r:") as tar:
-        return [Member(m.name, m.offset_data, m.size) for m in tar if m.isfile()]
+        return [TarMember(m.name, m.offset_data, m.size) for m in tar if m.isfile()]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -47,7 +47,7 @@ def test_folders_and_links_are_passed_by(tmp_path):
             info.type, info.linkname = kind, "a"
             tar.addfile(info)
         tar.addfile(tarfile.TarInfo("empty.txt"))
-    assert list(read_members(tmp_path / "a.tar")) == [Member("empty.txt", 4 * BLOCK, 0)]
+    assert list(read_members(tmp_path / "a.tar")) == [TarMember("empty.txt", 4 * BLOCK, 0)]
 
 
 def test_sizes_beyond_octal_digits(tmp_path):
@@ -60,7 +60,7 @@ def test_sizes_beyond_octal_digits(tmp_path):
         with open(tmp_path / "a.tar", "wb") as file:
             file.write(head)
             file.truncate(len(head) + size)
-        assert list(read_members(tmp_path / "a.tar")) == [Member("big.bin", len(head), size)]
+        assert list(read_members(tmp_path / "a.tar")) == [TarMember("big.bin", len(head), size)]
 
 
 def broken(path, reason):

@@ -11,6 +11,7 @@ from stoker.client import Loader
 from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.schema import image, label
 from stoker.dataset.packing.build import write_dataset
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol.errors import BuildError
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.reference import make_spec, reference_batches
@@ -61,7 +62,7 @@ def test_a_builder_imports_for_a_client_only_what_is_allowed(dataset, custom_ops
         build(BuildRequest(1, str(dataset), "", graph))
     fresh_names("custom_ops")
     built = build(BuildRequest(1, str(dataset), "", graph))
-    assert built.pipeline_id == graph_from_bytes(graph).pipeline_id
+    assert built.pipeline_id == pipeline_id(graph_from_bytes(graph))
 
 
 def test_what_the_operators_own_pipeline_uses_needs_no_further_word(

@@ -323,7 +323,7 @@ def test_the_argument_of_a_mirror_swaps_as_the_call_after_it(op):
         points = ops.swap_keypoints(points, pairs="names", where_flipped=True)
         return {"image": image, "points": points}
 
-    assert argument.graph().pipeline_id == call.graph().pipeline_id
+    assert argument.pipeline_id == call.pipeline_id
     fields = {"image": PHOTO[:, :60], "keypoints": POINTS | {"xy": POINTS["xy"] / 2}}
     rows = [argument(fields, id=n, classes={"keypoints": NAMES}) for n in range(8)]
     found = {tuple(row["points"]["keypoint"].tolist()) for row in rows}

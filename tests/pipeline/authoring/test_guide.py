@@ -14,7 +14,7 @@ def test_graph_page_names_everything():
     page = " ".join((DOCS / "contracts" / "graph.md").read_text().split())
     for node in (
         nodes.Input,
-        nodes.Context,
+        nodes.Fact,
         nodes.Const,
         nodes.Draw,
         nodes.Apply,

@@ -115,3 +115,14 @@ def test_inputs_of_any_memory(joint, varied, photo):
     locked.flags.writeable = False
     engine.run(Row(1, 2, 3), (strided, locked, 5), got)
     assert all(np.array_equal(a, b) for a, b in zip(expected, got, strict=True))
+
+
+def test_a_mistake_in_the_engine_is_not_hidden(joint, varied, photo, monkeypatch):
+    """It is not taken for an argument that must be converted, after which the row runs anyway."""
+    plan = bind(joint.graph(), varied)
+    engine = compile_plan(plan)
+    image, mask = photo
+    outputs = [np.zeros(o.shape, o.dtype) for o in plan.outputs]
+    monkeypatch.setattr(engine, "_in_shapes", None)
+    with pytest.raises(TypeError, match="not subscriptable"):
+        engine.run(Row(1, 2, 3), (image, mask, np.int64(5)), outputs)

@@ -321,7 +321,7 @@ def test_the_ways_to_write_it_are_one_graph():
         return {"image": image, "depth": depth}
 
     made = (called_once, one_instance, one_stream)
-    assert len({made_one.graph().pipeline_id for made_one in made}) == 1
+    assert len({made_one.pipeline_id for made_one in made}) == 1
     applies = [n for n in called_once.graph().to_data()["nodes"] if n["node"] == "apply"]
     assert [node.get("relative") for node in applies] == [None, True]
 

@@ -13,6 +13,7 @@ from stoker.ops.contract.states import State
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.items import ItemField
@@ -176,7 +177,7 @@ def test_what_stands_round_them_stays_and_so_does_the_identity():
         "resize",
         "resize_center_crop",
     ]
-    assert plan.pipeline_id == graph.pipeline_id == bind(graph, STATES).pipeline_id
+    assert plan.pipeline_id == pipeline_id(graph) == bind(graph, STATES).pipeline_id
     assert plan.outputs == bind(graph, STATES).outputs
 
 

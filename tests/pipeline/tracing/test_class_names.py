@@ -7,6 +7,7 @@ from stoker import ops
 from stoker.dataset import schema, write
 from stoker.pipeline import pipeline
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.server.rows.reference import make_spec, reference_batches
 
@@ -81,7 +82,7 @@ def test_a_field_without_names_says_what_to_do():
 
 def test_a_name_travels_and_counts_in_the_pipeline_id():
     graph = train.graph()
-    assert Graph.from_data(graph.to_data()).pipeline_id == train.pipeline_id
+    assert pipeline_id(Graph.from_data(graph.to_data())) == train.pipeline_id
     assert only("cat").pipeline_id != only("dog").pipeline_id
     assert {"node": "class", "field": "label", "name": "cat"} in only("cat").graph().to_data()[
         "nodes"

@@ -10,6 +10,7 @@ import pytest
 
 from stoker import ops
 from stoker.pipeline import pipeline
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.server.rows.graphs import graph_to_bytes
 from stoker.server.work.records import AddSlab, CloseStream, Done, DropSlab
 from stoker.server.workers.engines import KEPT
@@ -98,7 +99,7 @@ def test_sessions_that_share_an_engine_get_the_bytes_of_their_own(bench, stream_
 def with_graph(opened, written, stream=1):
     """The same stream of another pipeline; both have the same outputs."""
     graph = written.graph()
-    spec = msgspec.structs.replace(opened.spec, pipeline=graph.pipeline_id, total_epochs=4)
+    spec = msgspec.structs.replace(opened.spec, pipeline=pipeline_id(graph), total_epochs=4)
     fields = {"stream": stream, "graph": graph_to_bytes(graph), "spec": spec}
     return msgspec.structs.replace(opened, **fields)
 

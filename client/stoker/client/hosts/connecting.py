@@ -7,7 +7,7 @@ from stoker.client.connection import Connection
 from stoker.client.device import Target
 from stoker.client.hosts.directory import Directory, check_addresses
 from stoker.client.hosts.fleet import Fleet
-from stoker.client.options import Options, seconds
+from stoker.client.options import LoaderOptions, seconds
 from stoker.client.remote.keys import PathOrText
 from stoker.protocol.errors import UsageError
 from stoker.protocol.remote.tcp import SCHEME
@@ -17,7 +17,7 @@ Where = str | os.PathLike[str] | Sequence[str] | Directory
 
 def connect(  # noqa: PLR0913  (the loader's arguments)
     where: Where,
-    options: Options,
+    options: LoaderOptions,
     target: Target,
     *,
     workers: int | None,

@@ -14,7 +14,7 @@ from typing import Final
 
 from stoker.client.hosts.returns import JOIN_S
 from stoker.protocol.errors import UsageError
-from stoker.protocol.remote.shares import MAX_HOSTS
+from stoker.protocol.messages import MAX_HOSTS
 
 _log = logging.getLogger("stoker.client")
 _LEAST_PAUSE_S: Final = 0.01

@@ -26,7 +26,7 @@ from stoker.client.link import Taken
 from stoker.client.opening import OpenedStream, check_equal, check_shares, steps_of
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError
-from stoker.protocol.remote.shares import HostShare, host_key
+from stoker.protocol.remote.shares import HostShare, Place, host_key
 from stoker.protocol.replay import Replay
 
 _log = logging.getLogger("stoker.client")
@@ -34,7 +34,6 @@ SLICE_S: Final = 0.5
 _GONE: Final = (*LOST_OR_SILENT, AccessError)
 """Errors of one daemon whose batches the others can make; compared by exact type."""
 _NOTHING: Final = Statistics(0, 0, 0, 0.0, 0, 0)
-Place = tuple[int, int]
 
 
 class Fleet:

@@ -22,7 +22,7 @@ import time
 import warnings
 import weakref
 
-from stoker.client.options import Options
+from stoker.client.options import LoaderOptions
 from stoker.client.private.folder import RuntimeFolder, is_running
 from stoker.client.session import ClientSession
 from stoker.protocol.errors import (
@@ -55,7 +55,7 @@ class PrivateDaemon:
         options: the loader's options, with the names used at the private daemon.
     """
 
-    def __init__(self, dataset: str, options: Options, workers: int | None) -> None:
+    def __init__(self, dataset: str, options: LoaderOptions, workers: int | None) -> None:
         """Check the arguments; starts nothing yet.
 
         Raises:
@@ -224,7 +224,7 @@ class PrivateDaemon:
         return f"\nthe end of its log:\n{text}" if text else ""
 
 
-def _private_options(options: Options) -> tuple[Options, str | None]:
+def _private_options(options: LoaderOptions) -> tuple[LoaderOptions, str | None]:
     """Return the options with the private daemon's names, and `module:attribute` if given."""
     if options.mix is not None:
         raise UsageError(

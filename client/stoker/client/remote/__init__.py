@@ -1,4 +1,5 @@
 """A daemon on another host: batches arrive over TCP in a ring of this process.
 
-It builds on `session`; `connection` is the only one that imports it.
+It builds on `session`; `connection` opens it, and `hosts` imports its keys. It does not know
+`delivery`, `connection` or loaders.
 """

@@ -34,7 +34,7 @@ JOIN_S: Final = 5.0
 _PART_BYTES: Final = 2**20
 
 
-class Received(NamedTuple):
+class ReceivedBatch(NamedTuple):
     """A batch that has arrived in a slot of the ring."""
 
     carried: Carried
@@ -55,7 +55,7 @@ class Ended(NamedTuple):
     error: PeerError | None
 
 
-Arrived = Attached | Slab | Error | Received | File | Ended
+Arrived = Attached | Slab | Error | ReceivedBatch | File | Ended
 
 
 def connect(address: TcpAddress, timeout_s: float) -> socket.socket:
@@ -201,14 +201,14 @@ class Carrier:
             raise ProtocolError("unexpected record Attach on the carrier")
         return record
 
-    def _receive_batch(self, record: Carried) -> Received | None:
+    def _receive_batch(self, record: Carried) -> ReceivedBatch | None:
         if self._ring is None:
             raise ProtocolError("the daemon sent a batch before the stream was open")
         slot = self._ring.take()
         if slot is None:
             return None  # this side closes
         self._fill(self._ring.part(slot, record.size_bytes))
-        return Received(record, slot)
+        return ReceivedBatch(record, slot)
 
     def _receive_file(self, record: Replayed) -> File:
         descriptor = os.memfd_create("stoker-replay", os.MFD_CLOEXEC)

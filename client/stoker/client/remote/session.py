@@ -18,10 +18,10 @@ import msgspec
 import zmq
 
 from stoker.client.progress import PipelineWait
-from stoker.client.remote.carrier import Carrier, File, Received, connect
+from stoker.client.remote.carrier import Carrier, File, ReceivedBatch, connect
 from stoker.client.remote.keys import Keys
 from stoker.client.remote.ring import Ring
-from stoker.client.remote.watch import Watch
+from stoker.client.remote.watch import SocketWatch
 from stoker.client.session import ClientSession
 from stoker.protocol.errors import ProtocolError, from_record
 from stoker.protocol.messages import (
@@ -73,7 +73,7 @@ class RemoteSession(ClientSession):
     def _connect_side(self, timeout_s: float, deadline: float) -> None:
         self._where: TcpAddress = tcp_address(self.address)
         self._announced: deque[DaemonRecord] = deque()
-        self._batches: deque[Received] = deque()
+        self._batches: deque[ReceivedBatch] = deque()
         self._slab: Slab | None = None
         self._ring: Ring | None = None
         self._side = Carrier(connect(self._where, timeout_s), self._where)
@@ -93,7 +93,7 @@ class RemoteSession(ClientSession):
             self._dealer.setsockopt(zmq.CURVE_SERVERKEY, self._keys.daemon)
             self._dealer.setsockopt(zmq.CURVE_PUBLICKEY, self._keys.public)
             self._dealer.setsockopt(zmq.CURVE_SECRETKEY, self._keys.secret)
-        self._watch = Watch(self._dealer, self.address, self._keys)
+        self._watch = SocketWatch(self._dealer, self.address, self._keys)
         self._start_dealer()
         self._poller.register(self._watch.socket, zmq.POLLIN)
 
@@ -171,7 +171,7 @@ class RemoteSession(ClientSession):
             self._announced.popleft()
             self.inbox.append(record)
 
-    def _in_ring(self, ready: Ready, batch: Received) -> Ready:
+    def _in_ring(self, ready: Ready, batch: ReceivedBatch) -> Ready:
         said = max((placed.offset + placed.size_bytes for placed in ready.outputs), default=0)
         expected = ready.slab, ready.slot, ready.generation, said
         carried = batch.carried
@@ -186,7 +186,7 @@ class RemoteSession(ClientSession):
 
     def _read_side(self) -> None:
         for item in self._side.arrived():
-            if isinstance(item, Received):
+            if isinstance(item, ReceivedBatch):
                 self._batches.append(item)
             elif isinstance(item, Attached):
                 self._attached = True

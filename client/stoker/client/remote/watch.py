@@ -31,7 +31,7 @@ class HandshakeError(AccessError):
     """
 
 
-class Watch:
+class SocketWatch:
     """The reports on one DEALER socket, which is not connected yet.
 
     Attributes:

@@ -1,5 +1,5 @@
-"""What both sides of a connection between hosts must agree on.
+"""The contracts between hosts: addresses and frames, keys, shares of several daemons.
 
-Addresses and frames, keys and certificates, and the shares of several daemons. Daemon and client
-import it; it opens no connection.
+Daemon, client and `stoker.ray` import it. It opens no connection, and no record of `messages`
+depends on it.
 """

@@ -17,8 +17,8 @@ from typing import Final
 import xxhash
 
 from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import MAX_HOSTS
 
-MAX_HOSTS: Final = 64
 MAX_GAP: Final = 2**12
 _WEIGHED: Final = struct.Struct("<QQQ")
 Place = tuple[int, int]

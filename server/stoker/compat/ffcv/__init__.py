@@ -1,10 +1,9 @@
 """FFCV scripts on Stoker: replace `ffcv` by `stoker.compat.ffcv` in the import lines.
 
-It has `DatasetWriter`, fields, decoders, `Loader`, `OrderOption`, the common transforms, and the
-contract for the user's own operations (`Operation`, `State`, `AllocationQuery`, `generate_code`).
-It loads a Stoker dataset, a row's draws belong to (stream, seed, epoch, sample id), and no global
-generator is read or written. Everything runs in the script's process: threads decode, and numba
-compiles operations. docs/guides/coming-from-ffcv.md says what is supported and what differs.
+It has the writer, fields, decoders, `Loader`, `OrderOption`, the common transforms, and FFCV's
+contract of operations. Only scripts import it. Everything runs in their process: threads decode,
+numba compiles operations. It must not know a daemon, and no global generator is read or written.
+docs/guides/coming-from-ffcv.md says what is supported and what differs.
 """
 
 from stoker.compat.ffcv.loader import Loader, OrderOption

@@ -74,7 +74,7 @@ class Misuse(Exception):
     """A call whose arguments cannot be bound to a row; the message names call and remedy."""
 
 
-class Call(NamedTuple):
+class Replacement(NamedTuple):
     """What replaces a call.
 
     Attributes:
@@ -90,7 +90,7 @@ class Call(NamedTuple):
 
 def replacement(
     node: ast.Call, name: str, value: Callable[[ast.expr], Any], *, mixes: bool
-) -> Call:
+) -> Replacement:
     """Return what replaces a call.
 
     Args:
@@ -105,19 +105,19 @@ def replacement(
     if any(isinstance(a, ast.Starred) for a in node.args) and name not in SIDES:
         raise Misuse(f"{ast.unparse(node)}: expected explicit arguments, got a starred one")
     if name == "seed":
-        return Call(draws.seed_rows, [_seed(node)], by_row=True)
+        return Replacement(draws.seed_rows, [_seed(node)], by_row=True)
     if name in ORDERS:
-        return Call(ORDERS[name][mixes], [_named(node, name, ("x",), 1)["x"]], by_row=True)
+        return Replacement(ORDERS[name][mixes], [_named(node, name, ("x",), 1)["x"]], by_row=True)
     if name == "choice":
         return _choice(node, value, mixes=mixes)
     kind, arguments, size = _arguments(node, name)
     return _draw(kind, arguments, size)
 
 
-def _draw(kind: str, arguments: list[ast.expr], size: ast.expr | None) -> Call:
+def _draw(kind: str, arguments: list[ast.expr], size: ast.expr | None) -> Replacement:
     if size is None:
-        return Call(ONE[kind], arguments, by_row=True)
-    return Call(MANY[kind], [*arguments, size], by_row=False)
+        return Replacement(ONE[kind], arguments, by_row=True)
+    return Replacement(MANY[kind], [*arguments, size], by_row=False)
 
 
 def _seed(node: ast.Call) -> ast.expr:
@@ -131,7 +131,7 @@ def _seed(node: ast.Call) -> ast.expr:
     return given["seed"]
 
 
-def _choice(node: ast.Call, value: Callable[[ast.expr], Any], *, mixes: bool) -> Call:
+def _choice(node: ast.Call, value: Callable[[ast.expr], Any], *, mixes: bool) -> Replacement:
     given = _named(node, "choice", CHOICE, 1)
     again = given.get("replace", ast.Constant(value=True))
     replaces = again.value if isinstance(again, ast.Constant) else value(again)
@@ -144,7 +144,7 @@ def _choice(node: ast.Call, value: Callable[[ast.expr], Any], *, mixes: bool) ->
     arguments = [given["a"], given.get("p", ast.Constant(None))]
     if replaces or "size" not in given:
         return _draw(kind, arguments, given.get("size"))
-    return Call(DISTINCT[kind][mixes], [*arguments, given["size"]], by_row=True)
+    return Replacement(DISTINCT[kind][mixes], [*arguments, given["size"]], by_row=True)
 
 
 def _arguments(node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.step import BatchRows
@@ -64,7 +64,7 @@ class EngineStep:
         plan = pipeline(one).plan_for({"image": np.zeros(before.shape, before.dtype)})
         self._engine = compile_plan(plan)
         self._after = after
-        self._pool = Pool()
+        self._pool = ArrayPool()
 
     def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
         """Return the operation's result on a batch."""

@@ -12,11 +12,11 @@ import numpy as np
 
 from stoker.compat.ffcv.engine import EngineOperation, EngineStep
 from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
-from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
-from stoker.compat.ffcv.sharing import Streams
+from stoker.compat.ffcv.sharing import OperationStreams
 from stoker.compat.ffcv.step import TRIAL_ROWS, BatchRows, LineStep, Sample
 from stoker.compat.ffcv.synchronize import SynchronizeSeed
 from stoker.compat.ffcv.tensors import TensorStep
@@ -30,7 +30,7 @@ MIN_PART: Final = 16
 Begun = tuple[np.ndarray, list["Future[None]"]]
 
 
-class Source(NamedTuple):
+class LoaderSource(NamedTuple):
     """The samples of a loader.
 
     Attributes:
@@ -56,10 +56,10 @@ class Line:
 
     def __init__(
         self,
-        source: Source,
+        source: LoaderSource,
         field: Field,
         operations: Sequence[Any] | None,
-        streams: Streams,
+        streams: OperationStreams,
         copies: dict[int, tuple[Any, Any]],
     ) -> None:
         """Build the pipeline.
@@ -81,7 +81,7 @@ class Line:
         self._some = source.some(2 * TRIAL_ROWS)
         self._streams = streams
         self._copies = copies
-        self._pool = Pool()
+        self._pool = ArrayPool()
         given = operations if operations is not None else [default_decoder(field), ToTensor()]
         found = self._first(list(given))
         if not found or not isinstance(found[0], Decoder):

@@ -20,10 +20,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.compat.ffcv.line import Begun, Line, Source
+from stoker.compat.ffcv.line import Begun, Line, LoaderSource
 from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.settings import settings
-from stoker.compat.ffcv.sharing import Streams
+from stoker.compat.ffcv.sharing import OperationStreams
 from stoker.compat.ffcv.step import BatchRows
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED
@@ -147,7 +147,7 @@ class Loader:
         if now != self._settings:
             self._lines, self._settings = self._build(), now
         epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
-        return _Epoch(self, epoch, self._lines).batches()
+        return _RunningEpoch(self, epoch, self._lines).batches()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set `next_epoch`; anything else would have no effect.
@@ -197,8 +197,8 @@ class Loader:
                 raise UnknownNameError(
                     f"pipelines: the dataset has no field {name!r}; it has {', '.join(fields)}"
                 )
-        source = Source(self._dataset, self._chosen)
-        streams, copies = Streams(), dict[int, tuple[Any, Any]]()
+        source = LoaderSource(self._dataset, self._chosen)
+        streams, copies = OperationStreams(), dict[int, tuple[Any, Any]]()
         lines = [
             Line(source, field, pipelines.get(name), streams, copies)
             for name, field in fields.items()
@@ -208,7 +208,7 @@ class Loader:
         return lines
 
 
-class _Epoch:
+class _RunningEpoch:
     """One running epoch: a thread computes batches and passes them on in order."""
 
     def __init__(self, loader: Loader, epoch: int, lines: Sequence[Line]) -> None:

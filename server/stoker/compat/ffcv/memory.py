@@ -20,7 +20,7 @@ MAX_FREE: Final = 8
 """Maximum number of unused blocks that are kept per size."""
 
 
-class Pool:
+class ArrayPool:
     """Hands out arrays."""
 
     def __init__(self) -> None:

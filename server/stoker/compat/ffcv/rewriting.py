@@ -31,7 +31,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.compat.ffcv.assigning import assign
-from stoker.compat.ffcv.calls import NAMES, Call, Misuse, replacement
+from stoker.compat.ffcv.calls import NAMES, Misuse, Replacement, replacement
 from stoker.pipeline.tracing.edits import is_edited
 from stoker.protocol.errors import BuildError
 
@@ -41,7 +41,7 @@ KEYS, COUNTS, INDICES = (PREFIX + name for name in ("keys", "counts", "indices")
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewrittenFunction:
     """A function as `function(keys, counts, batch, dst, indices)`.
 
     Attributes:
@@ -55,7 +55,7 @@ class Rewritten:
     draws: bool
 
 
-def rewrite(function: Callable[..., Any], what: str, *, mixes: bool = False) -> Rewritten:
+def rewrite(function: Callable[..., Any], what: str, *, mixes: bool = False) -> RewrittenFunction:
     """Rewrite the function of an operation.
 
     Args:
@@ -80,7 +80,7 @@ def rewrite(function: Callable[..., Any], what: str, *, mixes: bool = False) -> 
     space = {**names, **visitor.used}
     made = FunctionType(inner, space, plain.__name__, plain.__defaults__)
     made.__module__ = plain.__module__
-    return Rewritten(made, visitor.by_row, visitor.draws)
+    return RewrittenFunction(made, visitor.by_row, visitor.draws)
 
 
 def draws_globally(value: object) -> bool:
@@ -249,7 +249,7 @@ class _Visitor(ast.NodeTransformer):
         self.by_row = self.by_row or found.by_row or self._loops > 0
         return self._called(found)
 
-    def _called(self, call: Call) -> ast.Call:
+    def _called(self, call: Replacement) -> ast.Call:
         name = PREFIX + call.function.__name__
         self.used[name] = call.function
         given = [ast.Name(KEYS, ast.Load()), ast.Name(COUNTS, ast.Load()), *call.arguments]

@@ -21,7 +21,7 @@ LOOKS: Final = {"fill", "interpolation"}
 """Attributes that decide about values alone; operations on one stream may differ in them."""
 
 
-class Streams:
+class OperationStreams:
     """The streams of a loader's operations."""
 
     def __init__(self) -> None:

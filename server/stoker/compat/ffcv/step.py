@@ -21,13 +21,13 @@ import numba
 import numpy as np
 
 from stoker.compat.ffcv.calls import COMPILED
-from stoker.compat.ffcv.memory import Pool
+from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.mixing import mixes
 from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQuery
 from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.rewriting import PREFIX, Rewritten, rewrite
+from stoker.compat.ffcv.rewriting import PREFIX, RewrittenFunction, rewrite
 from stoker.jit import compiled
 from stoker.ops.custom.foreign import generator, line_of, noise
 from stoker.pipeline.compiled.diagnose import reason
@@ -121,7 +121,7 @@ class LineStep:
         self._by_row = self._code.by_row and not self._batch_op
         wanted = bool(getattr(function, "is_parallel", False)) and not alone
         self._parallel = wanted and Compiler.is_enabled()
-        self._pool = Pool()
+        self._pool = ArrayPool()
         self._run: Callable[..., Any] = self._code.function
         self._loop: Callable[..., Any] = _plain_loop
         self._try(sample)
@@ -359,7 +359,7 @@ def _quiet() -> Any:
     return np.errstate(all="ignore")
 
 
-def _user_line(error: BaseException, code: Rewritten) -> str:
+def _user_line(error: BaseException, code: RewrittenFunction) -> str:
     trace, found = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_code is code.function.__code__:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from stoker.dataset.format.flatbuffer import Scalar, Structs, Table, Tables, Text, encode
+from stoker.dataset.format.flatbuffer import FlatTable, Scalar, Structs, Tables, Text, encode
 
 ALIGN = 64
 MAGIC = b"ARROW1"
@@ -142,12 +142,12 @@ def plan_file(columns: Sequence[tuple[str, ColumnType, int]], rows: int) -> File
         end = _up(end + data_bytes)
     schema = _schema([(name, kind) for name, kind, _ in columns])
     opening = MAGIC + b"\0\0" + _message(_SCHEMA, schema, 0, 8)
-    batch = Table({0: Scalar("q", rows), 1: Structs("qq", nodes), 2: Structs("qq", buffers)})
+    batch = FlatTable({0: Scalar("q", rows), 1: Structs("qq", nodes), 2: Structs("qq", buffers)})
     message = _message(_RECORD_BATCH, batch, end, len(opening))
     head = opening + message
     block = (len(opening), len(message), 0, end)
     footer = encode(
-        Table({0: _VERSION, 1: schema, 2: Structs("qiiq", []), 3: Structs("qiiq", [block])})
+        FlatTable({0: _VERSION, 1: schema, 2: Structs("qiiq", []), 3: Structs("qiiq", [block])})
     )
     tail = _END_OF_STREAM + footer + struct.pack("<i", len(footer)) + MAGIC
     places = tuple(
@@ -164,37 +164,37 @@ def _up(value: int) -> int:
     return -(-value // ALIGN) * ALIGN
 
 
-def _message(kind: int, header: Table, body_bytes: int, start: int) -> bytes:
+def _message(kind: int, header: FlatTable, body_bytes: int, start: int) -> bytes:
     """Return an encapsulated message that ends at a multiple of 64 if written at `start`."""
     message = encode(
-        Table({0: _VERSION, 1: Scalar("B", kind), 2: header, 3: Scalar("q", body_bytes)})
+        FlatTable({0: _VERSION, 1: Scalar("B", kind), 2: header, 3: Scalar("q", body_bytes)})
     )
     message += bytes(-(start + 8 + len(message)) % ALIGN)
     return struct.pack("<Ii", 0xFFFFFFFF, len(message)) + message
 
 
-def _schema(columns: Sequence[tuple[str, ColumnType]]) -> Table:
-    return Table({0: Scalar("h", 0), 1: Tables([_field(name, kind) for name, kind in columns])})
+def _schema(columns: Sequence[tuple[str, ColumnType]]) -> FlatTable:
+    return FlatTable({0: Scalar("h", 0), 1: Tables([_field(name, kind) for name, kind in columns])})
 
 
-def _field(name: str, kind: ColumnType) -> Table:
-    children: list[Table] = []
+def _field(name: str, kind: ColumnType) -> FlatTable:
+    children: list[FlatTable] = []
     number, kind_of_number = _number_type(kind.dtype)
     union, detail = {
         "number": (number, kind_of_number),
-        "list": (16, Table({0: Scalar("i", math.prod(kind.inner))})),
-        "large_list": (21, Table({})),
-        "binary": (15, Table({0: Scalar("i", kind.item_bytes)})),
-        "large_binary": (19, Table({})),
-        "large_utf8": (20, Table({})),
+        "list": (16, FlatTable({0: Scalar("i", math.prod(kind.inner))})),
+        "large_list": (21, FlatTable({})),
+        "binary": (15, FlatTable({0: Scalar("i", kind.item_bytes)})),
+        "large_binary": (19, FlatTable({})),
+        "large_utf8": (20, FlatTable({})),
     }[kind.form]
     if kind.form in ("list", "large_list"):
         children = [_plain_field("item", number, kind_of_number, [])]
     return _plain_field(name, union, detail, children)
 
 
-def _plain_field(name: str, union: int, detail: Table, children: list[Table]) -> Table:
-    return Table(
+def _plain_field(name: str, union: int, detail: FlatTable, children: list[FlatTable]) -> FlatTable:
+    return FlatTable(
         {
             0: Text(name),
             1: Scalar("B", 0),
@@ -205,8 +205,8 @@ def _plain_field(name: str, union: int, detail: Table, children: list[Table]) ->
     )
 
 
-def _number_type(dtype: str) -> tuple[int, Table]:
+def _number_type(dtype: str) -> tuple[int, FlatTable]:
     if dtype in _FLOATS:
-        return 3, Table({0: Scalar("h", _FLOATS[dtype])})
+        return 3, FlatTable({0: Scalar("h", _FLOATS[dtype])})
     bits, signed = _INTEGERS["uint8" if dtype == "bool" else dtype]
-    return 2, Table({0: Scalar("i", bits), 1: Scalar("B", int(signed))})
+    return 2, FlatTable({0: Scalar("i", bits), 1: Scalar("B", int(signed))})

@@ -25,10 +25,10 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Table:
+class FlatTable:
     """A table: slot number -> its value; missing slots have their default."""
 
-    fields: Mapping[int, "Scalar | Table | Text | Tables | Structs"]
+    fields: Mapping[int, "Scalar | FlatTable | Text | Tables | Structs"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Text:
 class Tables:
     """A vector of tables."""
 
-    items: Sequence[Table]
+    items: Sequence[FlatTable]
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class Structs:
     items: Sequence[tuple[int, ...]]
 
 
-def encode(root: Table) -> bytes:
+def encode(root: FlatTable) -> bytes:
     """Return the FlatBuffer with this table as its root."""
     out = bytearray(4)
     struct.pack_into("<I", out, 0, _write(out, root))
     return bytes(out)
 
 
-def _write(out: bytearray, node: Table | Text | Tables | Structs) -> int:
-    if isinstance(node, Table):
+def _write(out: bytearray, node: FlatTable | Text | Tables | Structs) -> int:
+    if isinstance(node, FlatTable):
         return _table(out, node)
     if isinstance(node, Text):
         return _text(out, node)
@@ -70,7 +70,7 @@ def _write(out: bytearray, node: Table | Text | Tables | Structs) -> int:
     return _structs(out, node)
 
 
-def _table(out: bytearray, table: Table) -> int:
+def _table(out: bytearray, table: FlatTable) -> int:
     places, size = _places(table)
     _pad(out, 2)
     vtable = len(out)
@@ -91,7 +91,7 @@ def _table(out: bytearray, table: Table) -> int:
     return start
 
 
-def _places(table: Table) -> tuple[list[int], int]:
+def _places(table: FlatTable) -> tuple[list[int], int]:
     """Place the fields in the table, widest first, so that all are aligned."""
     places = [0] * (max(table.fields, default=-1) + 1)
     sizes = {

@@ -69,14 +69,14 @@ class Outlines(msgspec.Struct, frozen=True, array_like=True, tag="outlines"):
     relative: bool = False
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True, tag="record"):
+class ContainerRow(msgspec.Struct, frozen=True, array_like=True, tag="record"):
     """Row `number` of a container with its own reader; the row has all fields."""
 
     container: int
     number: int
 
 
-ValueSource = WholeFile | Extract | Given | Outlines | Record
+ValueSource = WholeFile | Extract | Given | Outlines | ContainerRow
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):
@@ -85,8 +85,8 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         name: a readable name, such as the path of its first file; stored as its source.
         size_bytes: the cost of reading it, for cutting and for progress.
-        places: the places of its values, one per field in their order; or a single `Record` if a
-            row is read as a whole.
+        places: the places of its values, one per field in their order; or a single `ContainerRow`
+            if a row is read as a whole.
         size: (height, width) that its images and masks must have, after orientation; None: any.
     """
 

@@ -104,7 +104,7 @@ class Note(msgspec.Struct, frozen=True):
     examples: tuple[str, ...] = ()
 
 
-class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+class DatasetStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of a dataset: per field, notes, and the bad samples that were left out."""
 
     fields: dict[str, FieldStatistics] = {}
@@ -142,7 +142,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     rows: int
     schema: Schema
-    statistics: Statistics
+    statistics: DatasetStatistics
     files: tuple[DataFile, ...]
     source: Source | UnsetType = UNSET
     splits: Splits | UnsetType = UNSET

@@ -7,7 +7,7 @@ import msgspec
 
 from stoker.dataset.format.cells import Cell
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.manifest import FieldStatistics, Note, Statistics
+from stoker.dataset.format.manifest import DatasetStatistics, FieldStatistics, Note
 from stoker.dataset.images.jpeg.grid import intervals_of_a_row
 
 MAX_EXAMPLES = 20
@@ -129,9 +129,9 @@ def finish_field(field: Field, seen: FieldSummary) -> Field:
     return msgspec.structs.replace(field, bound=tuple(side or 0 for side in field.shape))
 
 
-def statistics(fields: tuple[Field, ...], summary: Summary) -> Statistics:
+def statistics(fields: tuple[Field, ...], summary: Summary) -> DatasetStatistics:
     """Return the statistics for the manifest."""
-    return Statistics(
+    return DatasetStatistics(
         fields={
             field.name: _field(field, summary.fields[field.name], summary.rows) for field in fields
         },

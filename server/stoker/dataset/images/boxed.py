@@ -6,7 +6,7 @@ docs/contracts/jpeg-grid.md.
 
 import numpy as np
 
-from stoker.dataset.images.codecs import Scratch, decode_jpeg
+from stoker.dataset.images.codecs import ImageScratch, decode_jpeg
 from stoker.dataset.images.jpeg import Splicer
 from stoker.dataset.images.orientation import oriented, stored_box, upright_size
 
@@ -18,9 +18,9 @@ class BoxScratch:
     """Memory of one thread: for turning images, for spliced files, and for windows of pixels."""
 
     def __init__(self) -> None:
-        self.turned = Scratch()
+        self.turned = ImageScratch()
         self.splicer = Splicer()
-        self.pixels = Scratch()
+        self.pixels = ImageScratch()
 
 
 def decode_boxed(

@@ -20,7 +20,7 @@ JPEG_SIGNATURE = b"\xff\xd8\xff"
 CHANNELS = {"image": 3, "mask": 1}
 
 
-class Scratch:
+class ImageScratch:
     """Memory for images before they are turned; grows to the largest one and never shrinks."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def decode_picture(
     size: tuple[int, int],
     orientation: int,
     out: np.ndarray,
-    scratch: Scratch,
+    scratch: ImageScratch,
 ) -> np.ndarray:
     """Decode a JPEG or PNG upright into `out`.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stoker.dataset.images.codecs import (
     CHANNELS,
-    Scratch,
+    ImageScratch,
     decode_picture,
     read_jpeg_size,
     signature,
@@ -119,9 +119,9 @@ class Scratches:
     """
 
     def __init__(self) -> None:
-        self.pixels = Scratch()
-        self.turned = Scratch()
-        self.again = Scratch()
+        self.pixels = ImageScratch()
+        self.turned = ImageScratch()
+        self.again = ImageScratch()
 
 
 def _png_notes(header: PngHeader, kind: str) -> tuple[str, ...]:

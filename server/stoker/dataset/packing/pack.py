@@ -49,7 +49,7 @@ from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.resume import kept_records
 from stoker.dataset.packing.shard import ShardRecord
 from stoker.dataset.packing.siblings import different_numbers
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.kinds import AUTO, scan_source
 from stoker.protocol.errors import DatasetError, UsageError
 
@@ -211,7 +211,7 @@ def _base(folder: Path, options: Options) -> Base:
     return Base(folder)
 
 
-def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
+def _stored(scan: SourceScan, options: Options) -> tuple[Field, ...]:
     """Return a source's fields with their stored encodings."""
     check_conversion(options.conversion)
     if options.orientation not in (APPLY, KEEP):
@@ -233,7 +233,7 @@ def _stored(scan: Scan, options: Options) -> tuple[Field, ...]:
     return tuple(found)
 
 
-def _referenced(scan: Scan, options: Options) -> tuple[Field, ...]:
+def _referenced(scan: SourceScan, options: Options) -> tuple[Field, ...]:
     """Return a source's fields as in an index."""
     if options.orientation == KEEP:
         raise UsageError(
@@ -259,7 +259,7 @@ def _referenced(scan: Scan, options: Options) -> tuple[Field, ...]:
     return tuple(map(referenced, scan.fields))
 
 
-def _source(name: str, scan: Scan, options: Options) -> Source | UnsetType:
+def _source(name: str, scan: SourceScan, options: Options) -> Source | UnsetType:
     """Return the description of the source in an index."""
     if not options.in_place:
         return UNSET
@@ -329,7 +329,7 @@ def _run(
             records[jobs[number].index] = msgspec.convert(result, ShardRecord, str_keys=True)
 
 
-def _scan_record(scan: Scan, options: Options) -> ShardRecord:
+def _scan_record(scan: SourceScan, options: Options) -> ShardRecord:
     """Return the bad items of the scan, as the record of a file without rows."""
     summary = Summary()
     for path, reason in scan.bad:

@@ -17,7 +17,7 @@ from stoker.dataset.packing.build import MAX_FILE_BYTES, MAX_ROWS_PER_FILE, Cut
 from stoker.dataset.packing.listing import listed
 from stoker.dataset.packing.pack_shard import ShardJob
 from stoker.dataset.sources.common.recipe import Recipe
-from stoker.dataset.sources.common.scan import Scan
+from stoker.dataset.sources.common.scan import SourceScan
 from stoker.protocol.canonical import canonical_bytes
 
 LISTING = "listing"
@@ -56,7 +56,9 @@ class How:
     max_bad: int
 
 
-def plan_jobs(scan: Scan, schema: Schema, place: Destination, cut: Cut, how: How) -> list[ShardJob]:
+def plan_jobs(
+    scan: SourceScan, schema: Schema, place: Destination, cut: Cut, how: How
+) -> list[ShardJob]:
     """Write the listing into the work folder and return a job for each file to pack."""
     recipe = Recipe(
         source=str(scan.root.resolve()),

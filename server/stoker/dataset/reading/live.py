@@ -31,7 +31,7 @@ from stoker.dataset.format.cells import Cell, Value, make_cell, make_cells
 from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import UPRIGHT, Field, Schema
 from stoker.dataset.format.fingerprint import dataset_fingerprint, row_digest
-from stoker.dataset.format.manifest import DataFile, Manifest, Statistics
+from stoker.dataset.format.manifest import DataFile, DatasetStatistics, Manifest
 from stoker.dataset.format.optional import declared, fill_absent, with_presence
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.images.peek import peek_picture
@@ -301,7 +301,7 @@ def _manifest(name: str, source: Any) -> Manifest:
         fingerprint=dataset_fingerprint(finished, rows, [declared.encode()], level="declared"),
         rows=rows,
         schema=Schema(finished),
-        statistics=Statistics(),
+        statistics=DatasetStatistics(),
         files=(),
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.dataset.format.item import SourceFile
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import has_pictures
 from stoker.dataset.sources.formats.arrays import is_arrays, scan_arrays
 from stoker.dataset.sources.formats.clips import scan_clips
@@ -60,7 +60,7 @@ class SourceKind:
     """
 
     knows: Callable[[Path], bool]
-    scan: Callable[[Path, Request], Scan]
+    scan: Callable[[Path, Request], SourceScan]
     takes: tuple[str, ...] = ()
     files: Callable[[Path], tuple[Path, list[SourceFile]]] | None = None
     alone: bool = False
@@ -86,7 +86,7 @@ KINDS: Mapping[str, SourceKind] = {
 }
 
 
-def scan_source(source: str, kind: str, request: Request) -> Scan:
+def scan_source(source: str, kind: str, request: Request) -> SourceScan:
     """Scan a source of a given kind, or recognize its kind first.
 
     Raises:
@@ -121,7 +121,7 @@ def kind_of(source: str) -> str | None:
     return next((name for name, kind in KINDS.items() if kind.knows(path)), None)
 
 
-def _scan(name: str, path: Path, request: Request) -> Scan:
+def _scan(name: str, path: Path, request: Request) -> SourceScan:
     for attribute, flag in _FLAGS.items():
         if getattr(request, attribute) and attribute not in KINDS[name].takes:
             raise UsageError(

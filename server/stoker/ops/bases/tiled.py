@@ -30,7 +30,7 @@ CENTER_FIELDS: Final[list[tuple[Any, ...]]] = [
 """The record fields that `Tiled.resolve` completes, and those that it reads."""
 
 
-class Part(NamedTuple):
+class Tile(NamedTuple):
     """A part of a mosaic, in pixels.
 
     Attributes:
@@ -97,7 +97,7 @@ class Tiled(BatchOp):
         raise NotImplementedError
 
     def show(
-        self, state: State, source: np.ndarray, into: np.ndarray, part: Part, tools: Tools
+        self, state: State, source: np.ndarray, into: np.ndarray, part: Tile, tools: Tools
     ) -> None:
         """Write a part of the mosaic.
 
@@ -157,7 +157,7 @@ class Tiled(BatchOp):
             count += kept
         return count
 
-    def _parts(self, size: tuple[int, int], record: Any) -> list[Part]:
+    def _parts(self, size: tuple[int, int], record: Any) -> list[Tile]:
         """Return the four parts of a mosaic of a size, in the order of their samples."""
         (height, width), factors = size, self.factors(record)
         top, left = int(record["top"]), int(record["left"])
@@ -168,7 +168,7 @@ class Tiled(BatchOp):
             down = tall - factor * height if above else 0.0
             right = wide - factor * width if before else 0.0
             place = 0 if above else top, 0 if before else left
-            parts.append(Part(*place, tall, wide, factor, down, right))
+            parts.append(Tile(*place, tall, wide, factor, down, right))
         return parts
 
 

@@ -134,6 +134,7 @@ class Op:
         units: field of the record -> its unit, for people; see `stoker.ops.contract.units`.
         calls_python: whether kernels leave compiled code to call a Python function of the author,
             named by the parameter `function`; see `stoker.ops.custom.python_call`.
+        result_number: the parameter that only numbers the results of one decision; empty: none.
     """
 
     name: ClassVar[str]
@@ -156,6 +157,7 @@ class Op:
     mirrors: ClassVar[str] = ""
     units: ClassVar[Mapping[str, str]] = {}
     calls_python: ClassVar[bool] = False
+    result_number: ClassVar[str] = ""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Return an op whose parameters cannot be set; `frozen` has the errors."""

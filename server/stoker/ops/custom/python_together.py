@@ -91,6 +91,7 @@ class PythonTogether(PythonCall):
     result: int = 0
 
     name: ClassVar[str] = "python_together"
+    result_number: ClassVar[str] = "result"
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("callback", "u8"), ("height", "i8"), ("width", "i8"), ("result", "i8")]
     )

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Part, Tiled
+from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Tile, Tiled
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
@@ -74,7 +74,7 @@ class Mosaic(Tiled):
         return (1.0,) * TILES
 
     def show(
-        self, state: State, source: np.ndarray, into: np.ndarray, part: Part, tools: Tools
+        self, state: State, source: np.ndarray, into: np.ndarray, part: Tile, tools: Tools
     ) -> None:
         """Copy a part of the mosaic."""
         top, left = -int(part.down), -int(part.right)

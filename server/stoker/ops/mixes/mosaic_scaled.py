@@ -21,7 +21,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.batch import grid
 from stoker.ops.bases.fills import Fills
-from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Part, Tiled
+from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Tile, Tiled
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
@@ -139,7 +139,7 @@ class MosaicScaled(Fills, Tiled):
         return [float(scale) or 1.0 for scale in record["scales"]]
 
     def show(
-        self, state: State, source: np.ndarray, into: np.ndarray, part: Part, tools: Tools
+        self, state: State, source: np.ndarray, into: np.ndarray, part: Tile, tools: Tools
     ) -> None:
         """Write a scaled part of the mosaic."""
         step = 1.0 / part.scale

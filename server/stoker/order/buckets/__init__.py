@@ -1,4 +1,6 @@
 """Aspect-ratio buckets: the size of each image, the plan of a dataset, the order of the batches.
 
-Specified in docs/contracts/order.md. Everything follows from (dataset, request, batch size).
+Everything follows from (dataset, request, batch size). The daemon, workers and reports import it;
+of `order` it imports what one epoch needs. It gets sizes as arrays and must not read a dataset.
+Specified in docs/contracts/order.md.
 """

@@ -24,7 +24,7 @@ from stoker.ops.values.choices import MAX_CHOICES, Chance, OneOf, SomeOf, Weight
 from stoker.pipeline.tracing.branches import choose
 from stoker.pipeline.tracing.naming import scope
 from stoker.pipeline.tracing.rewrite import rewritten
-from stoker.pipeline.tracing.trace import Tracer
+from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedValue, fault
 
 Alternative = Op | Callable[..., Any] | Sequence[Any] | None
@@ -142,7 +142,7 @@ def random_apply(
         return given(_either(applied, "", apply, values, where))
 
 
-def tracer_for(values: Values, where: str) -> Tracer:
+def tracer_for(values: Values, where: str) -> GraphTracer:
     """Return the pipeline that values belong to.
 
     Raises:
@@ -153,7 +153,7 @@ def tracer_for(values: Values, where: str) -> Tracer:
             raise fault(f"{where}: expected fields of a sample, got {type(value).__name__}")
     if not values:
         raise fault(f"{where}: expected at least one field of a sample")
-    tracer: Tracer = values[0].tracer  # type: ignore[assignment]
+    tracer: GraphTracer = values[0].tracer  # type: ignore[assignment]
     return tracer
 
 

@@ -22,7 +22,7 @@ from stoker.ops.contract.numbers import settled
 from stoker.pipeline.authoring.frames import is_frames
 from stoker.pipeline.graph.clip import MAX_FRAMES, Clip
 from stoker.pipeline.tracing.naming import scoped, views_are_shared
-from stoker.pipeline.tracing.trace import Tracer
+from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedSample, fault, tracer_of
 from stoker.protocol.errors import UsageError
 from stoker.rng.row import Row
@@ -76,7 +76,7 @@ def sample_frames(
             f"{NAME}: expected the sample that the pipeline function received, got "
             f"{type(sample).__name__}: call sample = {NAME}(sample, frames=16)"
         )
-    tracer = cast("Tracer", tracer_of(sample))
+    tracer = cast("GraphTracer", tracer_of(sample))
     if tracer.clip is not None:
         raise fault(f"{NAME}: it is called twice; a pipeline samples the frames of a clip once")
     if tracer.block:

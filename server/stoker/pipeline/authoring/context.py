@@ -16,14 +16,14 @@ from __future__ import annotations
 import difflib
 
 from stoker.ops.values.choices import Chance, Integer, Uniform
-from stoker.pipeline.tracing.trace import Tracer
+from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedValue, fault
 
 
 class Context:
     """The facts about a row besides its sample; every member is a traced value."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: GraphTracer) -> None:
         self._tracer = tracer
 
     @property

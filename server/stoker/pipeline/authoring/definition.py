@@ -13,7 +13,7 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.sites import Site, raised_at
 from stoker.pipeline.graph.wellformed import check
 from stoker.pipeline.tracing.rewrite import rewritten
-from stoker.pipeline.tracing.trace import Tracer
+from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import MAX_OUTPUTS, META
@@ -27,7 +27,7 @@ def trace(define: Define, name: str) -> Graph:
     Raises:
         BuildError: see `Pipeline.graph`.
     """
-    tracer = Tracer()
+    tracer = GraphTracer()
     try:
         result = run_definition(define, TracedSample(tracer))
     except BuildError as error:
@@ -58,7 +58,7 @@ def run_definition(define: Define, sample: TracedSample) -> Mapping[str, Any]:
     """Call a pipeline function, with `ctx` too if it takes two arguments."""
     arguments: tuple[Any, ...] = (sample,)
     if len(required_arguments(define)) == 2:
-        arguments = (sample, Context(cast("Tracer", tracer_of(sample))))
+        arguments = (sample, Context(cast("GraphTracer", tracer_of(sample))))
     result: Mapping[str, Any] = rewritten(define)(*arguments)
     return result
 

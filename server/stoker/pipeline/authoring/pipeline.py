@@ -35,6 +35,7 @@ from stoker.pipeline.authoring.given import form_of, outputs_of, states_by_name,
 from stoker.pipeline.engine.interface import Engine, Freeze, given_row
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.graph.travel import code_modules
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.bucketed import given_size
@@ -111,8 +112,8 @@ class Pipeline:
 
     @property
     def pipeline_id(self) -> str:
-        """Identity of the pipeline, 32 hex digits; see `Graph.pipeline_id`."""
-        return self.graph().pipeline_id
+        """Identity of the pipeline, 32 hex digits; see `stoker.pipeline.pipeline_id`."""
+        return pipeline_id(self.graph())
 
     def __call__(  # noqa: PLR0913 - the parts of a row
         self,

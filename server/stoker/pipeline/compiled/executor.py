@@ -28,7 +28,7 @@ from stoker.pipeline.compiled.retelling import MachineRaised, retold, suspects
 from stoker.pipeline.engine.faults import call_error, sample_error
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
-from stoker.pipeline.engine.samples import Samples, check_samples
+from stoker.pipeline.engine.samples import RowSamples, check_samples
 from stoker.pipeline.plain.arrays import check_arrays
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.tables import (
@@ -45,6 +45,7 @@ from stoker.rng.row import Row, row_of, write_row
 AHEAD_BYTES = 4096
 """Bytes of a sample to prefetch before its row is computed; the processor fetches the rest."""
 _KEYS: np.dtype[Any] = np.dtype(np.uint64)
+_VALUES: Any = (np.ndarray, np.generic)
 _char_at: Any = c_char.from_buffer
 
 
@@ -134,10 +135,11 @@ class Executor:
         if self._follower.active and self._follower.follow(row):
             self._place(row)
         try:
-            try:
-                status = self._fast(inputs, outputs)
-            except (TypeError, AttributeError, ValueError):
-                status = self._careful(inputs, outputs)
+            read = inputs
+            if not (self._takes_outputs(outputs) and self._takes_inputs(inputs)):
+                read = self._take_checked(inputs, outputs)
+            status = self._go(self._rows, self._samples)
+            del read  # until now the machine has read copies that nobody else holds
         except MachineRaised as raised:
             raise retold(self.plan, self._freeze, [(row, inputs)], raised.error) from raised.error
         self._end(status, row)
@@ -178,7 +180,7 @@ class Executor:
     def run_rows(
         self,
         rows: np.ndarray,
-        samples: Samples,
+        samples: RowSamples,
         outputs: Sequence[np.ndarray],
         records: np.ndarray | None = None,
     ) -> None:
@@ -259,33 +261,53 @@ class Executor:
         """Return what a decision drew for the last row of `run`; see `Engine`."""
         return self._records[f"d{index}"].tobytes() if self._made[index] > 0 else None
 
-    def _fast(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
-        """Call with valid arguments; any doubt raises before the call."""
+    def _takes_outputs(self, outputs: Sequence[Any]) -> bool:
+        """Write where outputs are, if they are just as the plan says; otherwise return False."""
+        if len(outputs) != len(self._outs):
+            return False
         machine = self._machine
         for place, (out, (dtype, output)) in enumerate(zip(outputs, self._outs, strict=True)):
+            if not (isinstance(out, np.ndarray) and out.dtype == dtype and out.flags.carray):
+                return False
             if out.shape != self._out_shapes[place]:
-                if not output.allows(out.shape):
-                    raise TypeError
+                if not (output.allows(out.shape) and out.size):
+                    return False
                 self._out_shapes[place] = out.shape
                 machine.outs[place, 2 : 2 + out.ndim] = out.shape
-            if out.dtype != dtype:
-                raise TypeError
-            machine.outs[place, 0] = _writable(out)
+            machine.outs[place, 0] = addressof(_char_at(out))
+        return True
+
+    def _takes_inputs(self, inputs: Sequence[Any]) -> bool:
+        """Write where inputs are, if they are just as the plan says; otherwise return False."""
+        if len(inputs) != len(self._ins):
+            return False
         fields = zip(inputs, self._scalars, self._ins, strict=True)
         for place, (value, scalar, (dtype, rank)) in enumerate(fields):
-            if value.dtype != dtype or value.ndim != rank:
-                raise TypeError
+            if not (isinstance(value, _VALUES) and value.dtype == dtype and value.ndim == rank):
+                return False
             if scalar is not None:
                 scalar[0] = value
                 continue
             if value.shape != self._in_shapes[place]:
+                if not value.size:
+                    return False
                 self._in_shapes[place] = value.shape
-                machine.sides[place, :rank] = value.shape
-            self._samples[place, 0] = _readable(value)
-        return self._go(self._rows, self._samples)
+                self._machine.sides[place, :rank] = value.shape
+            flags = value.flags
+            if flags.carray:
+                self._samples[place, 0] = addressof(_char_at(value))
+            elif flags.c_contiguous and flags.aligned:  # read-only
+                self._samples[place, 0] = value.ctypes.data
+            else:
+                return False
+        return True
 
-    def _careful(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> int:
-        """Call with checked arguments, converted if that preserves their meaning."""
+    def _take_checked(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> Sequence[Any]:
+        """Write where arguments are, converted if that preserves their meaning.
+
+        Returns:
+            the inputs as the machine reads them; to be held while it does.
+        """
         machine, columns = self._machine, check_arrays(self.plan, inputs, outputs)
         self._forget_shapes()
         for place, (column, scalar) in enumerate(zip(columns, self._scalars, strict=True)):
@@ -297,7 +319,7 @@ class Executor:
         for place, out in enumerate(outputs):
             machine.outs[place, 2 : 2 + out.ndim] = out.shape
             machine.outs[place, 0] = out.ctypes.data
-        return self._go(self._rows, self._samples)
+        return columns
 
     def _go(self, rows: np.ndarray, samples: np.ndarray, records: np.ndarray | None = None) -> int:
         try:
@@ -339,29 +361,6 @@ class Executor:
                 raise _unexpected(f"output {output.name!r}", array, dtype, shape)
             if not array.flags.writeable:
                 raise UsageError(f"output {output.name!r}: expected a writable array")
-
-
-def _writable(array: np.ndarray) -> int:
-    """Return the address of an array; in a third of the time of `array.ctypes`.
-
-    Raises:
-        TypeError: it is read-only, not contiguous or not aligned.
-        ValueError: it is empty.
-    """
-    address = addressof(_char_at(array))
-    if address % array.itemsize:
-        raise TypeError
-    return address
-
-
-def _readable(array: np.ndarray) -> int:
-    """Return the address of an array, which may be read-only; raises as `_writable`."""
-    if array.flags.writeable:
-        return _writable(array)
-    if not (array.flags.c_contiguous and array.flags.aligned):
-        raise TypeError
-    address: int = array.ctypes.data
-    return address
 
 
 def _is_plain(array: np.ndarray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:

@@ -52,8 +52,10 @@ AHEAD = 2
 """How many rows ahead of the current one samples are prefetched."""
 LEFT, RIGHT = (instruction("add").left, instruction("add").right)
 """Operands of every scalar instruction; an instruction with one value has it on the left."""
-MAP_RANKS = 9
-ITEM_RANKS = 17
+MAP_RANKS = 8 * 1 + 1
+"""Both arrays of a rule or map have rank 1; `call_kernel` says how ranks are packed."""
+ITEM_RANKS = 8 * 2 + 1
+"""Items of a draw have rank 2."""
 
 
 @handwritten

@@ -15,7 +15,7 @@ from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UsageError
 
 
-class Samples(Protocol):
+class RowSamples(Protocol):
     """Samples of many rows.
 
     Attributes:
@@ -40,7 +40,7 @@ class Samples(Protocol):
         ...
 
 
-def check_samples(plan: Plan, samples: Samples, count: int) -> None:
+def check_samples(plan: Plan, samples: RowSamples, count: int) -> None:
     """Refuse samples that differ from what a plan reads.
 
     Raises:

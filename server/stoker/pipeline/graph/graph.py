@@ -10,11 +10,11 @@ Decisions are explicit: a `draw` node is one random decision of one op, and ever
 the decision that it follows. A joint op, an op instance used twice and a shared stream name are
 therefore the same thing: several applies of one draw.
 
-The pipeline id is the BLAKE2b-128 of the canonical form of the normal form
-(`stoker.pipeline.graph.normal`) and the contract versions. Source lines (`sites`) and calls that no
-output needs (`unneeded`) are stored with it but are not part of the identity. Reading refuses
-graphs that are too large, too deep, of another version, or not well-formed. Specified with test
-vectors in docs/contracts/graph.md. Plain data, no code: safe to receive.
+The pipeline id (`stoker.pipeline.graph.normal.pipeline_id`) is the digest of the normal form.
+Source lines (`sites`) and calls that no output needs (`unneeded`) are stored with it but are not
+part of the identity. Reading refuses graphs that are too large, too deep, of another version, or
+not well-formed. Specified with test vectors in docs/contracts/graph.md. Plain data, no code: safe
+to receive.
 """
 
 from __future__ import annotations
@@ -110,13 +110,6 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             raise BuildError(f"graph: {error}") from None
         check(graph)
         return graph
-
-    @property
-    def pipeline_id(self) -> str:
-        """BLAKE2b-128 of the normal form and the contract versions, 32 hex digits."""
-        from stoker.pipeline.graph.normal import normalize  # noqa: PLC0415 - it needs the nodes above
-
-        return normalize(self).digest
 
     @property
     def digest(self) -> str:

@@ -50,7 +50,7 @@ class Input(_Struct, frozen=True, tag="input"):
     field: Name
 
 
-class Context(_Struct, frozen=True, tag="context"):
+class Fact(_Struct, frozen=True, tag="context"):
     """A fact about the row; defines one value. Top level only.
 
     `id`, `epoch`, `view` and `step` are int64, `progress` is the float64 in [0, 1] that says how
@@ -201,7 +201,7 @@ class Unneeded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Number | None = None
 
 
-Node = Input | Context | Const | ClassNumber | Draw | Apply | Expr | If
+Node = Input | Fact | Const | ClassNumber | Draw | Apply | Expr | If
 
 
 def draws_of(nodes: tuple[Node, ...]) -> Iterator[Draw]:

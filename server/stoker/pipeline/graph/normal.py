@@ -45,6 +45,14 @@ def normalize(graph: Graph) -> Graph:
     return normal
 
 
+def pipeline_id(graph: Graph) -> str:
+    """Return the identity of a pipeline: the digest of the normal form, 32 hex digits.
+
+    It is the BLAKE2b-128 of the canonical form of that graph and of the contract versions.
+    """
+    return normalize(graph).digest
+
+
 def values_of(node: Node) -> tuple[int, ...]:
     """Return the values that a node itself uses, without those inside its blocks."""
     match node:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.graph.nodes import Const, Context, Draw, Expr, If, Node
+from stoker.pipeline.graph.nodes import Const, Draw, Expr, Fact, If, Node
 from stoker.pipeline.graph.normal import first_inside, number_nodes
 from stoker.protocol.errors import BuildError
 
@@ -134,7 +134,7 @@ class Formulas:
             elif isinstance(node, Const):
                 kind = expressions.type_of(node.value)
                 self._entries[first] = Entry(first, "const", (), kind, node.value)
-            elif isinstance(node, Context) and node.name in FACTS:
+            elif isinstance(node, Fact) and node.name in FACTS:
                 kind = "float64" if node.name == "progress" else "int64"
                 self._entries[first] = Entry(first, node.name, (), kind)
             elif isinstance(node, Expr) and node.op not in OF_VALUES:
@@ -164,7 +164,7 @@ def _evaluate(entry: Entry, env: dict[int, Any], types: dict[int, str], moment: 
 
 def facts_read(graph: Graph) -> frozenset[str]:
     """Return which of id, epoch, view, step and progress a pipeline reads anywhere."""
-    return frozenset(node.name for node in graph.nodes if isinstance(node, Context))
+    return frozenset(node.name for node in graph.nodes if isinstance(node, Fact))
 
 
 def not_a_schedule(op: str, name: str) -> str:

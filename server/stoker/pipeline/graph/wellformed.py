@@ -20,9 +20,9 @@ from stoker.pipeline.graph.nodes import (
     UNARY,
     Apply,
     Const,
-    Context,
     Draw,
     Expr,
+    Fact,
     Form,
     If,
     Input,
@@ -132,7 +132,7 @@ class _Checker:
     def node(self, node: Node, visible: dict[int, bool], depth: int) -> None:
         where = f"node {self.nodes - 1} ({type(node).__name__.lower()})"
         match node:
-            case Input() | Context():
+            case Input() | Fact():
                 if depth:
                     raise BuildError(f"graph: {where}: inputs are allowed only at the top level")
             case Const():

@@ -19,9 +19,9 @@ from stoker.pipeline.graph.nodes import (
     Apply,
     ClassNumber,
     Const,
-    Context,
     Draw,
     Expr,
+    Fact,
     If,
     Input,
     Node,
@@ -132,7 +132,7 @@ class _Binder:
                 case Const():
                     self.bound.scalar(first, type(node.value))
                     steps.append(ConstStep(first, node.value))
-                case Context():
+                case Fact():
                     self.bound.scalar(first, float if node.name == "progress" else int)
                     steps.append(ContextStep(first, node.name))
                 case Draw():

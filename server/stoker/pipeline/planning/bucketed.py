@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.graph.nodes import Block, Const, Context, Draw, If, Node
+from stoker.pipeline.graph.nodes import Block, Const, Draw, Fact, If, Node
 from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.graph.schedule import FIRST, OF_BUCKET, Formulas, facts_read
 from stoker.protocol.errors import BuildError, UsageError
@@ -80,7 +80,7 @@ def in_bucket(graph: Graph, size: Size | None) -> Graph:
             f"ops.{fit}, or other buckets"
         )
     nodes: tuple[Node, ...] = tuple(
-        Const(known[node.name]) if isinstance(node, Context) and node.name in known else node
+        Const(known[node.name]) if isinstance(node, Fact) and node.name in known else node
         for node in graph.nodes
     )
     plain = msgspec.structs.replace(graph, nodes=nodes)

@@ -5,7 +5,7 @@ the numbers after those. Both engines walk these steps: each becomes one or two 
 program, and the interpreter executes it with NumPy. Plain frozen records.
 
 Each step names the values that it reads, measures and writes, and the blocks that it contains, so
-code that code that only follows values needs `walk` and no list of the kinds of steps.
+code that only follows values needs `walk` and no list of the kinds of steps.
 """
 
 from __future__ import annotations

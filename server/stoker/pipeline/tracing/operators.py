@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from stoker.ops.contract.op import Tracer as OpTracer
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.op import Tracer, Value
 
 
-class Recorder(OpTracer, Protocol):
+class GraphRecorder(Tracer, Protocol):
     """What values need of the graph under construction."""
 
     @property
@@ -28,7 +27,7 @@ class Recorder(OpTracer, Protocol):
 class Operators(Value):
     """Comparisons, arithmetic and logic; the results are values too."""
 
-    tracer: Recorder
+    tracer: GraphRecorder
     __hash__ = Value.__hash__
 
     def __eq__(self, other: object) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from stoker.pipeline.graph.deciding import deciding
 from stoker.pipeline.graph.sites import Site, user_site
 from stoker.pipeline.tracing.values import fault
 from stoker.protocol.canonical import canonical_bytes
@@ -43,7 +42,7 @@ class Sharing:
         Args:
             op: name of the op.
             stream: name of its stream.
-            params: its parameters.
+            params: those of its parameters that decide.
             said: schedules of parameters.
             blocks: numbers of the open blocks, the outermost first.
 
@@ -51,8 +50,7 @@ class Sharing:
             BuildError: another call of the op under that name has other parameters; names both
                 lines and the first parameter that differs.
         """
-        mine = deciding(op, params)
-        call = _Call(mine, canonical_bytes([mine, said]), blocks, user_site())
+        call = _Call(params, canonical_bytes([params, said]), blocks, user_site())
         for other in self._calls.setdefault((op, stream), []):
             if other.given != call.given and not self._apart(other.blocks, blocks):
                 self._refuse(op, stream, other, call)

@@ -23,6 +23,7 @@ from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import name_of
 from stoker.pipeline.graph.clip import Clip
+from stoker.pipeline.graph.deciding import deciding
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
     MAX_DEPTH,
@@ -34,9 +35,9 @@ from stoker.pipeline.graph.nodes import (
     Block,
     ClassNumber,
     Const,
-    Context,
     Draw,
     Expr,
+    Fact,
     Form,
     If,
     Input,
@@ -72,7 +73,7 @@ def is_linked(value: object) -> bool:
     return getattr(value, "linked", True) is True
 
 
-class Tracer:
+class GraphTracer:
     """The graph under construction; one for each run of a pipeline function."""
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ class Tracer:
             if name.startswith("stoker."):
                 if name.removeprefix("stoker.") not in CONTEXT:
                     raise fault(f"{name!r}: there are {', '.join(f'stoker.{c}' for c in CONTEXT)}")
-                node = Context(name.removeprefix("stoker."))  # type: ignore[arg-type]
+                node = Fact(name.removeprefix("stoker."))  # type: ignore[arg-type]
             number = self._number(node)
             self._inputs.append((node, number))
             self._fields[name] = TracedValue(self, number, f"field {name!r}")
@@ -329,15 +330,14 @@ class Tracer:
             return self._append(draw)
         blocks = tuple(block.id for block in self._open)
         schedules = [[param, place, self._formula(at)] for param, place, at in varies]
-        self._sharing.check(draw.op, name, params, schedules, blocks)
+        mine = deciding(draw.op, params, op.result_number)
+        self._sharing.check(draw.op, name, mine, schedules, blocks)
         said: Any = {"params": params, "varies": varies, "shared": draw.shared}
-        given = canonical_bytes(said).decode()
-        key = (name, draw.op, str(op.version), given)
+        key = (name, draw.op, str(op.version), canonical_bytes(said).decode())
         for block in reversed(self._open):
             if key in block.decisions:
                 return block.decisions[key]
-        number = self._append(draw)
-        self._open[-1].decisions[key] = number
+        self._open[-1].decisions[key] = number = self._append(draw)
         return number
 
     def _formula(self, number: int) -> Any:
@@ -346,7 +346,7 @@ class Tracer:
         match node:
             case Const():
                 return node.value
-            case Context():
+            case Fact():
                 return [node.name]
             case Expr():
                 return [node.op, node.name, *map(self._formula, node.args)]
@@ -389,7 +389,7 @@ class Tracer:
         match node:
             case Const():
                 self._scheduled.add(first)
-            case Context() if node.name in (*FACTS, *OF_BUCKET):
+            case Fact() if node.name in (*FACTS, *OF_BUCKET):
                 self._scheduled.add(first)
             case Expr() if node.op not in OF_VALUES and self._scheduled.issuperset(node.args):
                 self._scheduled.add(first)

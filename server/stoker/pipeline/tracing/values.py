@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from stoker.ops.contract.op import Value
 from stoker.pipeline.graph.sites import Site, user_site
-from stoker.pipeline.tracing.operators import Operators, Recorder
+from stoker.pipeline.tracing.operators import GraphRecorder, Operators
 from stoker.protocol.errors import BuildError
 
 
@@ -69,7 +69,9 @@ class TracedValue(Operators):
     __array_priority__ = 1000.0
     """Makes NumPy scalars on the left of an operator defer to this value."""
 
-    def __init__(self, tracer: Recorder, number: int, what: str, *, linked: bool = True) -> None:
+    def __init__(
+        self, tracer: GraphRecorder, number: int, what: str, *, linked: bool = True
+    ) -> None:
         self.tracer = tracer
         self.number = number
         self.what = what
@@ -176,7 +178,7 @@ class TracedSample:
     `sample["stoker.epoch"]` and `sample["stoker.view"]` are facts about the row.
     """
 
-    def __init__(self, tracer: Recorder) -> None:
+    def __init__(self, tracer: GraphRecorder) -> None:
         self._tracer = tracer
 
     def __getitem__(self, name: str) -> Any:
@@ -196,6 +198,6 @@ class TracedSample:
         )
 
 
-def tracer_of(sample: TracedSample) -> Recorder:
+def tracer_of(sample: TracedSample) -> GraphRecorder:
     """Return the pipeline under construction; not a member, as a field may have any name."""
     return sample._tracer

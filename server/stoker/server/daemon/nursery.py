@@ -22,7 +22,7 @@ from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import logs
 from stoker.server.workers import channel
 from stoker.server.workers.death import describe, end_orphans
-from stoker.server.workers.template import Ended, Forked, Ready, Unfit
+from stoker.server.workers.template import ChildEnded, Forked, TemplateReady, Unfit
 
 BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 30.0
@@ -97,7 +97,7 @@ class Nursery:
             return False
         return True
 
-    def read(self) -> tuple[Forked | Ended, int | None] | None:
+    def read(self) -> tuple[Forked | ChildEnded, int | None] | None:
         """Return the next answer; None if there is none, or if the template has ended.
 
         Raises:
@@ -106,7 +106,9 @@ class Nursery:
         assert self.control is not None
         while True:
             try:
-                received = channel.receive(self.control, Forked | Ended | Ready | Unfit)
+                received = channel.receive(
+                    self.control, Forked | ChildEnded | TemplateReady | Unfit
+                )
             except BlockingIOError:
                 return None
             except (OSError, ProtocolError):
@@ -118,7 +120,7 @@ class Nursery:
                 return None
             record, descriptor = received
             self.answered_at = self._now()
-            if isinstance(record, Ready):
+            if isinstance(record, TemplateReady):
                 self.ready, self._failures = True, 0
             elif isinstance(record, Unfit):
                 self.lost(f"cannot start: {record.message}")

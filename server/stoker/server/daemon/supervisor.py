@@ -25,7 +25,7 @@ from stoker.server.workers import channel
 from stoker.server.workers.death import describe, end_group
 from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hire import ForkOrder, Hire
-from stoker.server.workers.template import Ended, Fork, Forked
+from stoker.server.workers.template import ChildEnded, Fork, Forked
 
 OnEvent = Callable[[Event], None]
 _MAX_READS = 256
@@ -93,7 +93,7 @@ class Supervisor:
         self._replays: dict[int, int | None] = {}
         self._next_child = 1
         self._fail = FailPoints(fail_points)
-        self._withheld: list[Ended] = []
+        self._withheld: list[ChildEnded] = []
 
     # ------------------------------------------------------------ life
 
@@ -271,9 +271,9 @@ class Supervisor:
                 return
             self._hear(*received)
 
-    def _hear(self, record: Forked | Ended, descriptor: int | None) -> None:
+    def _hear(self, record: Forked | ChildEnded, descriptor: int | None) -> None:
         child = self._children.get(record.child)
-        if isinstance(record, Ended):
+        if isinstance(record, ChildEnded):
             self._hear_death(record)
         elif child is None:
             assert descriptor is not None
@@ -283,7 +283,7 @@ class Supervisor:
             if child.kill_asked is not None:
                 child.kill()
 
-    def _hear_death(self, record: Ended) -> None:
+    def _hear_death(self, record: ChildEnded) -> None:
         self._withheld.append(record)
         if self._fail.visit("daemon.death"):
             return

@@ -1,4 +1,5 @@
 """What the command line shows about a dataset or a pipeline: previews, bucket reports, `bench`.
 
-It runs in the command's own process, never in the daemon.
+Only `commands` imports it, and it runs in the command's own process, never in the daemon. It must
+not know the daemon or its state.
 """

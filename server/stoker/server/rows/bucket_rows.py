@@ -29,7 +29,7 @@ from stoker.server.rows.extents import Shapes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.scratch import Scratch
-from stoker.server.work.cuts import Cut, Share
+from stoker.server.work.cuts import RankCut, Share
 
 KEPT, KEPT_MIXED = 256, 8
 """Buckets whose computers are kept, others are made anew; with batch ops they hold whole groups."""
@@ -107,7 +107,7 @@ class BucketComputer:
         mixes = plan_of(Size(first.height, first.width)).mixes
         self._computer = functools.lru_cache(KEPT_MIXED if mixes else KEPT)(self._make)
 
-    def cut(self, epoch: int, step: int) -> Cut:
+    def cut(self, epoch: int, step: int) -> RankCut:
         """Return what this rank gets of a step."""
         return self._computer(self.order.turns.turn(epoch, step).bucket)[0]
 
@@ -130,7 +130,7 @@ class BucketComputer:
         computer.home = self.home
         return computer.fill(slot, epoch, step, row_lo, row_hi, crashed=crashed)
 
-    def _make(self, number: int) -> tuple[Cut, RowComputer]:
+    def _make(self, number: int) -> tuple[RankCut, RowComputer]:
         bucket = self.order.plan.buckets[number]
         plan = self._plan_of(Size(bucket.height, bucket.width))
         cut = self._share.cut(bucket.positions, bucket_outputs(plan, params=self._params))

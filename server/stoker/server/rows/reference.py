@@ -19,6 +19,7 @@ from stoker.order.mix import MixOrder, Part, mix_digest, shares
 from stoker.order.stream import StreamOrder
 from stoker.pipeline.engine.drawing import row_bytes
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol import forms
@@ -37,9 +38,9 @@ from stoker.server.rows.clips import samples_of
 from stoker.server.rows.mix_rows import mix_computer, own_freeze
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.states import field_states
-from stoker.server.work.cuts import Cut, Share
+from stoker.server.work.cuts import RankCut, Share
 
-CutOf = Callable[[int, int], Cut]
+CutOf = Callable[[int, int], RankCut]
 Rows = RowComputer | BucketComputer
 
 
@@ -72,7 +73,7 @@ def make_spec(
         return StreamSpec(
             dataset=dataset.fingerprint,
             dataset_rows=len(dataset),
-            pipeline=graph.pipeline_id,
+            pipeline=pipeline_id(graph),
             **fields,
         )
     finally:
@@ -133,7 +134,7 @@ def reference_mix(
     try:
         counts = shares([ratio for _, _, ratio in parts], fields["batch_size"])
         known = [
-            Part(dataset.fingerprint, len(dataset), graph.pipeline_id, share)
+            Part(dataset.fingerprint, len(dataset), pipeline_id(graph), share)
             for dataset, (_, graph, _), share in zip(datasets, parts, counts, strict=True)
         ]
         names: Canonical = [[part.fingerprint, part.rows] for part in known]
@@ -159,7 +160,9 @@ def reference_mix(
             dataset.close()
 
 
-def _batch(rows: Rows, cut: Cut, epoch: int, step: int, crashed: Collection[int]) -> dict[str, Any]:
+def _batch(
+    rows: Rows, cut: RankCut, epoch: int, step: int, crashed: Collection[int]
+) -> dict[str, Any]:
     slot = np.zeros(cut.layout.slot_bytes, np.uint8)
     rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows, crashed=crashed)
     arrays = {

@@ -18,11 +18,11 @@ Module = Annotated[str, msgspec.Meta(pattern=r"^(\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
-class Size(int):
+class ByteSize(int):
     """A number of bytes; in text, a unit may follow: k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024)."""
 
 
-class SizeOrNone(Size):
+class SizeOrNone(ByteSize):
     """The same, or 0 for no limit."""
 
 
@@ -94,7 +94,7 @@ class MemorySection(Section, frozen=True, kw_only=True):
         session_limit: most bytes of the slots of one session; 0: only `limit` counts.
     """
 
-    limit: Size
+    limit: ByteSize
     session_limit: SizeOrNone = SizeOrNone(0)
 
 
@@ -197,14 +197,14 @@ def parse_size(text: str) -> int:
 
 
 def decode_hook(kind: type, value: object) -> object:
-    """Read a `Size` or `SizeOrNone` for msgspec, from a number or from text.
+    """Read a `ByteSize` or `SizeOrNone` for msgspec, from a number or from text.
 
     Raises:
         TypeError: the tree has a key of a type that nobody taught this function; a bug, whatever
             the value is.
         ValueError: it is no size.
     """
-    if kind not in (Size, SizeOrNone):
+    if kind not in (ByteSize, SizeOrNone):
         raise TypeError(f"the configuration cannot read a key of type {kind.__name__}")
     if isinstance(value, str):
         value = parse_size(value)

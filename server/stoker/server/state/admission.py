@@ -16,7 +16,7 @@ class Growth(NamedTuple):
     slots: list[int]
 
 
-class Gate:
+class StartGate:
     """The start of a group.
 
     Attributes:

@@ -7,7 +7,7 @@ then larger than a few samples.
 """
 
 from stoker.protocol.errors import StreamStoppedError
-from stoker.server.state.context import Context
+from stoker.server.state.context import CoreContext
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.streams import Stream
@@ -20,7 +20,7 @@ MAX_KNOWN = 2**20
 class BadSamples:
     """Handles reports of bad samples."""
 
-    def __init__(self, context: Context, groups: Deliveries) -> None:
+    def __init__(self, context: CoreContext, groups: Deliveries) -> None:
         self._context = context
         self._groups = groups
 

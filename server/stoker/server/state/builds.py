@@ -16,7 +16,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
 from stoker.protocol.errors import ResourceError
-from stoker.server.state.context import Context, backoff_s
+from stoker.server.state.context import CoreContext, backoff_s
 from stoker.server.state.events import BuildProgress
 from stoker.server.state.instructions import EndBuild, StartBuild
 from stoker.server.work.records import BuildRequest, BuildResult, MixWanted
@@ -59,7 +59,7 @@ class Build:
 class Builds:
     """All builds of the daemon."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: CoreContext) -> None:
         self._context = context
         self._numbers = 0
         self._by_key: dict[Key, Build] = {}

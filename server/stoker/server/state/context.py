@@ -67,7 +67,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Context:
+class CoreContext:
     """The state shared by the parts of one core.
 
     Attributes:

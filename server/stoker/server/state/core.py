@@ -11,7 +11,7 @@ from typing import Any
 from stoker.server.state import metrics
 from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
-from stoker.server.state.context import Context
+from stoker.server.state.context import CoreContext
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import (
     BuildDied,
@@ -53,7 +53,7 @@ class Core:
     """The pure state of a daemon."""
 
     def __init__(self, settings: Settings) -> None:
-        self._context = context = Context(settings)
+        self._context = context = CoreContext(settings)
         self._begun = False
         self._budget = Budget(
             settings.memory_limit_bytes, settings.workers, settings.session_limit_bytes

@@ -9,7 +9,7 @@ from typing import Protocol
 from stoker.order.buckets.turns import BucketTurns
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import Bucket
-from stoker.server.work.cuts import Cut
+from stoker.server.work.cuts import RankCut
 
 
 class Course(Protocol):
@@ -20,14 +20,14 @@ class Course(Protocol):
         buckets: the plan's buckets; empty without buckets.
     """
 
-    largest: Cut
+    largest: RankCut
     buckets: tuple[Bucket, ...]
 
     def steps(self, epoch: int) -> int:
         """Return the number of steps of an epoch; at least 1."""
         ...
 
-    def cut(self, epoch: int, step: int) -> Cut:
+    def cut(self, epoch: int, step: int) -> RankCut:
         """Return the rank's part of a step's batch."""
         ...
 
@@ -43,7 +43,7 @@ class Course(Protocol):
 class PlainCourse:
     """A course in which all steps are alike."""
 
-    def __init__(self, steps: int, cut: Cut) -> None:
+    def __init__(self, steps: int, cut: RankCut) -> None:
         self.largest = cut
         self.buckets: tuple[Bucket, ...] = ()
         self._steps = steps
@@ -52,7 +52,7 @@ class PlainCourse:
         """Return the number of steps of every epoch."""
         return self._steps
 
-    def cut(self, epoch: int, step: int) -> Cut:
+    def cut(self, epoch: int, step: int) -> RankCut:
         """Return the rank's part of every batch."""
         return self.largest
 
@@ -68,7 +68,7 @@ class PlainCourse:
 class BucketCourse:
     """A course in which each step delivers a batch of one bucket."""
 
-    def __init__(self, turns: BucketTurns, cuts: tuple[Cut, ...]) -> None:
+    def __init__(self, turns: BucketTurns, cuts: tuple[RankCut, ...]) -> None:
         self.largest = max(cuts, key=lambda cut: cut.layout.slot_bytes)
         self.buckets = turns.buckets
         self._turns = turns
@@ -78,7 +78,7 @@ class BucketCourse:
         """Return the number of steps of an epoch."""
         return self._turns.steps(epoch)
 
-    def cut(self, epoch: int, step: int) -> Cut:
+    def cut(self, epoch: int, step: int) -> RankCut:
         """Return the rank's part of a step's batch."""
         return self._cuts[self._turns.turn(epoch, step).bucket]
 

@@ -22,7 +22,7 @@ from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, Us
 from stoker.protocol.messages import Credit, Ready, Release, Seek
 from stoker.server.state import sharing
 from stoker.server.state.budget import Budget
-from stoker.server.state.context import Context, Fault, error_record
+from stoker.server.state.context import CoreContext, Fault, error_record
 from stoker.server.state.groups import BatchState, Group, Member, Range, Run
 from stoker.server.state.instructions import ForgetStream, FreeSlab
 from stoker.server.state.slots import SlotState
@@ -37,7 +37,7 @@ _serial = attrgetter("serial")
 class Deliveries:
     """All groups, and the rotation of those with unclaimed rows."""
 
-    def __init__(self, context: Context, streams: Streams, budget: Budget) -> None:
+    def __init__(self, context: CoreContext, streams: Streams, budget: Budget) -> None:
         self._context = context
         self._streams = streams
         self._budget = budget
@@ -141,7 +141,6 @@ class Deliveries:
     def claim_ended(self, batch: BatchState) -> None:
         """Continue with slot, batch and group after a claim has ended, successfully or not."""
         group = batch.group
-        group.claims -= 1
         group.slots.writer_ended(batch.slot)
         if group.closing:
             self._finish(group)

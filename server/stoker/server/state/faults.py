@@ -24,13 +24,14 @@ from typing import Final
 from stoker.order.stream import PlainOrder
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
+from stoker.protocol.remote.shares import Place
 from stoker.protocol.subset import excluded_of
 from stoker.server.state.builds import Builds
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import Context
+from stoker.server.state.context import CoreContext
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import ChunkFailed, WorkerDown
-from stoker.server.state.groups import BatchState, Group, Place, Range
+from stoker.server.state.groups import BatchState, Group, Range
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, WorkerState
@@ -46,7 +47,12 @@ class Faults:
     """Handles workers that die, hang or fail."""
 
     def __init__(
-        self, context: Context, groups: Deliveries, pool: Pool, scheduler: Scheduler, builds: Builds
+        self,
+        context: CoreContext,
+        groups: Deliveries,
+        pool: Pool,
+        scheduler: Scheduler,
+        builds: Builds,
     ) -> None:
         self._context = context
         self._groups = groups
@@ -64,7 +70,7 @@ class Faults:
             group.told.pop(worker.number, None)
         if worker.given_up:  # its rows have already been claimed again
             for claim in worker.claims.values():
-                self._ended(claim)
+                self._scheduler.ended(claim)
         else:
             self._died(worker, event)
 
@@ -116,7 +122,7 @@ class Faults:
                 self._context.counts.stale_results += 1
                 return
             self._groups.fail(claim.batch, claim.lo, fault)
-            self._ended(claim)
+            self._scheduler.ended(claim)
             return
         group = self._groups.by_number.get(event.stream)
         if group is None:
@@ -129,10 +135,8 @@ class Faults:
         """Retire the slot of its head, which may still write; put its other claims back."""
         self._pool.give_up(worker)
         head = worker.head
-        for claim in list(worker.claims.values()):
-            if claim is not head:
-                del worker.claims[claim.number]
-                self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
+        for claim in worker.drop_waiting():
+            self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
         if head is None:
             return
         fresh = self._groups.move(head.batch)
@@ -257,11 +261,7 @@ class Faults:
 
     def _put_back(self, batch: BatchState, ranges: list[Range], claim: Claim) -> None:
         self._groups.put_back(batch, ranges)
-        self._ended(claim)
-
-    def _ended(self, claim: Claim) -> None:
-        self._scheduler.claims -= 1
-        self._groups.claim_ended(claim.batch)
+        self._scheduler.ended(claim)
 
 
 def broken(pool: Pool) -> ResourceError:

@@ -21,16 +21,14 @@ from typing import NamedTuple
 from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
-from stoker.protocol.remote.shares import HostShare
-from stoker.server.state.admission import Gate, Growth
+from stoker.protocol.remote.shares import HostShare, Place
+from stoker.server.state.admission import Growth, StartGate
 from stoker.server.state.context import Fault
 from stoker.server.state.course import Course
 from stoker.server.state.slots import Slot, SlotPool, SlotState
 from stoker.server.state.streams import Stream
 from stoker.server.work.records import OpenStream
 
-Place = tuple[int, int]
-"""(epoch, step)."""
 Key = tuple[int, int, tuple[int, ...]]
 """(epoch, step, samples that are replaced): batches with the same key have the same bytes."""
 
@@ -138,7 +136,6 @@ class Group:
         open: batches with unclaimed rows, in order.
         starved: whether a member with room got no slot; the next one that is free is for it.
         queued: whether it is in the rotation.
-        claims: number of its claims that have not ended.
         told: the workers that have its description.
         bare_deaths: workers in a row that died with claims of the group before they started one.
         bare_since: when the first of them died.
@@ -147,7 +144,7 @@ class Group:
     """
 
     __slots__ = (
-        "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "capacity", "claims",
+        "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "capacity",
         "closing", "course", "gate", "ghosts", "growing", "growths", "members", "name", "number",
         "open", "queued", "record", "reserved", "slab", "slab_bytes", "slot_bytes", "slots",
         "starved", "stopped", "stream", "told", "under_way", "used_bytes",
@@ -180,7 +177,7 @@ class Group:
         self.members: dict[bytes, Member] = {}
         self.growths: deque[Growth] = deque()
         self.growing = False
-        self.gate = Gate(size)
+        self.gate = StartGate(size)
         self.ghosts: dict[bytes, int] = {}
         self.begun = 0
         self.by_place: dict[Key, BatchState] = {}
@@ -189,12 +186,16 @@ class Group:
         self.open: list[BatchState] = []
         self.starved = False
         self.queued = False
-        self.claims = 0
         self.told: dict[int, None] = {}
         self.bare_deaths = 0
         self.bare_since = 0.0
         self.stopped: StokerError | None = None
         self.closing = False
+
+    @property
+    def claims(self) -> int:
+        """Claims on its slots that have not ended."""
+        return sum(slot.writers for slot in self.slots.slots)
 
     @property
     def runs(self) -> list[Run]:

@@ -16,7 +16,7 @@ from stoker.protocol.messages import Open
 from stoker.protocol.spec import StreamSpec, differences
 from stoker.server.state.admission import Growth
 from stoker.server.state.budget import Budget
-from stoker.server.state.context import Context
+from stoker.server.state.context import CoreContext
 from stoker.server.state.groups import Group, Member
 from stoker.server.state.instructions import GrowSlab
 from stoker.server.state.sharing import withdraw
@@ -80,7 +80,7 @@ def join(budget: Budget, group: Group, token: bytes, slots: int, build: BuildRes
     group.growths.append(Growth(token, chosen))
 
 
-def begin_growth(context: Context, budget: Budget, group: Group) -> None:
+def begin_growth(context: CoreContext, budget: Budget, group: Group) -> None:
     """Reserve the slots of the member whose turn it is, unless a growth is under way."""
     while group.reserved and group.growths and not group.growing:
         growth = group.growths[0]
@@ -91,7 +91,7 @@ def begin_growth(context: Context, budget: Budget, group: Group) -> None:
             _give_back(budget, group, group.growths.popleft())
 
 
-def end_growth(context: Context, group: Group) -> Member | None:
+def end_growth(context: CoreContext, group: Group) -> Member | None:
     """Let the member use its slots, whose memory is there; None if it has left."""
     group.growing = False
     growth = group.growths.popleft()

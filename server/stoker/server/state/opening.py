@@ -17,7 +17,7 @@ from stoker.protocol.messages import Building, Open, Opened, Seek
 from stoker.server.state import joining, sharing
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
-from stoker.server.state.context import Context, Fault, error_record
+from stoker.server.state.context import CoreContext, Fault, error_record
 from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
 from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.groups import Group, Member
@@ -43,7 +43,7 @@ class Openings:
 
     def __init__(
         self,
-        context: Context,
+        context: CoreContext,
         builds: Builds,
         streams: Streams,
         groups: Deliveries,

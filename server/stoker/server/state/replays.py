@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.messages import AskReplay
-from stoker.server.state.context import Context, error_record
+from stoker.server.state.context import CoreContext, error_record
 from stoker.server.state.events import ReplayEnded, ReplayFailed
 from stoker.server.state.groups import Group
 from stoker.server.state.instructions import DropReplay, SendReplay, StartReplay
@@ -19,7 +19,7 @@ from stoker.server.work.records import ReplayRequest
 class Replays:
     """All replays that run or wait."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: CoreContext) -> None:
         self._context = context
         self._numbers = 0
         self._waiting: OrderedDict[bytes, tuple[AskReplay, ReplayRequest]] = OrderedDict()

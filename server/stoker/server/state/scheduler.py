@@ -21,7 +21,7 @@ there is work.
 from stoker.protocol.errors import StokerError
 from stoker.server.state.bad import BadSamples
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import Context
+from stoker.server.state.context import CoreContext
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.groups import BatchState, Group, Range
 from stoker.server.state.instructions import Assign, Recall, TellStream
@@ -32,7 +32,7 @@ from stoker.server.work.records import Done, Work
 class Scheduler:
     """Makes claims, and handles finished ones."""
 
-    def __init__(self, context: Context, groups: Deliveries, pool: Pool) -> None:
+    def __init__(self, context: CoreContext, groups: Deliveries, pool: Pool) -> None:
         self._context = context
         self._groups = groups
         self._pool = pool
@@ -117,8 +117,7 @@ class Scheduler:
                 batch.missing -= rows
             except StokerError as error:
                 self._groups.fail(batch, claim.lo, error.to_record())
-        self.claims -= 1
-        self._groups.claim_ended(batch)
+        self.ended(claim)
         if stream.uneven_s:
             for worker, behind in self._pool.behind_stalls():
                 self._context.out.append(Recall(worker.number, behind.number))
@@ -130,6 +129,10 @@ class Scheduler:
             return
         self._context.counts.recalled_chunks += 1
         self._groups.reclaim(claim.batch, [Range(claim.lo, claim.hi)])
+        self.ended(claim)
+
+    def ended(self, claim: Claim) -> None:
+        """Continue after a claim that ended, successfully or not, or was taken back."""
         self.claims -= 1
         self._groups.claim_ended(claim.batch)
 
@@ -138,8 +141,7 @@ class Scheduler:
         lo, hi = batch.take(self._chunk(group, batch), unit)
         self._numbers = number = self._numbers + 1
         slot, slot_bytes = batch.slot, group.slot_bytes
-        slot.writers += 1
-        group.claims += 1
+        group.slots.writer_began(slot)
         self.claims += 1
         self._pool.give(worker, Claim(number, batch, lo, hi))
         if worker.number not in group.told:

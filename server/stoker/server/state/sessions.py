@@ -33,7 +33,7 @@ from stoker.protocol.messages import (
     Status,
     Welcome,
 )
-from stoker.server.state.context import Context, error_record
+from stoker.server.state.context import CoreContext, error_record
 from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import Greeted, Received
 from stoker.server.state.faults import broken
@@ -54,7 +54,7 @@ class Sessions:
 
     def __init__(
         self,
-        context: Context,
+        context: CoreContext,
         openings: Openings,
         groups: Deliveries,
         pool: Pool,

@@ -20,10 +20,10 @@ When a member leaves, as many slots go as it brought, as soon as they are free.
 
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Seek
-from stoker.protocol.remote.shares import HostShare
+from stoker.protocol.remote.shares import HostShare, Place
 from stoker.server.state.budget import Budget
-from stoker.server.state.context import Context
-from stoker.server.state.groups import BatchState, Group, Member, Place, Run
+from stoker.server.state.context import CoreContext
+from stoker.server.state.groups import BatchState, Group, Member, Run
 from stoker.server.state.instructions import ShrinkSlab
 from stoker.server.state.slots import Slot, SlotState
 
@@ -43,7 +43,7 @@ def find(group: Group, member: Member, run: Run) -> BatchState | None:
     return batch
 
 
-def take(context: Context, group: Group) -> Slot | None:
+def take(context: CoreContext, group: Group) -> Slot | None:
     """Return a slot to fill: a free one, or one whose batch was kept; None if there is none."""
     slot = group.slots.take()
     if slot is None and _drop_kept(context, group):
@@ -82,7 +82,7 @@ def drop(group: Group, run: Run, kept: int) -> None:
 
 
 def depart(
-    context: Context, budget: Budget, group: Group, member: Member, *, reads_on: bool
+    context: CoreContext, budget: Budget, group: Group, member: Member, *, reads_on: bool
 ) -> None:
     """Release the slots of a member that has left, whose run has ended, and let go what it brought.
 
@@ -104,7 +104,7 @@ def depart(
     shrink(context, budget, group)
 
 
-def bury(context: Context, budget: Budget, group: Group, token: bytes) -> None:
+def bury(context: CoreContext, budget: Budget, group: Group, token: bytes) -> None:
     """Release the slots of a session that ended before, whose client is gone now."""
     _release_all(group, token)
     withdraw(context, group, group.ghosts.pop(token))
@@ -116,7 +116,7 @@ def _release_all(group: Group, token: bytes) -> None:
         group.slots.release(slot.index, slot.generation, token)
 
 
-def shrink(context: Context, budget: Budget, group: Group) -> None:
+def shrink(context: CoreContext, budget: Budget, group: Group) -> None:
     """Have the memory of slots freed that are gone."""
     left = group.slots.left
     if left and group.reserved and not group.closing:
@@ -127,14 +127,14 @@ def shrink(context: Context, budget: Budget, group: Group) -> None:
         budget.give_slots(size_bytes)
 
 
-def withdraw(context: Context, group: Group, count: int) -> None:
+def withdraw(context: CoreContext, group: Group, count: int) -> None:
     """Let so many slots go, kept ones at once."""
     group.slots.withdraw(count)
     while group.slots.owed and _drop_kept(context, group):
         pass
 
 
-def _drop_kept(context: Context, group: Group) -> bool:
+def _drop_kept(context: CoreContext, group: Group) -> bool:
     """Give up the kept batch that is needed last; whether there was one."""
     kept = [b for b in group.by_slot.values() if b.slot.state is SlotState.KEPT]
     if not kept:

@@ -194,6 +194,10 @@ class SlotPool:
         self._free.append(spare)
         return True
 
+    def writer_began(self, slot: Slot) -> None:
+        """Count a claim on the slot."""
+        slot.writers += 1
+
     def writer_ended(self, slot: Slot) -> None:
         """Count the end of a claim on the slot; a slot that waited for it becomes free."""
         slot.writers -= 1

@@ -8,7 +8,7 @@ and Exit follows. On an urgent or a second request, BYE and Exit follow at once.
 `first_client_s`.
 """
 
-from stoker.server.state.context import Context
+from stoker.server.state.context import CoreContext
 from stoker.server.state.events import StopAsked
 from stoker.server.state.instructions import Exit
 from stoker.server.state.scheduler import Scheduler
@@ -22,7 +22,7 @@ class Stopping:
     """Decides when to exit."""
 
     def __init__(
-        self, context: Context, sessions: Sessions, scheduler: Scheduler, pool: Pool
+        self, context: CoreContext, sessions: Sessions, scheduler: Scheduler, pool: Pool
     ) -> None:
         self._context = context
         self._sessions = sessions

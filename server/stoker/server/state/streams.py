@@ -23,7 +23,7 @@ from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.protocol.splits import split_from_bytes
 from stoker.server.state.course import BucketCourse, Course, PlainCourse
 from stoker.server.state.settings import Settings
-from stoker.server.work.cuts import Cut, Share
+from stoker.server.work.cuts import RankCut, Share
 from stoker.server.work.known import resolve
 from stoker.server.work.records import BuildResult
 
@@ -231,7 +231,7 @@ def _check_mix(request: Open) -> None:
             raise UsageError(f"open: expected no {name} with a mixture; leave one of them out")
 
 
-def _check_verified(request: Open, *cuts: Cut) -> None:
+def _check_verified(request: Open, *cuts: RankCut) -> None:
     most = max(cut.rows for cut in cuts)
     if request.verify and most > MAX_VERIFIED_ROWS:
         raise UsageError(

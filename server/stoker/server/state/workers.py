@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from math import inf
 
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import Context, backoff_s
+from stoker.server.state.context import CoreContext, backoff_s
 from stoker.server.state.instructions import KillWorker, StartWorker
 
 STALL = 2.0
@@ -66,6 +66,14 @@ class WorkerState:
         """The claim that it is working on."""
         return next(iter(self.claims.values()), None)
 
+    def drop_waiting(self) -> list[Claim]:
+        """Remove the claims behind its head, and return them."""
+        head = self.head
+        waiting = [claim for claim in self.claims.values() if claim is not head]
+        for claim in waiting:
+            del self.claims[claim.number]
+        return waiting
+
     def stalls(self, now: float) -> bool:
         """Whether its head takes long, in a stream where only a few rows do."""
         head = self.head
@@ -91,7 +99,7 @@ class Pool:
         closed: whether no worker is started any more.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: CoreContext) -> None:
         self._context = context
         self._numbers = 0
         most = max(context.settings.outstanding, context.settings.brief_outstanding)

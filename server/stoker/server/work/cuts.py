@@ -14,7 +14,7 @@ from stoker.protocol.layout import Output, SlotLayout, slot_layout
 MAX_ROWS = 2**24
 
 
-class Cut(NamedTuple):
+class RankCut(NamedTuple):
     """A rank's part of a global batch.
 
     Attributes:
@@ -62,14 +62,14 @@ class Share(NamedTuple):
             )
         return lo, hi - lo
 
-    def cut(self, positions: int, outputs: tuple[Output, ...]) -> Cut:
+    def cut(self, positions: int, outputs: tuple[Output, ...]) -> RankCut:
         """Return the part of a global batch of so many positions.
 
         Raises:
             UsageError: see `of`.
         """
         first, rows = self.of(positions)
-        return Cut(first, outputs, slot_layout(outputs, rows), positions * self.views)
+        return RankCut(first, outputs, slot_layout(outputs, rows), positions * self.views)
 
 
 def room_for(every: Sequence[tuple[Output, ...]]) -> tuple[Output, ...]:

@@ -19,6 +19,7 @@ from stoker.ops.bases.batch import GROUP
 from stoker.order.mix import mix_digest, shares
 from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucketed import Size, reads_bucket
 from stoker.pipeline.planning.memory import Working, working_memory
@@ -167,7 +168,7 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         request.build,
         dataset.fingerprint,
         len(dataset),
-        graph.pipeline_id,
+        pipeline_id(graph),
         graph_to_bytes(graph),
         plan.delivered,
         plan.streams,

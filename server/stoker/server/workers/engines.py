@@ -33,7 +33,7 @@ KEPT: Final = 8
 Key = tuple[str, str, bytes, frozenset[tuple[str, int | str]]]
 
 
-class Maker:
+class EngineMaker:
     """Makes the engines of one stream; their scratch memory is one."""
 
     def __init__(self, freeze: Freeze, *, debug_memory: bool) -> None:
@@ -91,7 +91,7 @@ class Engines:
         plan = worker_plan(graph_from_bytes(record.graph), dataset)
         self.made += 1
         if self._debug_memory or not keeps_nothing(plan):
-            return Maker(freeze, debug_memory=self._debug_memory)(plan)
+            return EngineMaker(freeze, debug_memory=self._debug_memory)(plan)
         engine = self._kept[key] = compile_plan(plan, freeze, self._arena)
         self._arena = engine.arena
         while len(self._kept) > KEPT:

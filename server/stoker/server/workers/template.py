@@ -85,14 +85,14 @@ class Forked(msgspec.Struct, frozen=True, array_like=True, tag="forked"):
     pid: int
 
 
-class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
+class ChildEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
     """A child is dead and reaped; `status` as by waitpid."""
 
     child: int
     status: int
 
 
-class Ready(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
+class TemplateReady(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
     """The template can fork."""
 
 
@@ -179,7 +179,7 @@ def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None
                 status = os.waitpid(pid, 0)[1]
                 del children[fd]
                 os.close(fd)
-                channel.send(control, Ended(child, status))
+                channel.send(control, ChildEnded(child, status))
                 end_orphans({pid for _, pid in children.values()}, _ORPHANS_S)
                 continue
             received = channel.receive(control, Fork)
@@ -273,7 +273,7 @@ def main(arguments: list[str]) -> None:
             channel.send(control, Unfit(f"{type(error).__name__}: {message}"))
             raise
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the daemon is gone
-            channel.send(control, Ready())
+            channel.send(control, TemplateReady())
             serve(control)
 
 

@@ -54,7 +54,7 @@ from stoker.server.work.records import (
 )
 from stoker.server.workers import channel
 from stoker.server.workers.death import DESCRIPTORS_CLOSED
-from stoker.server.workers.engines import Engines, Maker
+from stoker.server.workers.engines import EngineMaker, Engines
 from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hangs import HangNote
 from stoker.server.workers.hire import IDLE, PROGRESS, PROGRESS_BYTES, SAMPLE_AT, Hire
@@ -171,7 +171,7 @@ class Worker:
         dataset = samples_of(stored, graph_from_bytes(record.graph))
         chosen = chosen_of(dataset, record.exclude, record.subset, record.weights)
         if record.buckets:
-            maker = Maker(record.spec.freeze, debug_memory=self._hire.debug_memory)
+            maker = EngineMaker(record.spec.freeze, debug_memory=self._hire.debug_memory)
             computer: SlotFiller = _bucket_computer(
                 record, dataset, chosen.excluded, maker, self._listener
             )

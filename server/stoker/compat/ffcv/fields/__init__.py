@@ -1,4 +1,8 @@
-"""FFCV's fields: how the parts of a sample are stored."""
+"""FFCV's fields: how the parts of a sample are stored, and the decoders that read them.
+
+Names and arguments are FFCV's. Scripts, the loader and the writer import them. They must not know
+transforms.
+"""
 
 from stoker.compat.ffcv.fields.fields import (
     BytesField,

@@ -1,4 +1,8 @@
-"""FFCV's contract of operations: state, memory, code."""
+"""FFCV's contract of operations: `State`, `AllocationQuery`, `Compiler`, `Operation`.
+
+Names and arguments are FFCV's. Scripts and every other room of `compat.ffcv` import it. It must not
+know fields, transforms or the loader.
+"""
 
 from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
 from stoker.compat.ffcv.pipeline.compiler import Compiler

@@ -1,4 +1,8 @@
-"""FFCV's transforms; for missing ones, the error names the replacement."""
+"""FFCV's transforms; for missing ones, the error names the replacement.
+
+Names and arguments are FFCV's. Scripts and `line`, which adds `ToTensor`, import them. They must
+not know the loader or datasets. `ops` imports torch.
+"""
 
 from typing import NoReturn
 

@@ -1,8 +1,9 @@
 """Crop-indexed JPEG: files rewritten on a grid of restart intervals, and windows cut out of them.
 
 `rewrite` converts a JPEG to one with the same pixels whose scan can be entered every few MCUs.
-`Splicer` builds a smaller valid JPEG from the intervals that a window touches. Nothing is decoded
-to pixels here.
+`Splicer` builds a smaller valid JPEG from the intervals that a window touches. `images`, `format`,
+previews and builders import it. Nothing is decoded to pixels here, and it must not know schemas or
+files. The only room of `dataset` that uses numba.
 """
 
 from stoker.dataset.images.jpeg.grid import Grid

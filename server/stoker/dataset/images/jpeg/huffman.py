@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.images.jpeg.segments import Table
+from stoker.dataset.images.jpeg.segments import HuffmanTable
 from stoker.dataset.limits import CodecError
 from stoker.jit import compiled, kernel
 
@@ -16,7 +16,7 @@ SYMBOLS: Final = 257
 """256 symbols, and one for the code of all ones."""
 
 
-def lookup(table: Table, out: np.ndarray) -> None:
+def lookup(table: HuffmanTable, out: np.ndarray) -> None:
     """Fill a table of 2^16 entries: code, right-padded -> length * 256 + symbol, or 0.
 
     Raises:
@@ -34,7 +34,7 @@ def lookup(table: Table, out: np.ndarray) -> None:
             next_symbol += 1
 
 
-def codes_of(table: Table) -> tuple[np.ndarray, np.ndarray]:
+def codes_of(table: HuffmanTable) -> tuple[np.ndarray, np.ndarray]:
     """Return (codes, lengths) by symbol, each (256,) int64; length 0 if there is no code."""
     codes, lengths = np.zeros(256, np.int64), np.zeros(256, np.int64)
     code, place = 0, 0
@@ -47,7 +47,7 @@ def codes_of(table: Table) -> tuple[np.ndarray, np.ndarray]:
     return codes, lengths
 
 
-def best_table(frequencies: np.ndarray) -> Table:
+def best_table(frequencies: np.ndarray) -> HuffmanTable:
     """Return the table with the fewest bits for these symbol frequencies, (256,) int64."""
     sizes = np.zeros(SYMBOLS, np.int64)
     counted = np.append(frequencies, 1).astype(np.int64)
@@ -58,7 +58,7 @@ def best_table(frequencies: np.ndarray) -> Table:
     by_length[longest] -= 1  # the code of all ones
     order = np.lexsort((np.arange(SYMBOLS), sizes))
     symbols = [int(s) for s in order if sizes[s] and s < 256]
-    return Table(bytes(int(n) for n in by_length[1:17]), bytes(symbols))
+    return HuffmanTable(bytes(int(n) for n in by_length[1:17]), bytes(symbols))
 
 
 @kernel

@@ -19,8 +19,8 @@ from stoker.dataset.images.jpeg.huffman import best_table, codes_of
 from stoker.dataset.images.jpeg.segments import (
     EOI,
     SOI,
+    HuffmanTable,
     Segments,
-    Table,
     UnindexableError,
     read_segments,
 )
@@ -87,7 +87,7 @@ def rewrite(data: bytes) -> Rewritten:
 
 def _encode(
     coefficients: Coefficients, shape: np.ndarray, interval: int
-) -> tuple[bytes, list[Table], np.ndarray]:
+) -> tuple[bytes, list[HuffmanTable], np.ndarray]:
     """Code all blocks: (scan, tables DC, AC, DC, AC, offsets of intervals and of the end)."""
     sizes = np.array([coefficients.mcu_columns, coefficients.mcu_rows, interval], np.int64)
     intervals = coefficients.mcu_columns // interval * coefficients.mcu_rows
@@ -228,7 +228,7 @@ def _frame(found: Segments) -> bytes:
     return _segment(0xC1 if wide else 0xC0, body)
 
 
-def _huffman(tables: list[Table]) -> bytes:
+def _huffman(tables: list[HuffmanTable]) -> bytes:
     kinds = (0x00, 0x10, 0x01, 0x11)
     return _segment(
         0xC4,

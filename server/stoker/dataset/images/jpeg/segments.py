@@ -26,7 +26,7 @@ class UnindexableError(CodecError):
 
 
 @dataclass(frozen=True)
-class Component:
+class ColorComponent:
     """One color component of the frame: its id, sampling factors and quantization table."""
 
     id: int
@@ -36,7 +36,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Table:
+class HuffmanTable:
     """A Huffman table as in a DHT segment: 16 counts by length, then the symbols."""
 
     counts: bytes
@@ -48,8 +48,8 @@ class ScanPart:
     """A component of a scan: its place in the frame and its tables (None: not defined yet)."""
 
     component: int
-    dc: Table | None
-    ac: Table | None
+    dc: HuffmanTable | None
+    ac: HuffmanTable | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Segments:
     height: int = 0
     width: int = 0
     progressive: bool = False
-    components: tuple[Component, ...] = ()
+    components: tuple[ColorComponent, ...] = ()
     quantizers: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     kept: list[bytes] = field(default_factory=list)
     scans: list[Scan] = field(default_factory=list)
@@ -107,17 +107,17 @@ def read_segments(data: bytes) -> Segments:
         CodecError: the file is damaged.
     """
     try:
-        return _Reader(data).read()
+        return _SegmentReader(data).read()
     except (struct.error, IndexError):
         raise CodecError("it is damaged: a segment ends early") from None
 
 
-class _Reader:
+class _SegmentReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._place = 2
         self._found = Segments()
-        self._tables: dict[tuple[int, int], Table] = {}
+        self._tables: dict[tuple[int, int], HuffmanTable] = {}
         self._restart = 0
         self._late_quantizers = False
 
@@ -200,9 +200,9 @@ class _Reader:
             raise CodecError("it is damaged: the frame's length")
         found.progressive = marker == SOF2
         parts = [body[6 + 3 * i : 9 + 3 * i] for i in range(count)]
-        found.components = tuple(Component(p[0], p[1] >> 4, p[1] & 15, p[2]) for p in parts)
+        found.components = tuple(ColorComponent(p[0], p[1] >> 4, p[1] & 15, p[2]) for p in parts)
         if count == 1:  # its sampling factors have no effect
-            found.components = (Component(parts[0][0], 1, 1, parts[0][2]),)
+            found.components = (ColorComponent(parts[0][0], 1, 1, parts[0][2]),)
         _check_components(found)
 
     def _huffman(self, body: bytes) -> None:
@@ -213,7 +213,7 @@ class _Reader:
             symbols = body[place + 17 : place + 17 + sum(counts)]
             if kind > 1 or number > 3 or len(counts) != 16 or len(symbols) != sum(counts):
                 raise CodecError("it is damaged: a Huffman table")
-            self._tables[kind, number] = Table(counts, symbols)
+            self._tables[kind, number] = HuffmanTable(counts, symbols)
             place += 17 + len(symbols)
 
     def _scan(self, body: bytes) -> None:

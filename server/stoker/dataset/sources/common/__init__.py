@@ -1,4 +1,4 @@
 """Code that several sources share: walking folders, patterns, lazy items, classes, file readers.
 
-It contains nothing about a particular format.
+`formats` and `packing` import it. It contains nothing about a particular format.
 """

@@ -39,7 +39,7 @@ class Request:
 
 
 @dataclass
-class Scan:
+class SourceScan:
     """A scanned source.
 
     Attributes:

@@ -22,7 +22,7 @@ from stoker.dataset.format.fields import MAX_CHANNELS, PIXELS
 from stoker.dataset.format.item import Extract, Item
 from stoker.dataset.sources.common.declare import IGNORE, field_name
 from stoker.dataset.sources.common.lazy import LazyItems
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.array_files import StoredArray, open_npy, open_npz, open_raw
 from stoker.protocol.errors import UsageError
 from stoker.protocol.masks import MASK_DTYPES, is_mask_form
@@ -44,7 +44,7 @@ def is_arrays(source: Path) -> bool:
     return source.suffix.lower() in (NPY, NPZ)
 
 
-def scan_arrays(source: Path, request: Request) -> Scan:
+def scan_arrays(source: Path, request: Request) -> SourceScan:
     """Scan NumPy arrays.
 
     Args:
@@ -69,7 +69,7 @@ def scan_arrays(source: Path, request: Request) -> Scan:
     ]
     chosen.sort(key=lambda pair: _ORDER.get(pair[0].kind, 2))
     _check(source, chosen)
-    scan = Scan("arrays", root, tuple(field for field, _ in chosen), [], aligned=False)
+    scan = SourceScan("arrays", root, tuple(field for field, _ in chosen), [], aligned=False)
     scan.containers = [
         msgspec.structs.replace(array.container, shape=())
         if field.kind == "label"

@@ -14,7 +14,7 @@ from pathlib import Path
 from stoker.dataset.format import schema
 from stoker.dataset.format.item import SourceFile, item_of_files
 from stoker.dataset.sources.common.classes import order_classes
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import check_folder, walk
 from stoker.protocol.errors import UsageError
 
@@ -24,7 +24,7 @@ _FRAME = re.compile(r"frame|frm", re.IGNORECASE)
 _FEWEST = 3
 
 
-def scan_clips(source: Path, request: Request) -> Scan:
+def scan_clips(source: Path, request: Request) -> SourceScan:
     """Scan folders of frames.
 
     Raises:
@@ -58,7 +58,7 @@ def scan_clips(source: Path, request: Request) -> Scan:
         items += [
             item_of_files((file,), number, place, *label) for place, file in enumerate(frames)
         ]
-    return Scan("clips", source, tuple(fields), items, bad=bad, ignored=ignored)
+    return SourceScan("clips", source, tuple(fields), items, bad=bad, ignored=ignored)
 
 
 def clips_of(files: list[SourceFile]) -> dict[str, list[SourceFile]]:

@@ -20,7 +20,7 @@ from msgspec import UNSET
 from stoker.dataset.format import schema
 from stoker.dataset.format.item import Given, Item, Outlines, ValueSource, WholeFile
 from stoker.dataset.sources.common.clip import clip_boxes
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import look_at
 from stoker.dataset.sources.formats.coco_file import (
     CocoAnnotation,
@@ -47,7 +47,7 @@ def is_coco(source: Path) -> bool:
     return (source.is_file() and source.suffix.lower() == ".json") or (source / _ROBOFLOW).is_file()
 
 
-def scan_coco(source: Path, request: Request) -> Scan:
+def scan_coco(source: Path, request: Request) -> SourceScan:
     """Scan COCO annotations.
 
     Args:
@@ -65,7 +65,7 @@ def scan_coco(source: Path, request: Request) -> Scan:
     _refuse_twins(path, "image", [image.id for image in file.images])
     _refuse_twins(path, "category", [category.id for category in file.categories])
     root = request.images or _find_images(path, file.images[0].file_name)
-    return _Reading(path, file, root, request).scan()
+    return _CocoReading(path, file, root, request).scan()
 
 
 def _refuse_twins(path: Path, what: str, ids: Sequence[int]) -> None:
@@ -90,7 +90,7 @@ def _find_images(path: Path, name: str) -> Path:
                      "folder of the images: --images FOLDER")  # fmt: skip
 
 
-class _Reading:
+class _CocoReading:
     """Converts the records of a file to items."""
 
     def __init__(self, path: Path, file: CocoFile, root: Path, request: Request) -> None:
@@ -104,9 +104,9 @@ class _Reading:
         self._objects: dict[int, list[CocoAnnotation]] = defaultdict(list)
         self._notes: dict[str, list[str]] = {}
 
-    def scan(self) -> Scan:
+    def scan(self) -> SourceScan:
         """Return the whole scan."""
-        scan = Scan("coco", self._root, self._fields(), [])
+        scan = SourceScan("coco", self._root, self._fields(), [])
         images = {image.id: image for image in self._file.images}
         seen: set[int] = set()
         for annotation in self._file.annotations:

@@ -14,13 +14,13 @@ import numpy as np
 from stoker.dataset.format import schema
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import Container, Item, Record
+from stoker.dataset.format.item import Container, ContainerRow, Item
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
 from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.readers import BadItemError, check_path, open_unchanged
 from stoker.dataset.sources.common.recipe import Recipe
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import look_at
 from stoker.dataset.sources.formats.beton import JPEG, RAW, Beton, BetonField
 from stoker.protocol.errors import UsageError
@@ -34,7 +34,7 @@ def is_beton(source: Path) -> bool:
     return source.name.endswith(SUFFIX) and source.is_file()
 
 
-def scan_beton(source: Path, request: Request) -> Scan:
+def scan_beton(source: Path, request: Request) -> SourceScan:
     """Scan a .beton file.
 
     Args:
@@ -58,7 +58,7 @@ def scan_beton(source: Path, request: Request) -> Scan:
     if not items:
         raise UsageError(f"{source} has no samples; write it again")
     file = look_at(source, source.name)
-    return Scan("ffcv", source.parent, fields, items, [Container(file)], "beton")
+    return SourceScan("ffcv", source.parent, fields, items, [Container(file)], "beton")
 
 
 class BetonItems(LazyItems):
@@ -71,12 +71,12 @@ class BetonItems(LazyItems):
 
     def make(self, container: int, number: int) -> Item:
         """Return an item."""
-        record = Record(container, number)
+        record = ContainerRow(container, number)
         return Item(f"{self._name}/{number}", int(self._sizes[number]), (record,))
 
 
 class BetonReader:
-    """Reads items that are a `Record` each; see `readers.Reader`."""
+    """Reads items that are a `ContainerRow` each; see `readers.Reader`."""
 
     def __init__(self, recipe: Recipe) -> None:
         """Prepare for the one container; it is opened when the first item is read."""
@@ -92,7 +92,7 @@ class BetonReader:
             BadItemError: the sample cannot be read.
         """
         (place,) = item.places
-        assert isinstance(place, Record)
+        assert isinstance(place, ContainerRow)
         values: dict[str, Value] = {}
         for field in self._fields:
             try:

@@ -13,7 +13,7 @@ from stoker.dataset.format import schema
 from stoker.dataset.format.item import SourceFile, item_of_files
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import DEEP, declare
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import check_folder, walk
 from stoker.dataset.sources.formats.clips import look_like_clips
 from stoker.dataset.sources.formats.parallel import MASKS
@@ -27,7 +27,7 @@ _SPLITS = frozenset(
 )
 
 
-def scan_folder(source: Path, request: Request) -> Scan:
+def scan_folder(source: Path, request: Request) -> SourceScan:
     """Scan an image folder.
 
     Args:
@@ -50,7 +50,7 @@ def scan_folder(source: Path, request: Request) -> Scan:
     nested = [file for file in files if "/" in file.path]
     if not nested:
         items = [item_of_files((file,)) for file in files]
-        return Scan("folder", source, (image,), items, ignored=ignored)
+        return SourceScan("folder", source, (image,), items, ignored=ignored)
     classes = sorted({_class(file) for file in nested})
     if not request.asked and len(classes) > 1 and {name.lower() for name in classes} <= _SPLITS:
         raise UsageError(
@@ -67,7 +67,7 @@ def scan_folder(source: Path, request: Request) -> Scan:
             )
     names = order_classes(classes, request.classes)
     numbers = {name: number for number, name in enumerate(names)}
-    return Scan(
+    return SourceScan(
         "folder",
         source,
         (image, schema.label(classes=names)),

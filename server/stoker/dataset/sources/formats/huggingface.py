@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset.format import schema
-from stoker.dataset.format.item import Container, Item, Record, SourceFile
+from stoker.dataset.format.item import Container, ContainerRow, Item, SourceFile
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
 from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.patterns import check_splits, find_files
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.arrow_files import TableFile, open_table
 from stoker.protocol.datasets import ARROW, PARQUET, STATE
 from stoker.protocol.errors import UsageError
@@ -52,7 +52,7 @@ def is_huggingface(source: Path) -> bool:
     return source.name.endswith(PARQUET) and _has_pictures(source)
 
 
-def scan_huggingface(source: Path, request: Request) -> Scan:
+def scan_huggingface(source: Path, request: Request) -> SourceScan:
     """Scan Arrow or Parquet files.
 
     Args:
@@ -94,7 +94,9 @@ def scan_huggingface(source: Path, request: Request) -> Scan:
         raise UsageError(f"{source} has no rows; check the path")
     containers = [Container(file) for file in files]
     plain = all(file.path.endswith(ARROW) for file in files)
-    return Scan("huggingface", root, fields, items, containers, "rows", in_place=plain, bad=bad)
+    return SourceScan(
+        "huggingface", root, fields, items, containers, "rows", in_place=plain, bad=bad
+    )
 
 
 class TableItems(LazyItems):
@@ -108,7 +110,7 @@ class TableItems(LazyItems):
     def make(self, container: int, number: int) -> Item:
         """Return an item."""
         name, size_bytes = self._names[container], int(self._sizes[container][number])
-        return Item(f"{name}/{number}", size_bytes, (Record(container, number),))
+        return Item(f"{name}/{number}", size_bytes, (ContainerRow(container, number),))
 
 
 def fields_of(columns: Any, kinds: Mapping[str, str], source: str) -> tuple[schema.Field, ...]:

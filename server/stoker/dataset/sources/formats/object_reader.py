@@ -12,7 +12,7 @@ from PIL import Image
 
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import CLASS_PARTS, Field
-from stoker.dataset.format.item import Item, Record
+from stoker.dataset.format.item import ContainerRow, Item
 from stoker.dataset.format.optional import how_to_declare, kind_of
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
@@ -28,7 +28,7 @@ class BadRowError(Exception):
 
 
 class ObjectReader:
-    """Reads items that are a `Record` each; see `readers.Reader`."""
+    """Reads items that are a `ContainerRow` each; see `readers.Reader`."""
 
     def __init__(self, recipe: Recipe) -> None:
         """Prepare for a recipe, whose settings name the object and its folder."""
@@ -44,7 +44,7 @@ class ObjectReader:
             BadItemError: the object does not return the row.
         """
         (place,) = item.places
-        assert isinstance(place, Record)
+        assert isinstance(place, ContainerRow)
         try:
             row = row_of(self._found, place.number)
             _check_known(row, self._known)

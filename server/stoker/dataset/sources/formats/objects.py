@@ -20,11 +20,11 @@ from typing import Any
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.cells import FieldError, make_cells
-from stoker.dataset.format.item import Item, Record
+from stoker.dataset.format.item import ContainerRow, Item
 from stoker.dataset.format.optional import fill_absent, with_presence
 from stoker.dataset.images.inspect import Scratches
 from stoker.dataset.sources.common.lazy import LazyItems
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.object_fields import fields_of, is_empty
 from stoker.dataset.sources.formats.object_reader import (
     BadRowError,
@@ -44,7 +44,7 @@ def is_object(source: Path) -> bool:
     return _NAME.fullmatch(str(source)) is not None and not source.exists()
 
 
-def scan_objects(source: Path, request: Request) -> Scan:
+def scan_objects(source: Path, request: Request) -> SourceScan:
     """Scan a Python object.
 
     Args:
@@ -79,7 +79,7 @@ def scan_objects(source: Path, request: Request) -> Scan:
     }
     if getattr(found, "fields", None) is None:
         settings["known"] = "\n".join(sorted({*map(str, first), *request.fields}))
-    return Scan("python", folder, fields, items, (), "python", settings, aligned=False)
+    return SourceScan("python", folder, fields, items, (), "python", settings, aligned=False)
 
 
 class ObjectItems(LazyItems):
@@ -92,7 +92,7 @@ class ObjectItems(LazyItems):
 
     def make(self, container: int, number: int) -> Item:
         """Return the item of a row."""
-        return Item(f"{self._name}[{number}]", self._row_bytes, (Record(container, number),))
+        return Item(f"{self._name}[{number}]", self._row_bytes, (ContainerRow(container, number),))
 
 
 def _first(found: Any) -> Mapping[str, Any]:

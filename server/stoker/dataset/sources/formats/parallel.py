@@ -18,7 +18,7 @@ from stoker.dataset.format.item import Given, Item, SourceFile, WholeFile
 from stoker.dataset.format.optional import how_to_declare, kind_of
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import DEEP, declare, field_name, plain_kind
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import check_folder, list_folder, walk
 from stoker.protocol.errors import UsageError
 
@@ -35,7 +35,7 @@ def has_images_folder(source: Path) -> bool:
     return any((source / name).is_dir() for name in FIRST)
 
 
-def scan_parallel(source: Path, request: Request) -> Scan:
+def scan_parallel(source: Path, request: Request) -> SourceScan:
     """Scan parallel folders.
 
     Args:
@@ -71,7 +71,7 @@ def scan_parallel(source: Path, request: Request) -> Scan:
         raise UsageError(f"{source} has no folder {name}/ with images; got --field {name}=...")
     order = [first, *(name for name in trees if name != first)]
     fields = _fields(order, kinds)
-    scan = Scan("parallel", source, fields, [], ignored=ignored)
+    scan = SourceScan("parallel", source, fields, [], ignored=ignored)
     scan.items = _match([(name, trees[name]) for name in order], scan, request.classes)
     return scan
 
@@ -110,7 +110,7 @@ def _renamed(names: list[str], kinds: list[str]) -> list[str]:
 
 
 def _match(
-    trees: list[tuple[str, list[SourceFile]]], scan: Scan, given: tuple[str, ...]
+    trees: list[tuple[str, list[SourceFile]]], scan: SourceScan, given: tuple[str, ...]
 ) -> list[Item]:
     """Return items of files with the same stem; files without partners become bad."""
     by_stem = [_stems(folder, files, scan) for folder, files in trees]
@@ -165,7 +165,7 @@ def _item(partners: list[SourceFile | None], label: tuple[Given, ...]) -> Item:
     return Item(_first(partners).path, size_bytes, (*places, *label))
 
 
-def _stems(folder: str, files: list[SourceFile], scan: Scan) -> dict[str, SourceFile]:
+def _stems(folder: str, files: list[SourceFile], scan: SourceScan) -> dict[str, SourceFile]:
     found: dict[str, SourceFile] = {}
     for file in files:
         stem = file.path[len(folder) + 1 :]

@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import Extract, Item, Record
+from stoker.dataset.format.item import ContainerRow, Extract, Item
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.declare import field_name
 from stoker.dataset.sources.common.readers import BadItemError, check_path, open_unchanged
@@ -18,7 +18,7 @@ from stoker.dataset.sources.formats.huggingface import dtype_of, is_picture
 
 
 class RowReader:
-    """Reads items that are a `Record` each; see `readers.Reader`."""
+    """Reads items that are a `ContainerRow` each; see `readers.Reader`."""
 
     def __init__(self, recipe: Recipe) -> None:
         """Prepare for a recipe; one file is open at a time, because rows come file by file."""
@@ -35,7 +35,7 @@ class RowReader:
             BadItemError: the row cannot be read.
         """
         (place,) = item.places
-        assert isinstance(place, Record)
+        assert isinstance(place, ContainerRow)
         table = self._open_item(item, place)
         try:
             batch, row = table.row(place.number)
@@ -58,7 +58,7 @@ class RowReader:
     def locate(self, item: Item) -> dict[str, Value | Extract]:
         """Return for each field the place of its value, or the value; see `readers.Locator`."""
         (place,) = item.places
-        assert isinstance(place, Record)
+        assert isinstance(place, ContainerRow)
         table = self._open_item(item, place)
         if not isinstance(table, ArrowTable):
             raise BadItemError(
@@ -90,7 +90,7 @@ class RowReader:
             self._table.close()
         self._table, self._number = None, -1
 
-    def _open_item(self, item: Item, place: Record) -> TableFile:
+    def _open_item(self, item: Item, place: ContainerRow) -> TableFile:
         try:
             return self._open(place.container)
         except CodecError as error:

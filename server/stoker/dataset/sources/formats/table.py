@@ -20,7 +20,7 @@ from stoker.dataset.format.item import Given, Item, ValueSource, WholeFile
 from stoker.dataset.format.optional import how_to_declare
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name, plain_kind
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import SUFFIXES, look_at
 from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, Table, read_table
 from stoker.protocol.errors import UsageError
@@ -41,7 +41,7 @@ def is_table(source: Path) -> bool:
     return source.is_file() and source.suffix.lower() in CSV | PARQUET
 
 
-def scan_table(source: Path, request: Request) -> Scan:
+def scan_table(source: Path, request: Request) -> SourceScan:
     """Scan a CSV or Parquet file with a row per sample.
 
     Args:
@@ -57,7 +57,7 @@ def scan_table(source: Path, request: Request) -> Scan:
                          f"{', '.join(table.columns)}")  # fmt: skip
     root = request.images or source.parent
     columns = _columns(table, request, root)
-    scan = Scan(
+    scan = SourceScan(
         "table", root, tuple(column.field for column in columns), [], aligned=False,
         bad=[(f"{source.name}:{place}", reason) for place, reason in table.bad],
     )  # fmt: skip
@@ -66,7 +66,7 @@ def scan_table(source: Path, request: Request) -> Scan:
 
 
 @dataclass(frozen=True)
-class _Column:
+class _TableColumn:
     """A column that becomes a field: its index in a row, and a function from value to place."""
 
     index: int
@@ -80,7 +80,7 @@ class _Column:
         return bool(self.field.optional)
 
 
-def _items(name: str, table: Table, columns: list[_Column], scan: Scan) -> list[Item]:
+def _items(name: str, table: Table, columns: list[_TableColumn], scan: SourceScan) -> list[Item]:
     items = []
     for place, row in zip(table.places, table.rows, strict=True):
         try:
@@ -94,7 +94,7 @@ def _items(name: str, table: Table, columns: list[_Column], scan: Scan) -> list[
     return items
 
 
-def _place(column: _Column, value: Any) -> ValueSource:
+def _place(column: _TableColumn, value: Any) -> ValueSource:
     empty = value is None or (value == "" and (column.field.kind != "bytes" or column.optional))
     if empty and column.optional:
         return Given(None)
@@ -110,8 +110,8 @@ def _place(column: _Column, value: Any) -> ValueSource:
         raise ValueError(f"column {column.name!r}: expected {what}, got {value!r}") from None
 
 
-def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
-    columns: dict[str, _Column] = {}
+def _columns(table: Table, request: Request, root: Path) -> list[_TableColumn]:
+    columns: dict[str, _TableColumn] = {}
     for index, (name, typed) in enumerate(table.columns.items()):
         values = [row[index] for row in table.rows if row[index] not in (None, "")]
         kind = request.fields.get(name) or _guess(name, typed, values)
@@ -135,7 +135,7 @@ def _columns(table: Table, request: Request, root: Path) -> list[_Column]:
             field, place_of = _labels(field, values, request.classes)
         else:
             place_of = _converter(field, plain, typed, root)
-        columns[field.name] = _Column(index, name, plain, field, place_of)
+        columns[field.name] = _TableColumn(index, name, plain, field, place_of)
     if not columns:
         raise UsageError("no column is left as a field; ignore fewer of them")
     return list(columns.values())

@@ -37,7 +37,7 @@ class TarError(ValueError):
     """An archive cannot be read beyond some byte; the text says which and why."""
 
 
-class Member(NamedTuple):
+class TarMember(NamedTuple):
     """A file in an archive: its name, and the offset and size of its data in bytes."""
 
     name: str
@@ -45,7 +45,7 @@ class Member(NamedTuple):
     size_bytes: int
 
 
-def read_members(path: Path) -> Iterator[Member]:
+def read_members(path: Path) -> Iterator[TarMember]:
     """Yield the files of an archive in their order.
 
     Raises:
@@ -55,12 +55,12 @@ def read_members(path: Path) -> Iterator[Member]:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        yield from _Reader(descriptor).members()
+        yield from _HeaderReader(descriptor).members()
     finally:
         os.close(descriptor)
 
 
-class _Reader:
+class _HeaderReader:
     """Walks the headers of one open archive."""
 
     def __init__(self, descriptor: int) -> None:
@@ -70,7 +70,7 @@ class _Reader:
         self._name: str | None = None
         self._size: int | None = None
 
-    def members(self) -> Iterator[Member]:
+    def members(self) -> Iterator[TarMember]:
         while (header := self._header()) is not None:
             kind, size = header[156:157], self._size_of(header)
             data = self._place + BLOCK
@@ -89,7 +89,7 @@ class _Reader:
                 name = self._name or _name(header)
                 self._name = self._size = None
                 if kind in _FILES and not name.endswith("/"):
-                    yield Member(name, data, size)
+                    yield TarMember(name, data, size)
                 elif kind not in _FILES and kind not in _PASSED:
                     raise self._error(
                         f"the member {name!r} has the unknown type {kind!r}; store regular files"

@@ -15,7 +15,7 @@ from stoker.protocol.errors import UsageError
 _MAX_EXTENSIONS = MAX_FIELDS
 
 
-class Part:
+class MemberColumn:
     """The members with one extension: offset and size per sample, -1 if it has none."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class TarSamples:
             UsageError: its members have too many different extensions.
         """
         self.keys: list[str] = []
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, MemberColumn] = {}
         self.faults: dict[int, str] = {}
         self.broken = ""
         self.ignored: Counter[str] = Counter()
@@ -94,6 +94,6 @@ class TarSamples:
                 "an extension is everything after the first dot of a name, so keys must have no "
                 "dots"
             )
-        part = self.parts.setdefault(extension, Part())
+        part = self.parts.setdefault(extension, MemberColumn())
         if not part.put(sample, offset, size_bytes):
             self.faults[sample] = f"it has two members .{extension}, the second at byte {offset}"

@@ -39,7 +39,7 @@ from stoker.dataset.sources.common.declare import (
 from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.npy import HEADER_BYTES, NpyHeader, read_header
 from stoker.dataset.sources.common.patterns import check_splits, find_files
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import SUFFIXES
 from stoker.dataset.sources.formats.tar_samples import TarSamples
 from stoker.protocol.datasets import TAR as SUFFIX
@@ -59,7 +59,7 @@ def is_webdataset(source: Path) -> bool:
     return source.name.endswith(SUFFIX)
 
 
-def scan_webdataset(source: Path, request: Request) -> Scan:
+def scan_webdataset(source: Path, request: Request) -> SourceScan:
     """Scan tars of samples.
 
     Args:
@@ -84,7 +84,7 @@ def scan_webdataset(source: Path, request: Request) -> Scan:
     fields = tuple(_field(group, items.headers(place, root)) for place, group in enumerate(groups))
     ignored = sum((tar.ignored for tar in tars), Counter[str]())
     containers = [Container(file) for file in files]
-    return Scan(
+    return SourceScan(
         "webdataset",
         root,
         fields,
@@ -177,7 +177,7 @@ class TarItems(LazyItems):
 
 
 @dataclass(frozen=True)
-class _Column:
+class _FieldPlaces:
     """The places of one field in all samples of a tar, and how many members each has."""
 
     offsets: np.ndarray
@@ -185,7 +185,7 @@ class _Column:
     members: np.ndarray
 
 
-def _columns(tar: TarSamples, groups: Sequence[TarGroup]) -> list[_Column]:
+def _columns(tar: TarSamples, groups: Sequence[TarGroup]) -> list[_FieldPlaces]:
     columns = []
     for group in groups:
         count = len(tar.keys)
@@ -198,12 +198,12 @@ def _columns(tar: TarSamples, groups: Sequence[TarGroup]) -> list[_Column]:
                 offsets[there] = np.frombuffer(part.offsets, np.int64)[there]
                 sizes[there] = np.frombuffer(part.sizes, np.int64)[there]
                 members += there
-        columns.append(_Column(offsets, sizes, members))
+        columns.append(_FieldPlaces(offsets, sizes, members))
     return columns
 
 
 def _faults(
-    tar: TarSamples, groups: Sequence[TarGroup], columns: Sequence[_Column]
+    tar: TarSamples, groups: Sequence[TarGroup], columns: Sequence[_FieldPlaces]
 ) -> dict[int, str]:
     """Return the reasons why samples are bad, in order."""
     found: dict[int, str] = {}

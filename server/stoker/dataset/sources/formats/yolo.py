@@ -20,7 +20,7 @@ from stoker.dataset.format.item import Given, Item, Outlines, SourceFile, ValueS
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.clip import clip_boxes
 from stoker.dataset.sources.common.readers import read_file
-from stoker.dataset.sources.common.scan import Request, Scan
+from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.yolo_layout import YoloFolders, find_layout, label_path
 from stoker.protocol.errors import UsageError
 
@@ -32,7 +32,7 @@ _MAX_VALUE = 255
 _OBJECT_BYTES = 64
 
 
-def scan_yolo(source: Path, request: Request) -> Scan:
+def scan_yolo(source: Path, request: Request) -> SourceScan:
     """Scan a YOLO dataset.
 
     Args:
@@ -44,8 +44,10 @@ def scan_yolo(source: Path, request: Request) -> Scan:
             impossible.
     """
     layout = find_layout(source, request.split)
-    scan = Scan("yolo", layout.root, _fields(layout, request.masks), [], ignored=layout.ignored)
-    reading = _Reading(layout, request)
+    scan = SourceScan(
+        "yolo", layout.root, _fields(layout, request.masks), [], ignored=layout.ignored
+    )
+    reading = _YoloReading(layout, request)
     items, left = [], dict(layout.labels)
     for image in layout.images:
         file = left.pop(label_path(image.path), None)
@@ -94,7 +96,7 @@ class _Objects:
     )
 
 
-class _Reading:
+class _YoloReading:
     """Converts label files to items."""
 
     def __init__(self, layout: YoloFolders, request: Request) -> None:

@@ -1,4 +1,4 @@
 """Clients on other hosts: the TCP address, and the carriers that send batches to them.
 
-Only the daemon imports it. It knows sockets and slabs, and nothing of streams.
+Only `daemon` and `stoker serve` import it. It knows sockets and slabs, and must not know streams.
 """

@@ -25,7 +25,7 @@ _PART_BYTES: Final = 2**20
 _Job = Callable[[], None]
 
 
-class Carrier:
+class SessionCarrier:
     """Sends to one session.
 
     Args of the constructor:

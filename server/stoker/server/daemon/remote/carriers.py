@@ -25,7 +25,7 @@ from stoker.protocol import messages
 from stoker.protocol.errors import ProtocolError, StokerError
 from stoker.protocol.remote.tcp import frame, watch_link
 from stoker.protocol.remote.tls import check_certificate
-from stoker.server.daemon.remote.carrier import Carrier
+from stoker.server.daemon.remote.carrier import SessionCarrier
 from stoker.server.daemon.remote.half_open import HalfOpen
 from stoker.server.daemon.remote.pins import Pins
 from stoker.server.settings import logs
@@ -65,8 +65,8 @@ class Carriers:
         self._pins = pins
         self._expected: set[bytes] = set()
         self._half_open: dict[int, HalfOpen] = {}
-        self._carriers: dict[bytes, Carrier] = {}
-        self._ending: list[Carrier] = []
+        self._carriers: dict[bytes, SessionCarrier] = {}
+        self._ending: list[SessionCarrier] = []
         self._reports: queue.SimpleQueue[tuple[bytes, tuple[int, int]]] = queue.SimpleQueue()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
@@ -230,7 +230,7 @@ class Carriers:
             return
         del self._half_open[descriptor]
         self.unexpect(token)
-        self._carriers[token] = carrier = Carrier(
+        self._carriers[token] = carrier = SessionCarrier(
             made.sock,
             lambda slot, generation: self._report(token, (slot, generation)),
             lambda: self._report(token, _ENDED),

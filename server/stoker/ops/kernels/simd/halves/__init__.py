@@ -1,4 +1,5 @@
-"""float16 by the processor's own conversions.
+"""float16 by the processor's own conversions, as twins of `kernels.half`.
 
-A separate folder, so that only its users are compiled again when it changes.
+Only `stoker.jit` imports it, through the twin's name, as importing it imports numba. It must not
+import `simd`: in a folder of its own, only its users are compiled again when it changes.
 """
