@@ -50,25 +50,18 @@ class Scheduler:
                 rotation.popleft().queued = False
                 continue
             batch = group.open[0]
-            worker = pool.least_loaded(brief=group.stream.is_brief(batch.cut.rows))
+            worker = pool.least_loaded(brief=self._is_brief(group, batch.cut.rows))
             if worker is None and group.open[-1].is_newest:
                 batch, worker = group.open[-1], pool.least_loaded(stalling=True)
             if worker is None:
                 break
             rotation.popleft()
-            work = self._claim(worker, group, batch)
-            if not batch.unclaimed:
-                group.open.remove(batch)
-                if not group.open:
-                    self._groups.fill(group)
+            works = self._claim(worker, batch)
             if group.open:
                 rotation.append(group)
             else:
                 group.queued = False
-            if worker.number in assigned:
-                assigned[worker.number].append(work)
-            else:
-                assigned[worker.number] = [work]
+            assigned.setdefault(worker.number, []).extend(works)
         for number, works in assigned.items():
             self._context.out.append(Assign(number, tuple(works)))
 
@@ -133,15 +126,30 @@ class Scheduler:
         self.claims -= 1
         self._groups.claim_ended(claim.batch)
 
-    def _claim(self, worker: WorkerState, group: Group, batch: BatchState) -> Work:
-        unit = group.stream.build.group_rows
-        lo, hi = batch.take(self._chunk(group, batch), unit)
+    def _claim(self, worker: WorkerState, batch: BatchState) -> list[Work]:
+        """Claim rows of a batch, and the same rows for members of a fork that are in step."""
+        batches = [batch, *self._groups.forks.in_step(batch)]
+        rows, unit = self._chunk(batches)
+        lo, hi = batch.take(rows, unit)
+        works = [self._work(worker, batch, lo, hi, len(batches) - 1)]
+        for behind, mate in zip(range(len(batches) - 2, -1, -1), batches[1:], strict=True):
+            works.append(self._work(worker, mate, *mate.take(hi - lo), behind))
+        for one in batches:
+            if not one.unclaimed:
+                one.group.open.remove(one)
+        for one in batches:
+            if not one.group.open:
+                self._groups.fill(one.group)
+        return works
+
+    def _work(self, worker: WorkerState, batch: BatchState, lo: int, hi: int, behind: int) -> Work:
+        group = batch.group
         self._numbers = number = self._numbers + 1
         slot, slot_bytes = batch.slot, group.slot_bytes
         slot.writers += 1
         group.claims += 1
         self.claims += 1
-        self._pool.give(worker, Claim(number, batch, lo, hi))
+        self._pool.give(worker, Claim(number, batch, lo, hi, behind))
         if worker.number not in group.told:
             group.told[worker.number] = None
             self._context.out.append(
@@ -150,15 +158,21 @@ class Scheduler:
         return Work(
             number, group.number, batch.epoch, batch.step, group.slab, slot.index,
             slot.generation, slot.index * slot_bytes, slot_bytes, lo, hi, batch.crashed,
+            behind,
         )  # fmt: skip
 
-    def _chunk(self, group: Group, batch: BatchState) -> int:
-        stream = group.stream
+    def _is_brief(self, group: Group, rows: int) -> bool:
+        return all(one.stream.is_brief(rows) for one in self._groups.forks.together(group))
+
+    def _chunk(self, batches: list[BatchState]) -> tuple[int, int]:
+        """Return how many rows to claim of the first batch, and the unit of rows to cut at."""
+        batch, group, stream = batches[0], batches[0].group, batches[0].group.stream
+        most_rows = self._groups.forks.most_rows(batches)
         rows = batch.cut.rows if len(group.open) > 1 else batch.unclaimed
         share = -(-rows // (self._pool.up * stream.cuts))
         chunk = max(share, stream.least_rows, self._brief(group, batch))
-        chunk = min(chunk, stream.most_rows)
-        return whole_units(chunk, stream.most_rows, stream.spec.views)
+        chunk = whole_units(min(chunk, most_rows), most_rows, stream.spec.views)
+        return chunk, max(one.group.stream.build.group_rows for one in batches)
 
     def _brief(self, group: Group, batch: BatchState) -> int:
         """Return the rows of a chunk of brief rows, an equal part of a batch; otherwise 0."""

@@ -171,14 +171,17 @@ def check_request(request: Open) -> Share:
 
     Raises:
         UsageError: the rank is not below the world size, has no row or too many, the name of the
-            group is empty, the request for buckets is invalid, or things are given that exclude
-            each other: an exclude list and a subset, buckets and weights, a block shuffle and
-            buckets or no shuffle, a seed of the shuffle and no shuffle.
+            group is empty, a fork has none, the request for buckets is invalid, or things are given
+            that exclude each other: an exclude list and a subset, buckets and weights, buckets or a
+            mixture and a fork, a block shuffle and buckets or no shuffle, a seed of the shuffle and
+            no shuffle.
     """
     if request.group is not None and not request.group:
         raise UsageError("open: expected a name of the group, or none, got an empty name")
     if request.buckets:
         request_from_bytes(request.buckets)
+    if request.mode == "fork":
+        _check_fork(request)
     if request.mix:
         _check_mix(request)
     if request.buckets and request.weights:
@@ -222,6 +225,17 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open
     )
     _check_verified(request, *cuts)
     return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
+
+
+def _check_fork(request: Open) -> None:
+    if request.group is None:
+        raise UsageError("open: mode='fork' needs the name of a group, got none: give group=")
+    for name in ("buckets", "mix"):
+        if getattr(request, name):
+            raise UsageError(
+                f"open: mode='fork' cannot be combined with {name}, because its members decode the"
+                f" samples of one order of one dataset; leave {name} out, or mode"
+            )
 
 
 def _check_mix(request: Open) -> None:
