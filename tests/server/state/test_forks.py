@@ -87,7 +87,7 @@ def test_streams_slabs_and_spec_are_those_of_a_lone_session(rig):
     member = join(rig, seed=8, shuffle_seed=7)
     first, second = (rig.sent(token)[-1] for token in (lone, member))
     assert (first.spec, first.stream, first.slots) == (second.spec, second.stream, second.slots)
-    slabs = [one for one in of(rig.said, ins.SendSlab)]
+    slabs = of(rig.said, ins.SendSlab)
     assert [one.writable for one in slabs] == [True, True]
     assert slabs[0].slots == slabs[1].slots
 

@@ -212,11 +212,14 @@ TestFork.settings = settings(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", [Group, Fork])
-def test_many_more_sequences(machine: type[Group]) -> None:
+@pytest.mark.parametrize(("machine", "examples"), [(Group, 600), (Fork, 100)])
+def test_many_more_sequences(machine: type[Group], examples: int) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=600, stateful_step_count=80, deadline=None, suppress_health_check=CHECKS
+            max_examples=examples,
+            stateful_step_count=80,
+            deadline=None,
+            suppress_health_check=CHECKS,
         ),
     )

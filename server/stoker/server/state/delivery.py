@@ -70,11 +70,11 @@ class Deliveries:
         run.share = share
         if group.record.verify:
             run.chain = chain_start(group.stream.stream_id, run.epoch, run.step)
-        self.freed(group)
         steps = group.course.steps(run.epoch)
         if run.step == steps:
             run.epoch, run.step = run.epoch + 1, 0
         run.ended = run.step > steps or group.stopped is not None
+        self.freed(group)
         if group.stopped is not None:
             raise group.stopped
         if run.ended:
