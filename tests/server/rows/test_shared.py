@@ -18,7 +18,7 @@ from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.shared import Forks, SharedSamples, shared_bytes
+from stoker.server.rows.shared import SharedSamples, WorkerForks, shared_bytes
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.records import OpenStream, Work
 
@@ -162,7 +162,7 @@ def test_a_size_of_nothing_is_no_shared_sample(gridded):
 
 
 def test_memory_grows_to_what_the_largest_member_needs_and_goes_with_the_last_one(make_opened):
-    forks = Forks()
+    forks = WorkerForks()
     first, second = (forks.open(make_opened(stream, size)) for stream, size in ((1, 64), (2, 256)))
     assert first is second
     assert len(first._memory) == 256

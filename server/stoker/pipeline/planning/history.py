@@ -48,7 +48,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Fork:
+class Parting:
     """An `if` whose branches moved a value differently."""
 
     cond: int
@@ -56,7 +56,7 @@ class Fork:
     orelse: History
 
 
-History = tuple[Move | Fork, ...]
+History = tuple[Move | Parting, ...]
 
 
 class Histories:
@@ -147,13 +147,13 @@ def _joined(cond: int, left: History, right: History) -> History:
     same = 0
     while same < min(len(left), len(right)) and left[same] == right[same]:
         same += 1
-    return (*left[:same], Fork(cond, left[same:], right[same:]))
+    return (*left[:same], Parting(cond, left[same:], right[same:]))
 
 
 def _compared(history: History, loose: bool) -> Iterator[Any]:
     """Yield what counts in a comparison."""
     for one in history:
-        if isinstance(one, Fork):
+        if isinstance(one, Parting):
             yield one.cond, tuple(_compared(one.then, loose)), tuple(_compared(one.orelse, loose))
         else:
             yield "resize" if loose and one.op == "resize" else one.key
@@ -170,7 +170,7 @@ def _first_difference(target: History, image: History, loose: bool) -> tuple[Mov
     sides = [list(_compared(history, loose)) for history in (target, image)]
     at = _agreeing(*sides)
     one, other = (history[at] if at < len(history) else None for history in (target, image))
-    if isinstance(one, Fork) and isinstance(other, Fork) and one.cond == other.cond:
+    if isinstance(one, Parting) and isinstance(other, Parting) and one.cond == other.cond:
         branches = [(one.then, other.then), (one.orelse, other.orelse)]
         for branch in branches:
             left, right = (list(_compared(history, loose)) for history in branch)
@@ -180,9 +180,9 @@ def _first_difference(target: History, image: History, loose: bool) -> tuple[Mov
     return _any_move(found), found is other
 
 
-def _any_move(entry: Move | Fork | None) -> Move:
+def _any_move(entry: Move | Parting | None) -> Move:
     """Return a move of an entry; a fork has at least one."""
-    while isinstance(entry, Fork):
+    while isinstance(entry, Parting):
         entry = (*entry.then, *entry.orelse)[0]
     assert entry is not None, "two histories that differ have a move"
     return entry

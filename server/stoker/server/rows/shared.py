@@ -88,7 +88,7 @@ class SharedSamples:
         return pixels
 
 
-class Forks:
+class WorkerForks:
     """The forks that a worker has streams of."""
 
     def __init__(self) -> None:

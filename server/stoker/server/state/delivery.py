@@ -183,10 +183,6 @@ class Deliveries:
         if first is not None and first.failure is not None and first.settled:
             self._end_run(group, member, first.failure)
 
-    def put_back(self, batch: BatchState, ranges: list[Range]) -> None:
-        """Make the rows of a lost claim unclaimed again."""
-        self._context.counts.recomputed_rows += self.reclaim(batch, ranges)
-
     def reclaim(self, batch: BatchState, ranges: list[Range]) -> int:
         """Make the rows of a claim unclaimed again if they are still wanted; return how many."""
         if batch.void:

@@ -39,7 +39,7 @@ from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.mix_rows import mix_computer, order_parts, own_freeze
 from stoker.server.rows.rows import RowComputer, SlotFiller
-from stoker.server.rows.shared import Forks
+from stoker.server.rows.shared import WorkerForks
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
 from stoker.server.work.records import (
@@ -80,7 +80,7 @@ class Worker:
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, SlotFiller | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
-        self._forks = Forks()
+        self._forks = WorkerForks()
         self._watch = Stopwatch()
         self._code = OwnCode()
         self._listener = _ProgressPage(progress, self._fail, lifeline)
