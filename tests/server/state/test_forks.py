@@ -236,6 +236,24 @@ def test_a_fork_whose_memory_is_not_there_is_refused_with_the_numbers(rig):
     assert not rig.core._groups.forks.by_number
 
 
+def test_a_fork_has_at_most_64_members(make_rig):
+    rig = make_rig(memory_limit_bytes=2**24)
+    for seed in range(64):
+        join(rig, seed=seed, shuffle_seed=7)
+    token = rig.hello()
+    with pytest.raises(AssertionError):
+        join(rig, token=token)
+    (error,) = rig.errors(token)
+    assert (error.code, error.details) == ("resource", {"members": 64})
+    assert rig.counters()["groups"] == 64
+
+
+def test_an_edited_file_is_named(rig):
+    join(rig, built={**DECODED, "sources": (("/jobs.py", "old"),)})
+    changed = {**DECODED, "sources": (("/jobs.py", "new"),), "pipeline_id": "ef" * 16}
+    assert "/jobs.py was edited after" in refusal(rig, pipeline="plain", built=changed)
+
+
 def refusal(rig, **changes) -> str:
     token = rig.hello()
     with pytest.raises(AssertionError):

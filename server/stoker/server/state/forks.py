@@ -21,7 +21,7 @@ from stoker.protocol.spec import StreamSpec, differences
 from stoker.server.state.admission import Gate
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.groups import BatchState, Group, Member, Place
-from stoker.server.state.joining import refuse_edited
+from stoker.server.state.joining import MEMBERS, refuse_edited
 from stoker.server.state.sharing import steps_between
 from stoker.server.work.records import BuildResult
 
@@ -105,8 +105,15 @@ class Forks:
         `add` or `leave` must follow.
 
         Raises:
-            ResourceError: the budget has not enough memory for its decoded samples.
+            ResourceError: the fork has `MEMBERS`, or the budget has not enough memory for its decoded
+                samples.
         """
+        if fork is not None and len(fork.groups) >= MEMBERS:
+            raise ResourceError(
+                f"group {fork.name!r} has {MEMBERS} members, the most of a fork: use another group"
+                " for some of the members",
+                members=MEMBERS,
+            )
         one = Fork(number, request) if fork is None else fork
         usual_bytes = max(one.usual_bytes, build.usual_bytes)
         size_bytes = max(min(ROWS * usual_bytes, MOST_BYTES), build.decoded_bytes, one.size_bytes)
