@@ -214,6 +214,22 @@ def test_a_chunk_has_the_samples_for_which_a_worker_has_room(rig):
     assert max(hi - lo for _, _, _, _, lo, hi, _ in chunks(rig)) == 48
 
 
+def test_chunks_whose_samples_were_decoded_say_nothing_about_the_cost_of_others(rig):
+    """They cost less; if they counted, rows would seem to differ much in cost."""
+    members = two(rig, built={**DECODED, "rows": 4000}, batch_size=400, group_size=2)
+    for token in members:
+        rig.run(token, granted=6)
+    for _ in range(60):
+        for worker in (1, 2):
+            if rig.claims(worker):
+                head = rig.claims(worker)[0]
+                row_s = 0.01 if head.behind else 0.002
+                rig.finish(worker, seconds=row_s * (head.row_hi - head.row_lo))
+    streams = [group.stream for group in rig.core._groups.by_number.values()]
+    assert [stream.cuts for stream in streams] == [1, 1]
+    assert [round(stream.row_s, 9) for stream in streams] == [0.01, 0.01]
+
+
 def test_rows_without_anything_to_decode_are_claimed_apart(rig):
     members = two(rig, built={"rows": 50}, group_size=2)
     for token in members:

@@ -11,15 +11,20 @@ class Claim:
         batch: whose rows they are.
         lo: the first one.
         hi: the end.
-        behind: number of claims right behind it, of other members of a fork, that read the same
-            samples. Only the last of them counts for the load of the worker.
+        ahead: number of claims right ahead of it, of other members of a fork, that read the same
+            samples.
+        behind: number of such claims right behind it. Only the last one counts for the load of the
+            worker.
     """
 
-    __slots__ = ("batch", "behind", "hi", "lo", "number")
+    __slots__ = ("ahead", "batch", "behind", "hi", "lo", "number")
 
-    def __init__(self, number: int, batch: BatchState, lo: int, hi: int, behind: int = 0) -> None:
+    def __init__(
+        self, number: int, batch: BatchState, lo: int, hi: int, ahead: int = 0, behind: int = 0
+    ) -> None:
         self.number = number
         self.batch = batch
         self.lo = lo
-        self.behind = behind
         self.hi = hi
+        self.ahead = ahead
+        self.behind = behind

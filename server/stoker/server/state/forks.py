@@ -105,8 +105,8 @@ class Forks:
         `add` or `leave` must follow.
 
         Raises:
-            ResourceError: the fork has `MEMBERS`, or the budget has not enough memory for its decoded
-                samples.
+            ResourceError: the fork has `MEMBERS`, or the budget has not enough memory for the
+                decoded samples.
         """
         if fork is not None and len(fork.groups) >= MEMBERS:
             raise ResourceError(

@@ -96,7 +96,7 @@ class Scheduler:
         counts.decodes += done.decodes
         counts.replaced_rows += done.replaced_rows
         counts.invalid_rows += done.invalid_rows
-        stream.measure(done.seconds, rows)
+        stream.measure(done.seconds, rows, eased=claim.ahead > 0)
         if done.bad:
             self._bad.note(stream, done.bad)
         if stream.suspects:
@@ -130,10 +130,12 @@ class Scheduler:
         """Claim rows of a batch, and the same rows for members of a fork that are in step."""
         batches = [batch, *self._groups.forks.in_step(batch)]
         rows, unit = self._chunk(batches)
-        lo, hi = batch.take(rows, unit)
-        works = [self._work(worker, batch, lo, hi, len(batches) - 1)]
-        for behind, mate in zip(range(len(batches) - 2, -1, -1), batches[1:], strict=True):
-            works.append(self._work(worker, mate, *mate.take(hi - lo), behind))
+        works = []
+        for ahead, one in enumerate(batches):
+            lo, hi = one.take(rows, 1 if ahead else unit)
+            rows, self._numbers = hi - lo, self._numbers + 1
+            claim = Claim(self._numbers, one, lo, hi, ahead, len(batches) - 1 - ahead)
+            works.append(self._work(worker, claim))
         for one in batches:
             if not one.unclaimed:
                 one.group.open.remove(one)
@@ -142,23 +144,22 @@ class Scheduler:
                 self._groups.fill(one.group)
         return works
 
-    def _work(self, worker: WorkerState, batch: BatchState, lo: int, hi: int, behind: int) -> Work:
-        group = batch.group
-        self._numbers = number = self._numbers + 1
+    def _work(self, worker: WorkerState, claim: Claim) -> Work:
+        batch, group = claim.batch, claim.batch.group
         slot, slot_bytes = batch.slot, group.slot_bytes
         slot.writers += 1
         group.claims += 1
         self.claims += 1
-        self._pool.give(worker, Claim(number, batch, lo, hi, behind))
+        self._pool.give(worker, claim)
         if worker.number not in group.told:
             group.told[worker.number] = None
             self._context.out.append(
                 TellStream(worker.number, group.record, group.slab, group.slab_bytes)
             )
         return Work(
-            number, group.number, batch.epoch, batch.step, group.slab, slot.index,
-            slot.generation, slot.index * slot_bytes, slot_bytes, lo, hi, batch.crashed,
-            behind,
+            claim.number, group.number, batch.epoch, batch.step, group.slab, slot.index,
+            slot.generation, slot.index * slot_bytes, slot_bytes, claim.lo, claim.hi,
+            batch.crashed, claim.behind,
         )  # fmt: skip
 
     def _is_brief(self, group: Group, rows: int) -> bool:
