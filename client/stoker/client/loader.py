@@ -72,6 +72,8 @@ class Loader(Inspecting):
             many as fit into 512 MiB with those that you hold, or 2.
         group: name of a group: loaders of one daemon and stream share batches, each computed once.
         group_size: number of its loaders, if the first batch is to wait for them, up to a minute.
+        mode: what they share: "mirror" (None), whole batches; "fork", decoded samples, and each has
+            a seed and a pipeline of its own.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon.
@@ -128,6 +130,7 @@ class Loader(Inspecting):
         prefetch: int | None = None,
         group: str | None = None,
         group_size: int | None = None,
+        mode: str | None = None,
         on_error: str = "raise",
         exclude: str | os.PathLike[str] | Iterable[int] | None = None,
         subset: str | os.PathLike[str] | Iterable[int] | None = None,
@@ -167,6 +170,7 @@ class Loader(Inspecting):
             prefetch=prefetch,
             group=group,
             group_size=group_size,
+            mode=mode,
             on_error=on_error,
             exclude=exclude,
             subset=subset,

@@ -81,7 +81,8 @@ class Open(Record, frozen=True, tag="open"):
     samples are shuffled, and the samples inside each. With `mix` the stream has several datasets,
     `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`. A group begins when
     `group_size` of its members are there, or after a while. `shuffle_seed` is the seed of the
-    order, if that is not `seed`.
+    order, if that is not `seed`. The `mode` of a group is "mirror", where members share slots, or
+    "fork", where they share decoded samples.
     """
 
     request: Small
@@ -113,6 +114,7 @@ class Open(Record, frozen=True, tag="open"):
     mix: Annotated[bytes, msgspec.Meta(max_length=MAX_MIX_BYTES)] = b""
     group_size: Small = 0
     shuffle_seed: Seed | None = None
+    mode: Literal["mirror", "fork"] = "mirror"
 
 
 class Seek(Record, frozen=True, tag="seek"):

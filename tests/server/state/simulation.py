@@ -95,6 +95,7 @@ class World:
         self.growing: set[int] = set()
         self.grouped = seed % 2 == 1
         self.group_size = 2 * (seed % 4 == 3)
+        self.forked = seed % 8 in (5, 7)
         self.reserved: dict[int, int] = {}
         self.replays: set[int] = set()
         self.builds: set[int] = set()
@@ -217,7 +218,7 @@ class World:
         built = BuildResult(
             number, "content:" + "0" * 32, self.random.choice([40, 100, 1000]),
             f"{zlib.crc32(do.request.pipeline.encode()):032x}", b"", outputs,
-            group_rows=self.random.choice([1, 1, 1, 1, 8]),
+            group_rows=self.random.choice([1, 1, 1, 1, 8]), decoded_bytes=9, usual_bytes=9,
         )  # fmt: skip
 
         def end() -> None:
@@ -439,7 +440,8 @@ class Worker:
         self.queue.append(work)
         live = len(self.queue) if self.state == "up" else 0
         settings = self.world.settings
-        assert live <= max(settings.outstanding, settings.brief_outstanding) + 3
+        most = max(settings.outstanding, settings.brief_outstanding) + 3
+        assert live <= most * (6 if self.world.forked else 1)
         if len(self.queue) == 1:
             self.begin()
 
@@ -596,9 +598,11 @@ class Client:
         return Open(
             request=3, dataset="", pipeline="p1", graph=b"", batch_size=16 if other else 40,
             rank=draw.randrange(2) if self.group == "b" else 0,
-            world_size=2 if self.group == "b" else 1, shuffle=True, tail="pad", seed=0, freeze={},
+            world_size=2 if self.group == "b" else 1, shuffle=True, tail="pad",
+            seed=self.token[0] % 2 if self.world.forked else 0, freeze={},
             views=1, total_epochs=None, on_error="raise", prefetch=self.prefetch,
             leases=self.leases, group=self.group, group_size=self.world.group_size,
+            **({"mode": "fork", "shuffle_seed": 5} if self.world.forked else {}),
         )  # fmt: skip
 
     def say(self, *records: Any) -> None:
@@ -809,6 +813,8 @@ def check(world: World) -> None:
     for claim in claims:
         rows[id(claim.batch)] += claim.hi - claim.lo
     used_bytes = sum(group.used_bytes for group in groups.by_number.values())
+    forks = groups.forks.by_number.values()
+    used_bytes += sum(fork.size_bytes for fork in forks) * settings.workers
     assert used_bytes == core._budget.used_bytes <= settings.memory_limit_bytes
     for group in groups.by_number.values():
         waiting = [growth for growth in group.growths if growth is not group.growths[0]]
@@ -818,6 +824,8 @@ def check(world: World) -> None:
         unfreed = len(group.slots.left) * group.slot_bytes
         assert world.reserved[group.slab] == group.used_bytes - promised, unfreed
     assert len(core._sessions.by_token) <= settings.max_sessions
+    assert all(group.number in groups.by_number for fork in forks for group in fork.groups)
+    assert all(fork.groups for fork in forks)
     work = False
     for group in groups.by_number.values():
         assert group.claims == sum(claim.batch.group is group for claim in claims)
@@ -893,7 +901,7 @@ def check_run(group: Any, member: Any, rows: Counter[int]) -> None:
     run = member.run
     if run is None:
         return
-    assert len(run.pending) <= run.credits + AHEAD_OF_CREDITS
+    assert group.record.fork or len(run.pending) <= run.credits + AHEAD_OF_CREDITS
     assert [b.place for b in run.pending] == sorted({b.place for b in run.pending})
     for batch in run.pending:
         unclaimed = sum(r.hi - r.lo for r in batch.ranges)

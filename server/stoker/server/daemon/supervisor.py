@@ -25,7 +25,7 @@ from stoker.server.workers import channel
 from stoker.server.workers.death import describe, end_group
 from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hire import ForkOrder, Hire
-from stoker.server.workers.template import ChildEnded, Fork, Forked
+from stoker.server.workers.template import ChildEnded, ForkChild, Forked
 
 OnEvent = Callable[[Event], None]
 _MAX_READS = 256
@@ -237,7 +237,7 @@ class Supervisor:
         self._children[child.number] = child
         child.asked_at = self._now()
         with theirs:
-            sent = self._nursery.order(Fork(child.number, child.role), theirs.fileno())
+            sent = self._nursery.order(ForkChild(child.number, child.role), theirs.fileno())
         if not sent:
             self._ended(child, self._nursery.why or "the template process takes no orders", False)
 

@@ -97,6 +97,18 @@ class Budget:
         """Return the budget of slots that a stream no longer has."""
         self.used_bytes -= size_bytes
 
+    def take_working(self, size_bytes: int) -> tuple[int, int]:
+        """Take more memory of each worker, if it is there; a negative size gives it back.
+
+        Returns:
+            The bytes that all workers need, and those that are allowed.
+        """
+        needed, allowed = size_bytes * self._workers, self.limit_bytes - self.used_bytes
+        if needed <= allowed:
+            self.used_bytes += needed
+            self.working_bytes += needed
+        return needed, allowed
+
     def _allows(self, session_bytes: int) -> bool:
         return not self.session_limit_bytes or session_bytes <= self.session_limit_bytes
 

@@ -260,7 +260,8 @@ class Faults:
                 self._groups.end_runs(group, broken(pool).to_record())
 
     def _put_back(self, batch: BatchState, ranges: list[Range], claim: Claim) -> None:
-        self._groups.put_back(batch, ranges)
+        recomputed = self._groups.reclaim(batch, ranges)
+        self._context.counts.recomputed_rows += recomputed
         self._scheduler.ended(claim)
 
 

@@ -129,15 +129,17 @@ class Openings:
 
     def check_gate(self, group: Group) -> None:
         """Let a group begin whose members are there, or have been waited for long enough."""
-        members, wait_s = len(group.runs), self._context.settings.group_wait_s
+        together, wait_s = self._groups.forks.together(group), self._context.settings.group_wait_s
+        members = sum(len(one.runs) for one in together)
         if not group.gate.check(self._context.now, members, wait_s):
             return
         if members < group.gate.size:
             self._context.log(
-                "warning", "group_begins_without_all", group=group.name, members=members,
-                expected=group.gate.size,
+                "warning", "group_begins_without_all", members=members, expected=group.gate.size,
+                group=self._groups.forks.name_of(group),
             )  # fmt: skip
-        self._groups.fill(group)
+        for one in together:
+            self._groups.fill(one)
 
     def built(self, result: BuildResult) -> None:
         """Continue all OPENs that waited for a build that succeeded."""
@@ -223,7 +225,7 @@ class Openings:
             "info", "opened", client=session.client,
             **names_of(wish.request, self._context.settings.datasets),
             stream=group.stream.stream_id, slab=slab, slab_bytes=slots * group.slot_bytes,
-            group=group.name or None, members=len(group.members),
+            group=self._groups.forks.name_of(group) or None, members=len(group.members),
             rank=wish.request.rank, world_size=wish.request.world_size,
         )  # fmt: skip
 
@@ -285,7 +287,11 @@ class Openings:
         spec = compose(request, result, wish.excluded)
         course = lay_course(wish.share, spec, result, request)
         largest = course.largest
-        group = joining.group_of(request, spec, result, self._groups.by_number.values())
+        fork = self._groups.forks.find(request, spec, result, self._groups.by_number.values())
+        forks = request.mode == "fork"
+        group = None
+        if not forks:
+            group = joining.group_of(request, spec, result, self._groups.by_number.values())
         wish.prefetch = self._prefetch(request, largest.layout.slot_bytes, result)
         slots = wish.prefetch + request.leases + SPARE
         slots += self._ahead(slots, largest.layout.slot_bytes, result)
@@ -295,22 +301,30 @@ class Openings:
             wish.group = group
             joining.begin_growth(self._context, self._budget, group)
             return
-        self._budget.take(slots, largest.layout.slot_bytes, result)
         self._numbers += 1
+        if forks:
+            fork = self._groups.forks.enter(fork, self._numbers, request, result)
+        try:
+            self._budget.take(slots, largest.layout.slot_bytes, result)
+        except ResourceError:
+            self._groups.forks.leave(fork)
+            raise
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
             request.buckets, b"" if result.subset else request.exclude,
             result.subset or request.subset, request.verify, request.weights,
-            result.parts, result.sources,
+            result.parts, result.sources, *(() if fork is None else (fork.number, fork.size_bytes)),
         )  # fmt: skip
         slab = self._numbers
         group = Group(
             slab, self._streams.join(spec, result), record, course, slots,
-            name=request.group or "",
+            name="" if forks else request.group or "",
             size=request.group_size,
             capacity=joining.capacity_of(request, slots, largest.layout.slot_bytes),
         )  # fmt: skip
+        if fork is not None:
+            self._groups.forks.add(fork, group)
         group.members[session.token] = Member(session.token, slots - SPARE)
         self._groups.by_number[group.number] = self._groups.by_slab[slab] = group
         self._reserving[slab] = session

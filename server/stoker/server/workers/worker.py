@@ -39,6 +39,7 @@ from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.mix_rows import mix_computer, order_parts, own_freeze
 from stoker.server.rows.rows import RowComputer, SlotFiller
+from stoker.server.rows.shared import WorkerForks
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
 from stoker.server.work.records import (
@@ -80,6 +81,7 @@ class Worker:
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, SlotFiller | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
+        self._forks = WorkerForks()
         self._watch = Stopwatch()
         self._code = OwnCode()
         self._listener = _ProgressPage(progress, self._fail, lifeline)
@@ -100,6 +102,7 @@ class Worker:
                 return self._open(record)
             case CloseStream():
                 self._streams.pop(record.stream, None)
+                self._forks.close(record.stream)
             case AddSlab():
                 assert descriptor is not None
                 # The map ends with the last array on it.
@@ -182,6 +185,7 @@ class Worker:
                 arithmetic=COMPILED, params=record.params,
                 order=chosen.order(record.spec, COMPILED),
                 listener=self._listener, verify=record.verify,
+                shared=self._forks.open(record),
             )  # fmt: skip
         hire, rows = self._hire, len(dataset)
         computer.home = range(
@@ -197,6 +201,7 @@ class Worker:
             return msgspec.structs.replace(computer, claim=work.claim)
         end = work.offset + work.size_bytes
         self._listener.claim = work.claim
+        self._forks.enter(work)
         try:
             counts = computer.fill(
                 self._slabs[work.slab][work.offset : end],
