@@ -108,6 +108,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "hello")[1][:4]).certificate == b""
     assert decode("daemon", usual(vectors, "welcome")[1][:4]).certificate == b""
     assert found.prefetch == 0
+    assert decode("side", usual(vectors, "carried")[1][:5]).ready is None
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -234,7 +235,13 @@ BOUNDS = {
     "attached": {},
     "slab": {"slab": COUNT, "slots": SMALL, "slot_bytes": COUNT, "writable": [0, "yes", None]},
     "replayed": {"request": SMALL, "size_bytes": 2**30},
-    "carried": {"slab": COUNT, "slot": SMALL, "generation": COUNT, "size_bytes": COUNT},
+    "carried": {
+        "slab": COUNT,
+        "slot": SMALL,
+        "generation": COUNT,
+        "size_bytes": COUNT,
+        "ready": [1, b"r", [], ["bye", "r"], ["ready", 1], ["carried", 3, 2, 9, 1]],
+    },
 }  # fmt: skip
 
 
@@ -255,7 +262,7 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("open", "group_size"), ("open", "shuffle_seed"),
             ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
             ("ready", "chain"), ("hello", "certificate"), ("welcome", "certificate"),
-            ("seek", "hosts"), ("seek", "host")}  # fmt: skip
+            ("seek", "hosts"), ("seek", "host"), ("carried", "ready")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 
