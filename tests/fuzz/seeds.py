@@ -21,6 +21,7 @@ from stoker.protocol import messages
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.exclude import Excluded
+from stoker.protocol.layout import Placed
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.mix import Component, mix_to_bytes
 from stoker.protocol.remote.keys import public_text
@@ -66,9 +67,11 @@ def packet() -> list[bytes]:
 
 def carrier_of_a_client() -> list[bytes]:
     batch = frame(messages.Carried(1, 0, 1, 100)) + bytes(100)
+    ready = messages.Ready(1, "0" * 32, 0, 0, 1, 0, 1, 2, [Placed("data", "uint8", (100,), 0)])
+    announced = frame(messages.Carried(1, 0, 1, 100, ready)) + bytes(100)
     replay = frame(messages.Replayed(1, 50)) + bytes(50)
     others = [HEAD.pack(len(packet)) + packet for packet in packets("side")]
-    return [*others, batch, replay, frame(messages.Attached()) + batch + replay + batch]
+    return [*others, batch, announced, replay, frame(messages.Attached()) + batch + replay + batch]
 
 
 def carrier_of_a_daemon() -> list[bytes]:

@@ -137,7 +137,7 @@ def ring() -> Ring:
 def carrier_of_a_client(data: bytes) -> bool:
     """The client's end of a carrier: batches go into the ring, never outside of it."""
     carrier = Carrier.__new__(Carrier)
-    carrier._sock, carrier._flags, carrier._ring = Connection(data), 0, ring()
+    carrier._stream, carrier._ring = Connection(data), ring()  # type: ignore[assignment]
     found = 0
     try:
         while (item := carrier._receive()) is not None and found < MOST_RECORDS:

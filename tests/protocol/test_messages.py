@@ -111,6 +111,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert found.prefetch == 0
     assert (found.open_fields, found.seek_fields) == (0, 0)
     assert (found.crash_policy, found.integrity) == ("", "")
+    assert decode("side", usual(vectors, "carried")[1][:5]).ready is None
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -239,7 +240,13 @@ BOUNDS = {
     "attached": {},
     "slab": {"slab": COUNT, "slots": SMALL, "slot_bytes": COUNT, "writable": [0, "yes", None]},
     "replayed": {"request": SMALL, "size_bytes": 2**30},
-    "carried": {"slab": COUNT, "slot": SMALL, "generation": COUNT, "size_bytes": COUNT},
+    "carried": {
+        "slab": COUNT,
+        "slot": SMALL,
+        "generation": COUNT,
+        "size_bytes": COUNT,
+        "ready": [1, b"r", [], ["bye", "r"], ["ready", 1], ["carried", 3, 2, 9, 1]],
+    },
 }  # fmt: skip
 
 
@@ -262,7 +269,8 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("ready", "chain"), ("hello", "certificate"), ("welcome", "certificate"),
             ("seek", "hosts"), ("seek", "host"), ("opened", "open_fields"),
             ("opened", "seek_fields"), ("opened", "crash_policy"),
-            ("opened", "integrity")}  # fmt: skip
+            ("opened", "integrity"),
+            ("carried", "ready")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

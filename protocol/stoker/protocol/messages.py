@@ -328,12 +328,16 @@ class Replayed(Record, frozen=True, tag="replayed"):
 
 
 class Carried(Record, frozen=True, tag="carried"):
-    """On a carrier only: the first `size_bytes` bytes of a slot follow, those of a batch."""
+    """On a carrier only: the first `size_bytes` bytes of a slot follow, those of a batch.
+
+    `ready` announces the batch; None: a READY on the other connection does.
+    """
 
     slab: Count
     slot: Small
     generation: Count
     size_bytes: Count
+    ready: Ready | None = None
 
 
 SideRecord = Attach | Attached | Slab | Replayed | Carried | Error
