@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from stoker.client.remote import session as remote_session
 from stoker.client.remote.carrier import Carrier, ReceivedBatch
 from stoker.client.remote.ring import Ring
 from stoker.client.remote.session import RemoteSession
@@ -64,6 +65,12 @@ def arrived(client: Carrier, count: int) -> list:
         assert select.select([client], [], [], 30)[0], found
         found += [item for item in client.arrived() if not isinstance(item, Slab)]
     return found
+
+
+def arrived_slab(client: Carrier) -> None:
+    """Wait for SLAB, and drop it."""
+    assert select.select([client], [], [], 30)[0]
+    assert [type(item) for item in client.arrived()] == [Slab]
 
 
 def test_ready_travels_with_its_batch_and_errors_of_a_run_in_their_place(ends) -> None:
@@ -146,3 +153,24 @@ def test_a_ready_for_another_batch_breaks_the_protocol(session) -> None:
     session._carried.append(ReceivedBatch(wrong, 0))
     with pytest.raises(ProtocolError, match=r"expected the batch of \(slab, slot, generation"):
         session._match()
+
+
+def test_an_error_about_the_session_waits_for_the_news_that_its_carrier_ended(session, ends):
+    """The daemon knows it first, and answers the next message with an error."""
+    arrived_slab(ends.client)
+    session._lost, session._side = None, ends.client
+    session._await_last_words = lambda: None
+    refused = Error(0, "protocol", "this token belongs to no session", {})
+    end = threading.Timer(0.02, ends.sender.end)
+    end.start()
+    session.heed(refused)
+    end.join()
+    assert session._lost is not None
+
+
+def test_an_error_about_a_session_that_lives_is_raised(session, ends, monkeypatch) -> None:
+    monkeypatch.setattr(remote_session, "END_S", 0.01)
+    arrived_slab(ends.client)
+    session._lost, session._side = None, ends.client
+    with pytest.raises(ProtocolError, match="a broken message"):
+        session.heed(Error(0, "protocol", "a broken message", {}))

@@ -14,6 +14,8 @@ batch that can be on its way, and the reading thread never keeps the daemon wait
 """
 
 import os
+import select
+import time
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -52,6 +54,10 @@ from stoker.protocol.remote.tcp import (
 
 if TYPE_CHECKING:
     from stoker.protocol.remote.tls import Identity
+
+
+END_S = 0.25
+"""How long an error about the session waits for the news that its carrier has ended."""
 
 
 class RemoteSession(ClientSession):
@@ -180,6 +186,18 @@ class RemoteSession(ClientSession):
                 self._last.append(record)
             else:
                 self.inbox.append(record)
+
+    def _is_lost(self) -> bool:
+        """Whether the daemon ended this session; waits a moment for the end of the carrier.
+
+        A daemon that lost the carrier answers the next message with an error, which may come before
+        the reading thread has met the end.
+        """
+        deadline, news = time.monotonic() + END_S, select.poll()
+        news.register(self._side.fileno(), select.POLLIN)
+        while not super()._is_lost() and (left_s := deadline - time.monotonic()) > 0:
+            news.poll(left_s * 1000)
+        return self._lost is not None
 
     def _match(self) -> bool:
         """Move what the carrier brought into the inbox, in order; return whether there was any."""
