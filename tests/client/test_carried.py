@@ -120,7 +120,7 @@ def session() -> Iterator[RemoteSession]:
     made._ring = Ring(SLOTS, SLOT_BYTES)
     yield made
     made._ring.close()
-    made._ring = None
+    made._ring = made._side = None
 
 
 def received(step: int, digests: bytes = b"", alone: bool = False) -> ReceivedBatch:
@@ -155,7 +155,7 @@ def test_a_ready_for_another_batch_breaks_the_protocol(session) -> None:
         session._match()
 
 
-def test_an_error_about_the_session_waits_for_the_news_that_its_carrier_ended(session, ends):
+def test_an_error_about_the_session_waits_for_the_news_that_its_carrier_ended(ends, session):
     """The daemon knows it first, and answers the next message with an error."""
     arrived_slab(ends.client)
     session._lost, session._side = None, ends.client
@@ -168,7 +168,7 @@ def test_an_error_about_the_session_waits_for_the_news_that_its_carrier_ended(se
     assert session._lost is not None
 
 
-def test_an_error_about_a_session_that_lives_is_raised(session, ends, monkeypatch) -> None:
+def test_an_error_about_a_session_that_lives_is_raised(ends, session, monkeypatch) -> None:
     monkeypatch.setattr(remote_session, "END_S", 0.01)
     arrived_slab(ends.client)
     session._lost, session._side = None, ends.client
