@@ -4,7 +4,6 @@ import fcntl
 import os
 
 import numpy as np
-import pytest
 
 from stoker.client.lease import COPY_BYTES, LeaseBook
 from stoker.client.slab import SlabMap
@@ -14,8 +13,8 @@ SLOT_BYTES = COPY_BYTES + 4096
 OUTPUTS = [Placed("image", "uint8", (SLOT_BYTES,), 0)]
 
 
-@pytest.fixture
-def book():
+def make_book() -> LeaseBook:
+    """Not a fixture: pytest would keep its map until after the look for leaks."""
     descriptor = os.memfd_create("slab", os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, 4 * SLOT_BYTES)
@@ -25,7 +24,8 @@ def book():
         os.close(descriptor)
 
 
-def test_a_lease_that_dies_frees_its_slot(book) -> None:
+def test_a_lease_that_dies_frees_its_slot() -> None:
+    book = make_book()
     arrays = book.take(2, 1, OUTPUTS)
     assert book.holds(2)
     assert (book.leased, book.owed, book.free_slots()) == (1, 1, [])
@@ -36,8 +36,9 @@ def test_a_lease_that_dies_frees_its_slot(book) -> None:
     assert book.owed == 0
 
 
-def test_a_lease_of_an_older_generation_does_not_free_the_newer(book) -> None:
+def test_a_lease_of_an_older_generation_does_not_free_the_newer() -> None:
     """It is returned as what it is, and the caller's change in the newer batch stays."""
+    book = make_book()
     older = book.take(2, 1, OUTPUTS)
     newer = book.take(2, 3, OUTPUTS)["image"]
     newer[:] = 7

@@ -70,7 +70,7 @@ def test_with_reconnect_s_no_byte_is_lost(served, proxy, ports) -> None:
     with Loader(served.ipc, **OPTIONS) as loader:
         expected = [digest(batch) for _ in range(4) for batch in loader]
     found = []
-    with Loader(proxy.address, **OPTIONS, reconnect_s=60) as loader:
+    with Loader(proxy.address, **OPTIONS, prefetch=2, reconnect_s=60) as loader:
         for epoch in range(4):
             for batch in loader:
                 found.append(digest(batch))

@@ -28,7 +28,7 @@ def test_a_pool_that_freezes_again_and_again_is_replaced_and_its_work_repeated(
 ):
     monkeypatch.setenv("STOKER_WORKERS_CLAIM_DEADLINE_S", "1")
     daemon = serve()
-    with loader(daemon) as batches:
+    with loader(daemon, prefetch=4) as batches:
         places = [(batch.epoch, batch.step) for batch in batches]
         for _ in range(3):
             workers = forks(daemon, 2)
