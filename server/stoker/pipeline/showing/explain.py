@@ -77,7 +77,7 @@ def joined(plan: Plan) -> list[str]:
 
 
 def _mixes(plan: Plan) -> list[str]:
-    """Return lines about what batch ops do to the outputs afterwards, and with which rows."""
+    """Return lines about what batch ops do to the outputs of rows, and with which rows."""
     lines = ["batch ops, on finished rows:"] * bool(plan.mixes)
     for mix in plan.mixes:
         names = ", ".join(plan.outputs[place].name for place in mix.states)

@@ -44,7 +44,7 @@ class SampleReader:
             dataset: what is read.
             names: the fields that are wanted.
             scratch: memory of this thread; None: memory of its own.
-            listener: hears of each value that is decoded.
+            listener: notes each value that is decoded.
         """
         self._dataset = dataset
         self._listener = listener or RowListener()
