@@ -1,11 +1,14 @@
 """What further members of a group cost: CPU time of N trainings against one, through one daemon.
 
     python benchmarks/groups.py PACKED --workload w1 --members 1 4 --rounds 5 --workers 2
+    python benchmarks/groups.py PACKED --workload w1 --members 1 2 4 --mode alone fork
 
 Starts a daemon and N member processes with `Loader(group=...)`. All begin an epoch at the same time
 and read one value of each image; a round measures the CPU time of daemon, workers and members for
-`--epochs` of them. Numbers of members take turns, so that other programs disturb all alike.
-`decodes` is the number of rows computed for each sample delivered to one member. Prints Markdown.
+`--epochs` of them. Numbers of members and modes take turns, so that other programs disturb all
+alike. In the mode "fork" each member has a seed of its own, and in "alone" it also has no group.
+`decodes` is the number of fields decoded for each sample delivered to one member, whole or a box of
+it. Prints Markdown.
 """
 
 import argparse
@@ -29,14 +32,16 @@ from stoker.client.session import ClientSession
 from stoker.protocol.messages import AskStatus, Status
 
 
-def member(address: str, workload: str, batch_size: int, group: str, pipe: Connection) -> None:
+def member(
+    address: str, workload: str, batch_size: int, more: dict[str, object], pipe: Connection
+) -> None:
     """Take an epoch at each word from the pipe, until it is closed."""
     with Loader(
         address,
         pipeline=getattr(pipelines, workload),
         batch_size=batch_size,
         device="numpy",
-        group=group,
+        **more,
     ) as loader:
         pipe.send(len(loader))
         with contextlib.suppress(EOFError):
@@ -49,12 +54,16 @@ def member(address: str, workload: str, batch_size: int, group: str, pipe: Conne
 class Members:
     """The processes of a group."""
 
-    def __init__(self, address: str, count: int, workload: str, batch_size: int) -> None:
+    def __init__(self, address: str, count: int, mode: str, workload: str, batch_size: int) -> None:
         spawn = mp.get_context("spawn")
-        self.pipes, self.processes = [], []
-        for _ in range(count):
+        self.pipes, self.processes, self.alike = [], [], mode == "mirror"
+        group = {"group": f"{mode}-{count}", "mode": mode, "group_size": count}
+        for number in range(count):
             ours, theirs = spawn.Pipe()
-            asked = (address, workload, batch_size, f"of-{count}", theirs)
+            more = {} if mode == "alone" else dict(group)
+            if mode != "mirror":
+                more |= {"seed": number, "shuffle_seed": 0}
+            asked = (address, workload, batch_size, more, theirs)
             process = spawn.Process(target=member, args=asked)
             process.start()
             theirs.close()
@@ -67,7 +76,7 @@ class Members:
         for pipe in self.pipes:
             pipe.send(None)
         totals = {pipe.recv() for pipe in self.pipes}
-        if len(totals) != 1:
+        if self.alike and len(totals) != 1:
             raise SystemExit(f"members of a group read different batches: {totals}")
 
     def close(self) -> None:
@@ -94,38 +103,38 @@ def serving(packed: Path, workers: int) -> Iterator[str]:
             process.wait()
 
 
-def rows_computed(address: str) -> int:
+def decodes(address: str) -> int:
     session = ClientSession(address, 10.0)
     with contextlib.closing(session):
         session.send(AskStatus())
         session.receive(time.monotonic() + 10.0)
         status = next(record for record in session.inbox if isinstance(record, Status))
-        return int(status.counters["rows_total"])
+        return int(status.counters["decodes_total"])
 
 
 def measure(
-    packed: Path, workload: str, members: Sequence[int], *,
+    packed: Path, workload: str, wanted: Sequence[tuple[str, int]], *,
     batch_size: int, rounds: int, epochs: int, workers: int,
-) -> tuple[dict[int, list[float]], dict[int, list[float]]]:  # fmt: skip
-    """Return, by number of members, each round's CPU seconds and decodes per sample."""
-    cpu_s: dict[int, list[float]] = {count: [] for count in members}
-    decodes: dict[int, list[float]] = {count: [] for count in members}
+) -> tuple[dict[tuple[str, int], list[float]], dict[tuple[str, int], list[float]]]:  # fmt: skip
+    """Return, by mode and number of members, each round's CPU seconds and decodes per sample."""
+    cpu_s: dict[tuple[str, int], list[float]] = {one: [] for one in wanted}
+    per_sample: dict[tuple[str, int], list[float]] = {one: [] for one in wanted}
     with serving(packed, workers) as address:
         for number in range(rounds):
-            for count in members:
-                group = Members(address, count, workload, batch_size)
+            for mode, count in wanted:
+                group = Members(address, count, mode, workload, batch_size)
                 try:
                     group.epoch()  # workers open the stream, members map the memory
-                    before, rows = tree_s(os.getpid()), rows_computed(address)
+                    before, decoded = tree_s(os.getpid()), decodes(address)
                     for _ in range(epochs):
                         group.epoch()
-                    cpu_s[count].append(tree_s(os.getpid()) - before)
-                    computed = rows_computed(address) - rows
-                    decodes[count].append(computed / (group.steps * batch_size * epochs))
+                    cpu_s[mode, count].append(tree_s(os.getpid()) - before)
+                    samples = group.steps * batch_size * epochs
+                    per_sample[mode, count].append((decodes(address) - decoded) / samples)
                 finally:
                     group.close()
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
-    return cpu_s, decodes
+    return cpu_s, per_sample
 
 
 def main() -> None:
@@ -134,22 +143,28 @@ def main() -> None:
     parser.add_argument("--workload", default="w1")
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--members", type=int, nargs="+", default=[1, 4])
+    parser.add_argument(
+        "--mode", nargs="+", default=["mirror"], choices=["mirror", "fork", "alone"]
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()
-    cpu_s, decodes = measure(
-        asked.packed, asked.workload, asked.members,
+    wanted = [(mode, count) for mode in asked.mode for count in asked.members]
+    cpu_s, per_sample = measure(
+        asked.packed, asked.workload, wanted,
         batch_size=asked.batch_size, rounds=asked.rounds, epochs=asked.epochs,
         workers=asked.workers,
     )  # fmt: skip
-    one = statistics.median(cpu_s[asked.members[0]])
-    print("| members | CPU-s, median (min..max) | of one | decodes |\n|--|--|--|--|")
-    for count in asked.members:
-        found = cpu_s[count]
+    one = statistics.median(cpu_s[wanted[0]])
+    print("| mode | members | CPU-s, median (min..max) | of the first | decodes |")
+    print("|--|--|--|--|--|")
+    for mode, count in wanted:
+        found = cpu_s[mode, count]
         print(
-            f"| {count} | {statistics.median(found):.2f} ({min(found):.2f}..{max(found):.2f})"
-            f" | {statistics.median(found) / one:.3f} | {statistics.median(decodes[count]):.2f} |"
+            f"| {mode} | {count} | {statistics.median(found):.2f}"
+            f" ({min(found):.2f}..{max(found):.2f}) | {statistics.median(found) / one:.3f}"
+            f" | {statistics.median(per_sample[mode, count]):.2f} |"
         )
 
 

@@ -123,6 +123,19 @@ def pss_kib(folder: str) -> int:
     return total
 
 
+def mapped_kib(folder: str) -> int:
+    """Return how much of the index's files this process has touched."""
+    total, counted = 0, False
+    with open("/proc/self/smaps") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if " " in name:  # the first line of a map
+                counted = folder in line
+            elif name == "Rss" and counted:
+                total += int(value.split()[0])
+    return total
+
+
 def work(folder: str) -> None:
     """A worker: on request, report its memory, read everything once, report its memory again."""
     chosen = np.random.default_rng(0).integers(0, 2**62, 20_000)
@@ -192,6 +205,7 @@ def main() -> None:
             with open_dataset(folder) as dataset:
                 dataset.size("image", len(dataset) - 1)
                 opening.append(time.perf_counter() - start)
+                touched_kib = mapped_kib(str(folder))
         measure(folder, 1)  # of a file just written, a process maps more pages than it reads
         one, many = measure(folder, 1), measure(folder, arguments.workers)
     further = (many - one) / (arguments.workers - 1)
@@ -200,6 +214,7 @@ def main() -> None:
         "index_bytes": size_bytes,
         "bytes_a_sample": size_bytes / arguments.rows,
         "open_s": sorted(opening)[2],
+        "open_kib": touched_kib,
         "pss_one_worker_kib": one,
         f"pss_{arguments.workers}_workers_kib": many,
         "further_worker_kib": further,

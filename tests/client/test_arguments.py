@@ -99,6 +99,12 @@ class Huge:
             {"shuffle_seed": 3, "shuffle": False},
             "shuffle_seed=3 and shuffle=False: expected only one of them; leave shuffle_seed out",
         ),
+        ({"mode": "fork"}, "mode='fork' without group=: expected the name of the group"),
+        ({"mode": "forks", "group": "g"}, "mode='forks': expected one of 'mirror', 'fork'"),
+        (
+            {"mode": "fork", "group": "g", "buckets": Buckets(max_area=64 * 64)},
+            "mode='fork' and buckets: expected only one of them: .*; leave buckets out, or mode",
+        ),
         ({"block_size": 9}, r"no argument 'block_size': use shuffle_block_size="),
         (
             {"weights": 5},

@@ -109,6 +109,22 @@ def test_what_only_a_lost_daemon_announced_is_forgotten(crashing, folder):
             assert "crashed" not in loader.state_dict()
 
 
+def test_a_loss_before_the_first_batch_keeps_what_the_cursor_names(crashing, folder):
+    """The place of the cursor counts, not that of the link that was lost."""
+    with Loader(
+        crashing.address, pipeline="train", batch_size=16, as_numpy=True, reconnect_s=20
+    ) as loader:
+        loader.load_state_dict({**after(loader, 3), "epoch": 1})
+        crashing.close()
+        with contextlib.closing(FakeDaemon(folder)) as other:
+            failed = SampleError("as good as an answer").to_record()
+            other.answer_replay = lambda record: (Error(record.request, *failed), None)
+            with pytest.raises(SampleError, match="as good as an answer"):
+                loader.replay(0, 0)
+            next(iter(loader))
+            assert other.of(Seek)[0] == Seek(1, 1, 4, [7])
+
+
 def test_ids_that_cannot_be_are_refused(daemon):
     daemon.alter_ready = lambda ready: [msgspec.structs.replace(ready, crashed=[83])]
     with (

@@ -102,6 +102,22 @@ def test_any_number_of_daemons_gives_the_same_bytes(served, count, options) -> N
     assert digests(served.addresses[:count], **options) == expected
 
 
+def test_the_chain_is_the_same_for_any_number_of_daemons_and_changes_of_them(served) -> None:
+    """It covers what the caller got, not the runs of the daemons."""
+
+    def chains(count: int, *changes: int) -> list[str]:
+        with Loader(served.addresses[:count], **OPTIONS, verify=True) as loader:
+            found = [batch.chain for batch in itertools.islice(loader, 5)]
+            for change in changes:
+                loader.set_hosts(served.addresses[:change])
+            loader.load_state_dict(loader.state_dict())
+            return found + [batch.chain for _ in range(2) for batch in loader]
+
+    expected = chains(1)
+    assert len(set(expected)) == 2 * BATCHES
+    assert chains(2) == chains(3) == chains(3, 1) == chains(1, 2) == expected
+
+
 def test_transports_mix(served) -> None:
     one = digests(served.addresses[0])
     assert digests([served.tcp, served.addresses[0]]) == one
@@ -289,6 +305,12 @@ def test_another_dataset_is_rejected(served, mortal, tmp_path) -> None:
 def test_another_pipeline_is_rejected(served, mortal) -> None:
     other = mortal(0, pipeline="pixels_alone")
     with pytest.raises(UsageError, match=r"have different streams.*\n.*pipeline"):
+        Loader([served.addresses[0], other.address], **OPTIONS)
+
+
+def test_other_settings_that_change_bytes_are_rejected(served, mortal) -> None:
+    other = mortal(0, "--integrity=off")
+    with pytest.raises(UsageError, match=r"setting daemon.integrity: was auto, is off"):
         Loader([served.addresses[0], other.address], **OPTIONS)
 
 

@@ -23,7 +23,9 @@ ROWS = 16
 
 @pytest.fixture(params=[False, True], ids=["torch", "numpy"])
 def loader(request: pytest.FixtureRequest, daemon):
-    with Loader(daemon.address, pipeline="train", batch_size=ROWS, as_numpy=request.param) as made:
+    with Loader(
+        daemon.address, pipeline="train", batch_size=ROWS, as_numpy=request.param, prefetch=4
+    ) as made:
         yield made
 
 

@@ -41,7 +41,7 @@ def test_every_byte_over_epochs(daemon, loader, same) -> None:
         assert seen == 5
     assert daemon.of(Seek) == [Seek(1, 0, 0)], "epochs follow without a new run"
     statistics = loader.statistics()
-    assert (statistics.delivered, statistics.copied, statistics.slots) == (15, 0, 7)
+    assert (statistics.delivered, statistics.copied, statistics.slots) == (15, 0, 19)
     assert 1 <= statistics.waits <= 15
     assert statistics.wait_s > 0
 
@@ -307,7 +307,7 @@ def test_prefetch_is_left_to_the_daemon(daemon) -> None:
         assert loader.prefetch == 2
         assert re.search(r", prefetch=2, memory 0\.\d MiB\)$", repr(loader))
     (opened,) = daemon.of(Open)
-    assert (opened.prefetch, opened.prefetch_bytes) == (4, 2**29)
+    assert (opened.prefetch, opened.prefetch_bytes) == (16, 2**29)
     assert daemon.of(Credit)[0] == Credit(1, 2)
 
 

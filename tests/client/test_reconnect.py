@@ -120,7 +120,7 @@ def uninterrupted(serving: Restarted, **more) -> list[str]:
 def test_a_loop_notices_only_the_delay(serving, more) -> None:
     """Killed after a batch, and started again before the next one is asked for, or meanwhile."""
     expected = uninterrupted(serving, **more)
-    with load(serving, **more) as loader:
+    with load(serving, prefetch=1, **more) as loader:  # no more than the next one is there
         held = []
         for batch in loader:
             held.append((batch, digest(batch)))

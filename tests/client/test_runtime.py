@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stoker.client import Loader
+from stoker.client.private import daemon
 from stoker.client.private import folder as runtime
 from stoker.client.private.folder import RuntimeFolder, base_folder, is_running
 from stoker.protocol.errors import (
@@ -253,3 +254,18 @@ def test_ready_and_gone(start) -> None:
 def test_other_codes(start) -> None:
     error = start('os.write(ready, json.dumps({"error": ["resource", "full", {}]}).encode())')
     assert type(error) is ResourceError
+
+
+def test_folders_inside_of_installed_packages_are_not_those_of_users(tmp_path, monkeypatch):
+    """Ray, for one, adds a folder with modules that it brings along."""
+    mine, brought = tmp_path / "mine", tmp_path / "site" / "package" / "brought"
+    for folder in (mine, brought):
+        folder.mkdir(parents=True)
+        (folder / "pytest.py").touch()  # imported here, and installed elsewhere
+    monkeypatch.setattr(daemon.sysconfig, "get_path", lambda _: str(tmp_path / "site"))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(mine), str(brought)])
+    with pytest.warns(UserWarning, match=f"modules of {mine} are shadowed") as warned:
+        found = daemon.folders_of_modules()
+    assert len(warned) == 1
+    assert str(mine) in found
+    assert str(brought) not in found

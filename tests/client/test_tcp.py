@@ -108,7 +108,7 @@ def test_a_cursor_moves_between_transports(served) -> None:
 def test_batches_that_are_kept_are_never_overwritten(served) -> None:
     with Loader(served.ipc, batch_size=4, **OPTIONS) as loader:
         expected = [np.array(batch.pixels) for batch in loader]
-    with Loader(served.tcp, batch_size=4, **OPTIONS) as loader:
+    with Loader(served.tcp, batch_size=4, prefetch=4, **OPTIONS) as loader:
         kept = [batch.pixels for batch in loader]
         kept += [batch.pixels for batch in loader]
         assert loader.statistics().copied > 0

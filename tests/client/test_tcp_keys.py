@@ -380,8 +380,8 @@ def test_plain_bytes_on_the_carrier(served, data) -> None:
         next(batches)
         with socket.create_connection((address.host, address.carrier_port), 10) as sock:
             sock.sendall(data)
-            sock.shutdown(socket.SHUT_WR)
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(OSError):  # the daemon may be faster, and reset it
+                sock.shutdown(socket.SHUT_WR)
                 assert b"attached" not in sock.recv(2**16)
         assert len(list(batches)) == len(loader) - 1
 

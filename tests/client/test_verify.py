@@ -1,5 +1,6 @@
 """`Loader(verify=True)`: what a daemon must send, and what a changed byte in the slab does."""
 
+import contextlib
 import ctypes
 import time
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 import pytest
-from fake_daemons import DEADLINE_S
+from fake_daemons import DEADLINE_S, FakeDaemon
 
 from stoker.client import Loader
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
@@ -70,6 +71,24 @@ def test_batches_carry_their_digests(daemon, sealer, same) -> None:
                 assert (batch.digest, batch.chain) == sealer.sent[batch.epoch, batch.step]
     assert len({digest for digest, _ in sealer.sent.values()}) == len(sealer.sent)
     assert [record.verify for record in daemon.of(Open)] == [True]
+
+
+def test_the_chain_goes_on_after_a_reconnect_and_a_jump(daemon, sealer, folder) -> None:
+    """It is that of the batches that the caller got, one after the other."""
+    with load(daemon, reconnect_s=20) as loader:
+        batches = iter(loader)
+        found = [next(batches), next(batches)]
+        daemon.close()
+        with contextlib.closing(FakeDaemon(folder)) as other:
+            other.alter_ready = Sealer(other)
+            found += batches
+            loader.set_epoch(3)
+            found.append(next(iter(loader)))
+    chain = chain_start(found[0].stream_id, 0, 0)
+    for batch in found:
+        chain = chain_on(chain, batch.epoch, batch.step, bytes.fromhex(batch.digest))
+        assert batch.chain == chain.hex(), (batch.epoch, batch.step)
+    assert [(b.epoch, b.step) for b in found] == [*((0, step) for step in range(5)), (3, 0)]
 
 
 def test_a_changed_byte_names_its_row_and_the_batch_is_computed_again(daemon, sealer, same) -> None:

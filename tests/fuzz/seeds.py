@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgpack
+import msgspec
 import numpy as np
 import targets
 from PIL import Image
@@ -17,20 +18,48 @@ from stoker import ops
 from stoker.dataset import schema, write
 from stoker.dataset.images.jpeg.grid import Grid
 from stoker.pipeline import pipeline
-from stoker.protocol import messages
+from stoker.protocol import codec, messages
 from stoker.protocol.buckets import Buckets
+from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.exclude import Excluded
+from stoker.protocol.layout import Placed
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.mix import Component, mix_to_bytes
-from stoker.protocol.remote.keys import public_text
+from stoker.protocol.remote.keys import public_text, secret_text
 from stoker.protocol.remote.tcp import HEAD, frame
+from stoker.protocol.row_digests import RowDigests
 from stoker.protocol.spec import StreamSpec
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
 from stoker.server.rows.graphs import graph_to_bytes
 
 VECTORS: Final = Path(__file__).parents[2] / "docs/contracts/vectors/messages.json"
+CERTIFICATES: Final = (
+    (
+        "308201843082012aa00302010202142cc1675d98348f0836e61046bedc8fe78d122c6c300a06082a8648ce3d"
+        "0403023041313f303d06035504030c3673746f6b6572206461656d6f6e203263633136373564393833343866"
+        "30383336653631303436626564633866653738643132326336633020170d3230303130313030303030305a18"
+        "0f39393939313233313233353935395a3041313f303d06035504030c3673746f6b6572206461656d6f6e2032"
+        "6363313637356439383334386630383336653631303436626564633866653738643132326336633059301306"
+        "072a8648ce3d020106082a8648ce3d03010703420004973be5ac1bb9dc613ba25fff02b4f4ee67620f893437"
+        "89d92640020733da888d5c0e6a85177bcf9d6c8a5fb237e5e2e62a1484eed44be44544cd902b1aa54416300a"
+        "06082a8648ce3d0403020348003045022100caf2e384fb1493f9e1195d83f9fe63c55cdb37d63354efa278a9"
+        "f9c3db6f7f83022062a1536e52ce22a7b43f5c7974014e0f223195717c4daea351858ce212cd4a75"
+    ),
+    (
+        "3082016d30820112a003020102021461f6138469076d8c7d434da73c5ffc3b3a90df7c300a06082a8648ce3d"
+        "04030230353133303106035504030c2a78203631663631333834363930373664386337643433346461373363"
+        "35666663336233613930646637633020170d3230303130313030303030305a180f3939393931323331323335"
+        "3935395a30353133303106035504030c2a782036316636313338343639303736643863376434333464613733"
+        "6335666663336233613930646637633059301306072a8648ce3d020106082a8648ce3d030107034200045e48"
+        "f3a5a7f741ca027ba2dbe12c62c47d23e61abaeb881eb6485d52a4c4647cc77f6d448353c662f2bd6fd3f974"
+        "7086a2d88d7385091d57371317c435bda565300a06082a8648ce3d0403020349003046022100d99b32965709"
+        "40e0a3439695191832eb373b156526c9f63fb684ba3d05160418022100ad5581dcf0db3e9b499dec2f997e37"
+        "feb06a2e7894ef3c18d0d1a265ff8f467e"
+    ),
+)
+"""Two that `make_identity` made; new ones would make other tests of each run."""
 
 
 @cache
@@ -66,9 +95,11 @@ def packet() -> list[bytes]:
 
 def carrier_of_a_client() -> list[bytes]:
     batch = frame(messages.Carried(1, 0, 1, 100)) + bytes(100)
+    ready = messages.Ready(1, "0" * 32, 0, 0, 1, 0, 1, 2, [Placed("data", "uint8", (100,), 0)])
+    announced = frame(messages.Carried(1, 0, 1, 100, ready)) + bytes(100)
     replay = frame(messages.Replayed(1, 50)) + bytes(50)
     others = [HEAD.pack(len(packet)) + packet for packet in packets("side")]
-    return [*others, batch, replay, frame(messages.Attached()) + batch + replay + batch]
+    return [*others, batch, announced, replay, frame(messages.Attached()) + batch + replay + batch]
 
 
 def carrier_of_a_daemon() -> list[bytes]:
@@ -129,8 +160,67 @@ def outputs() -> list[bytes]:
     return [msgpack.packb([["image", "uint8", [3, 8, 8]], ["label", "int64", []]])]
 
 
+def host_share() -> list[bytes]:
+    seeks = [messages.Seek(1, 3, 2, [], [11, 22, 33], host) for host in range(3)]
+    seeks += [messages.Seek(2, 2**40, 0, [5], [2**64 - 1], 0), messages.Seek(1, 0, 0)]
+    return [msgspec.msgpack.encode(seek) for seek in seeks]
+
+
+def verified() -> list[bytes]:
+    """Runs of one and three batches; in one of them the last batch is wrong."""
+    slot = np.arange(targets.SLOT_BYTES, dtype=np.uint8)
+    placed = [Placed("x", "uint8", (2, 8), 0)]
+    digests = RowDigests([]).of(slot, placed, 0, 2)
+    stream, made = "0" * 32, []
+    chain = chain_start(stream, 0, 4)
+    for step in range(4, 7):
+        chain = chain_on(chain, 0, step, batch_of_rows(digests))
+        made.append(messages.Ready(1, stream, 0, step, 0, 0, step, 2, placed, [], digests, chain))
+    wrong = msgspec.structs.replace(made[2], digests=bytes(16))
+    runs = made[:1], made, [*made[:2], wrong]
+    return [codec.encode(targets.TOKEN, run) for run in runs]
+
+
+def session() -> list[bytes]:
+    """Messages of a client: openings of several forms, and what follows them."""
+    given = {
+        "request": 1, "dataset": "d", "pipeline": "p", "graph": b"", "batch_size": 8, "rank": 0,
+        "world_size": 1, "shuffle": True, "tail": "drop", "seed": 7, "freeze": {}, "views": 1,
+        "total_epochs": None, "on_error": "raise", "prefetch": 2, "leases": 1, "group": None,
+    }  # fmt: skip
+    made = []
+    for more in ({}, {"group": "g", "group_size": 1}, {"rank": 1, "world_size": 2, "views": 2}):
+        wish = messages.Open(**(given | more))
+        made += [
+            [wish],
+            [wish, messages.Seek(1, 0, 0), messages.Credit(1, 2), messages.Release([(0, 1)])],
+            [wish, messages.Seek(1, 0, 1, [], [1, 2], 1), messages.Credit(1, 9)],
+            [wish, messages.AskReplay(7, 3, 0, 0, 0), messages.AskStatus(), messages.Close()],
+        ]
+    return [codec.encode(targets.TOKEN, said) for said in made] + enveloped("client")
+
+
 def key() -> list[bytes]:
     return [public_text(bytes(32)).encode(), b"stoker-secret-" + b"A" * 48]
+
+
+def client_list() -> list[bytes]:
+    lines = [f"{public_text(bytes([number] * 32))} name-{number}" for number in range(3)]
+    forms = "\n".join(lines), f"# those who may\n\n  {lines[0]}  # she\n", "\r\n".join(lines[:2])
+    wrong = f"{lines[0]}\n{lines[0]}\n", f"{lines[0]} more\n", secret_text(bytes(32)) + " name\n"
+    return [text.encode() for text in (*forms, *wrong, "")]
+
+
+def secret_file() -> list[bytes]:
+    secret = secret_text(bytes(32))
+    forms = secret + "\n", f"# keep it\n{secret}", f"{secret}\n{secret}", public_text(bytes(32))
+    return [text.encode() for text in forms]
+
+
+def certificate() -> list[bytes]:
+    """Certificates of Stoker's form: one, another one, both, one that is cut."""
+    found = [bytes.fromhex(text) for text in CERTIFICATES]
+    return [*found, found[0] + found[1], found[0][:-1]]
 
 
 def manifest() -> list[bytes]:

@@ -33,19 +33,18 @@ TOKEN_AT, TOKEN_BYTES = 4, 16
 """Where a message has its token: after an array of three, the version and the token's length."""
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+@contextlib.contextmanager
+def served_daemon(root: Path, *flags: str) -> Iterator[SimpleNamespace]:
     """A daemon that listens on all its sockets, and the digests of an epoch."""
-    root = tmp_path_factory.mktemp("live")
     values = np.random.default_rng(3).integers(0, 255, (ROWS, 30, 30), np.uint8)
     rows = [{"pixels": value, "label": number % 3} for number, value in enumerate(values)]
     write(root / "data", [schema.array("pixels", "uint8", (30, 30)), schema.label()], rows)
     folder = root / "d"
     folder.mkdir(mode=0o700)
     daemon = daemons.Daemon(
-        folder, "--tcp=tcp://127.0.0.1:0", "--insecure", f"--dataset=data={root}/data",
+        folder, "--tcp=tcp://127.0.0.1:0", f"--dataset=data={root}/data",
         f"--python-path={HERE.parent / 'client'}", "--pipeline=plain=client_pipelines:tensors",
-        "--workers=1", warm=True,
+        "--workers=1", *flags, warm=True,
     )  # fmt: skip
     try:
         assert "tcp" in (daemon.ready or {}), daemon.log.read_text()
@@ -58,6 +57,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
         assert "Traceback" not in daemon.log.read_text(), daemon.log.read_text()
     finally:
         daemon.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """A daemon without keys."""
+    with served_daemon(tmp_path_factory.mktemp("live"), "--insecure") as found:
+        yield found
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import subprocess
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -43,7 +45,7 @@ def life(folder, *, warm: bool) -> dict[str, object]:
         with Loader(served.address, pipeline=numbers, batch_size=8, device="numpy") as loader:
             digests = [batch_digest(b, b.epoch, b.step) for b in loader]
             (template,) = children(served.pid)
-            workers = len(children(template))
+            workers = without_builder(template)
         seen = {
             "ready": served.ready,
             "digests": digests,
@@ -56,6 +58,14 @@ def life(folder, *, warm: bool) -> dict[str, object]:
         lines = served.log.read_text().splitlines()
     events = {line.split()[3] for line in lines}
     return seen | {"log": events & {"listening", "opened", "session_ended", "stopping", "stopped"}}
+
+
+def without_builder(template: int) -> int:
+    """How many children a template has once the builder of the stream has ended."""
+    pause, deadline = threading.Event(), time.monotonic() + 30
+    while (found := len(children(template))) > 2 and time.monotonic() < deadline:
+        pause.wait(0.01)
+    return found
 
 
 def open_files(pid: int) -> list[str]:

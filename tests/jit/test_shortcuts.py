@@ -1,6 +1,7 @@
 """Shortcuts through numba: they change no code except views, and are taken back."""
 
 import contextlib
+import gc
 import operator
 import re
 
@@ -73,6 +74,20 @@ def test_what_numba_had_is_put_back_after_an_error():
     with pytest.raises(numba.TypingError):
         compiled(halves).compile((types.unicode_type,))
     assert numbas_functions() == before
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_rests_meanwhile(enabled):
+    was_enabled = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with shortcuts.shortcuts():
+            with shortcuts.shortcuts():
+                assert not gc.isenabled()
+            assert not gc.isenabled()
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
 
 
 @pytest.mark.parametrize("function", [operator.add, operator.floordiv, operator.lt, abs])

@@ -9,46 +9,24 @@ from contextlib import ExitStack
 import law_pipelines
 import numpy as np
 import pytest
-from damage import accept_damage
-from law_rig import encoded, serving
+from law_damage import DAMAGED, ROWS, damage, write_pictures
+from law_rig import serving
 
 from stoker.client import Loader
-from stoker.dataset import open_dataset, schema, write
 from stoker.protocol.buckets import Buckets
 
 pytestmark = pytest.mark.slow
 
-ROWS, B, EPOCHS = 40, 8, range(2)
-DAMAGED = {
-    ("image", 2): 0.97, ("image", 5): 0.8, ("image", 11): 0.6, ("image", 14): 0.4,
-    ("image", 17): 0.2, ("image", 23): 0.9, ("image", 31): 0.01, ("image", 36): 0.98,
-    ("mask", 8): 0.9, ("mask", 20): 0.1, ("mask", 36): 0.9,
-}  # fmt: skip
-"""(field, id) -> where in the stored bytes, as a part of their length."""
+B, EPOCHS = 8, range(2)
 BAD = {number for _, number in DAMAGED}
 
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory, photographs):
     """Cuts of photographs with a grid, and masks of four bands each."""
-    rng, rows = np.random.default_rng(9), []
-    for number in range(ROWS):
-        photo = photographs[number % len(photographs)]
-        height, width = rng.integers(220, 290, 2)
-        cut = np.ascontiguousarray(photo[5 : 5 + height, 9 : 9 + width])
-        mask = (cut.astype(int).sum(2) // 192).astype(np.uint8)
-        rows.append({"image": encoded(cut, "JPEG"), "mask": mask, "label": number % 2})
     dest = tmp_path_factory.mktemp("law") / "damaged"
-    fields = [schema.image(grid=True), schema.mask(encoding="bands"), schema.label()]
-    write(dest, fields, rows)
-    with open_dataset(dest) as dataset:
-        for (field, number), part in DAMAGED.items():
-            file, offset = dataset.locate(field, number)
-            size = len(dataset.read(field, number))
-            with (dest / file.name).open("r+b") as data:
-                data.seek(offset + int(part * size))
-                data.write(bytes(max(size // 200, 4)))
-    accept_damage(dest)
+    write_pictures(dest, photographs)
+    damage(dest)
     return dest
 
 

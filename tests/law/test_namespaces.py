@@ -1,11 +1,13 @@
 """Daemon and trainer in different containers, sharing nothing but the socket directory.
 
 Both run in mount, pid, ipc and user namespaces of their own. The trainer sees neither the dataset
-nor the daemon's processes nor its /dev/shm; it still gets the stream, through shared memory.
+nor the daemon's processes nor its /dev/shm; it still gets the stream, through shared memory. Each
+/dev/shm has the 64 MB that Docker gives a container, and one slab is larger than that.
 """
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +17,9 @@ from pathlib import Path
 
 import law_pipelines
 import pytest
+
+from stoker.protocol.digest import batch_digest
+from stoker.server.rows.reference import make_spec, reference_batches
 
 ISOLATED = [
     "unshare",
@@ -28,6 +33,7 @@ ISOLATED = [
     "--kill-child=TERM",
 ]
 DEADLINE_S = 60.0
+SHM_BYTES = 64 * 2**20
 
 TRAINER = """
 import json, os, sys
@@ -36,12 +42,20 @@ from stoker.client import Loader
 from stoker.protocol.digest import batch_digest
 
 address, dataset = sys.argv[1:]
-digests, copied = [], 0
+digests = []
 with Loader(address, pipeline="training", global_batch_size=6, seed=4, device="numpy") as loader:
     for batch in loader:
         arrays = {name: np.array(batch[name]) for name in batch}
         digests.append(batch_digest(arrays, batch.epoch, batch.step))
+with Loader(
+    address, pipeline="large", global_batch_size=6, seed=4, prefetch=2, device="numpy"
+) as loader:
+    batch = next(iter(loader))
+    arrays = {name: np.array(batch[name]) for name in batch}
+    large = batch_digest(arrays, batch.epoch, batch.step)
 print(json.dumps({
+    "large": large,
+    "size": os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize,
     "digests": digests,
     "pid": os.getpid(),
     "sees_dataset": os.path.exists(dataset),
@@ -61,8 +75,8 @@ def _unavailable() -> str:
 
 
 def _isolated(script: str, arguments: list[str], **options: object) -> subprocess.Popen:
-    """Run a shell script in namespaces of its own, with an empty /dev/shm."""
-    shell = f"mount -t tmpfs none /dev/shm && {script}"
+    """Run a shell script in namespaces of its own, with an empty /dev/shm of 64 MiB."""
+    shell = f"mount -t tmpfs -o size={SHM_BYTES} none /dev/shm && {script}"
     return subprocess.Popen([*ISOLATED, "sh", "-ec", shell, "sh", *arguments], **options)
 
 
@@ -87,6 +101,7 @@ def test_they_share_only_a_directory(tmp_path, dataset, law):
             *(sys.executable, "-m", "stoker.server", "serve", "--address", address),
             *("--dataset", f"photos={dataset}", "--workers", "2"),
             *("--pipeline", "training=law_pipelines:training"),
+            *("--pipeline", "large=law_pipelines:large"),
         ],
         env={
             **os.environ,
@@ -119,3 +134,9 @@ def test_they_share_only_a_directory(tmp_path, dataset, law):
         dataset, law_pipelines.training.graph(), range(1), batch_size=6, seed=4
     )
     assert seen["digests"] == expected, log
+    graph = law_pipelines.large.graph()
+    spec = make_spec(dataset, graph, batch_size=6, seed=4)
+    step, arrays = next(reference_batches(dataset, graph, spec))
+    assert seen["large"] == batch_digest(arrays, 0, step), log
+    assert seen["size"] == SHM_BYTES
+    assert max(map(int, re.findall(r"slab_bytes=(\d+)", log))) > SHM_BYTES, log

@@ -104,10 +104,14 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert found.mix == []
     assert decode("client", usual(vectors, "open")[1][:27]).group_size == 0
     assert decode("client", usual(vectors, "open")[1][:28]).shuffle_seed is None
+    assert decode("client", usual(vectors, "open")[1][:29]).mode == "mirror"
     assert decode("client", usual(vectors, "seek")[1][:5]).hosts == []
     assert decode("client", usual(vectors, "hello")[1][:4]).certificate == b""
     assert decode("daemon", usual(vectors, "welcome")[1][:4]).certificate == b""
     assert found.prefetch == 0
+    assert (found.open_fields, found.seek_fields) == (0, 0)
+    assert (found.crash_policy, found.integrity) == ("", "")
+    assert decode("side", usual(vectors, "carried")[1][:5]).ready is None
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -155,6 +159,7 @@ BOUNDS = {
         "mix": [b"x" * (2**20 + 1), "text", None, [1]],
         "group_size": SMALL,
         "shuffle_seed": [-1, 1.0, "7", True],
+        "mode": ["", "Fork", None, 1],
     },
     "seek": {
         "run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED,
@@ -204,6 +209,7 @@ BOUNDS = {
         "prefetch": SMALL,
         "mix": [None, [1], [["a"]], [["n" * 257, 1]], [["a", -1]], [["a", COUNT + 1]],
                 [["a", 1]] * 65],
+        "open_fields": SMALL, "seek_fields": SMALL, "crash_policy": "name", "integrity": "name",
     },
     "ready": {
         "run": COUNT,
@@ -234,7 +240,13 @@ BOUNDS = {
     "attached": {},
     "slab": {"slab": COUNT, "slots": SMALL, "slot_bytes": COUNT, "writable": [0, "yes", None]},
     "replayed": {"request": SMALL, "size_bytes": 2**30},
-    "carried": {"slab": COUNT, "slot": SMALL, "generation": COUNT, "size_bytes": COUNT},
+    "carried": {
+        "slab": COUNT,
+        "slot": SMALL,
+        "generation": COUNT,
+        "size_bytes": COUNT,
+        "ready": [1, b"r", [], ["bye", "r"], ["ready", 1], ["carried", 3, 2, 9, 1]],
+    },
 }  # fmt: skip
 
 
@@ -252,10 +264,13 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("open", "exclude"), ("open", "progress"), ("open", "subset"),
             ("open", "prefetch_bytes"), ("open", "weights"), ("open", "shuffle_block"),
             ("open", "mix"), ("opened", "mix"),
-            ("open", "group_size"), ("open", "shuffle_seed"),
+            ("open", "group_size"), ("open", "shuffle_seed"), ("open", "mode"),
             ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
             ("ready", "chain"), ("hello", "certificate"), ("welcome", "certificate"),
-            ("seek", "hosts"), ("seek", "host")}  # fmt: skip
+            ("seek", "hosts"), ("seek", "host"), ("opened", "open_fields"),
+            ("opened", "seek_fields"), ("opened", "crash_policy"),
+            ("opened", "integrity"),
+            ("carried", "ready")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

@@ -1,11 +1,14 @@
-"""docs/protocol.md says what the code does: records, fields, types, limits, errors, vectors."""
+"""docs/protocol.md says what the code does: records, fields, types, limits, times, examples."""
 
+import inspect
 import re
 import typing
 
 import msgspec
 import pytest
+import xxhash
 
+from stoker.client import Loader
 from stoker.protocol import (
     buckets,
     codec,
@@ -19,6 +22,10 @@ from stoker.protocol import (
     version,
 )
 from stoker.protocol.errors import StokerError, _by_code
+from stoker.protocol.remote import shares, tcp
+from stoker.server.daemon import connections, sidesocket
+from stoker.server.daemon.remote import carriers
+from stoker.server.state.settings import Settings
 
 DIRECTIONS = {
     "Client to daemon": messages.ClientRecord,
@@ -178,3 +185,61 @@ def test_the_handshake_in_bytes(page: str) -> None:
     shown = re.findall(r"^    ([0-9a-f ]+)  ", section(page, "An example in bytes"), re.M)
     hello = messages.Hello(1, 1, "a client")
     assert "".join(shown).replace(" ", "") == codec.encode(b"", [hello]).hex()
+
+
+def default(function: object, name: str) -> float:
+    return inspect.signature(function).parameters[name].default
+
+
+def test_timeouts(page: str) -> None:
+    """Each time in the table is the constant of the waiting side, in the order of the rows."""
+    assert sidesocket.ATTACH_DEADLINE_S == carriers.ATTACH_DEADLINE_S
+    expected = [
+        f"`connect_timeout_s` of `Loader`, {default(Loader.__init__, 'connect_timeout_s'):g} s",
+        f"`timeout_s` of `Loader`, {default(Loader.__init__, 'timeout_s'):g} s",
+        "`timeout_s`",
+        f"{sidesocket.ATTACH_DEADLINE_S:g} s",
+        f"{connections.SILENCE_S:g} s",
+        f"{Settings(workers=1, memory_limit_bytes=1).hello_deadline_s:g} s",
+        f"{carriers.ATTACH_DEADLINE_S:g} s",
+        f"{tcp.LINK_TIMEOUT_S} s",
+        "none: end of file comes at once",
+    ]
+    found = rows(section(page, "Timeouts"))
+    assert [row[2] for row in found] == expected
+    assert all(len(row) == 4 and row[3] for row in found)
+    probes_s = tcp.KEEPALIVE_IDLE_S + tcp.KEEPALIVE_INTERVAL_S * tcp.KEEPALIVE_PROBES
+    assert probes_s == tcp.LINK_TIMEOUT_S
+
+
+def test_the_example_of_shares(page: str) -> None:
+    said = re.search(
+        r"With the keys ([\d, and]+), the first \w+ steps of epoch 0 are made by the daemons"
+        r" ([\d, ]+)\.",
+        section(page, "Several daemons"),
+    )
+    assert said
+    keys, makers = (list(map(int, re.findall(r"\d+", part))) for part in said.groups())
+    share = shares.HostShare(keys, 0)
+    assert len(makers) == 9
+    assert makers == [share.owner(0, step) for step in range(9)]
+    rounds = [sorted(range(3), key=lambda h, n=n: weight(keys[h], 0, n)) for n in range(3)]
+    assert makers == [host for one in rounds for host in one]
+
+
+def weight(key: int, epoch: int, number: int) -> int:
+    """As the page says: XXH64(key, e, s // n), each as 8 bytes, little-endian; seed 0."""
+    data = b"".join(value.to_bytes(8, "little") for value in (key, epoch, number))
+    return int(xxhash.xxh64_intdigest(data, seed=0))
+
+
+def test_the_frame_in_bytes(page: str) -> None:
+    """The hex in the page is what a carrier sends, and what its reader takes apart."""
+    shown = re.findall(r"^    ([0-9a-f ]+)  ", section(page, "A frame in bytes"), re.M)
+    data = bytes.fromhex("".join(shown))
+    carried = messages.Carried(slab=1, slot=0, generation=2, size_bytes=3)
+    assert data == tcp.frame(carried) + b"\x07\x08\x09"
+    head = tcp.packet_length(data[: tcp.HEAD.size])
+    packet = data[tcp.HEAD.size : tcp.HEAD.size + head]
+    assert codec.decode_packet(packet) == carried
+    assert len(data) == tcp.HEAD.size + head + carried.size_bytes

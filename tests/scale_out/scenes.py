@@ -4,6 +4,7 @@ A program of its own, because Ray leaves threads and descriptors in the process 
 plays the scenes below one after the other on one cluster, and writes what it saw as JSON.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
 from ray.cluster_utils import Cluster
 
@@ -85,10 +87,33 @@ def remote_reader(node_id: str) -> Any:
     return read
 
 
-def object_store_used() -> float:
-    """Return how many bytes all nodes hold in Ray's object store."""
-    name = "object_store_memory"
-    return ray.cluster_resources()[name] - ray.available_resources()[name]
+def stored_bytes(cluster: Cluster) -> int:
+    """Return how many bytes the object stores of all nodes have used since they began.
+
+    A store is a sparse file of its raylet. It gives no page back, so objects that lived for a
+    moment are in the sum.
+    """
+    total = 0
+    for node in cluster.list_all_nodes():
+        (raylet,) = node.all_processes["raylet"]
+        for descriptor in Path(f"/proc/{raylet.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                if "/plasma" in os.readlink(descriptor):
+                    total += os.stat(descriptor).st_blocks * 512
+    return total
+
+
+def read_and_look(loader: Loader, cluster: Cluster) -> tuple[list[str], list[int], int]:
+    """Read an epoch; return its digests, what the object stores have used after several of its
+    batches, and the size of the smallest batch."""
+    found, stored, least = [], [], 2**62
+    for batch in loader:
+        parts = digest_parts(batch)
+        found.append(batch_digest(parts, batch.epoch, batch.step))
+        least = min(least, batch.pixels.nbytes)
+        if batch.step % 8 == 7:
+            stored.append(stored_bytes(cluster))
+    return found, stored, least
 
 
 def play(data: Path, cluster: Cluster) -> dict[str, Any]:
@@ -109,11 +134,14 @@ def play(data: Path, cluster: Cluster) -> dict[str, Any]:
     seen["addresses"] = daemons.addresses()
     seen["repr"] = repr(daemons)
     seen["keyless"] = named(lambda: Loader(daemons.addresses(), **OPTIONS))
-    used = object_store_used()
+    seen["stored_before"] = stored_bytes(cluster)
     seen["task"] = ray.get(remote_reader(places[0].node).remote(daemons))
     loader = Loader(daemons, **OPTIONS, reconnect_s=PATIENCE_S)
-    epochs = [digests(loader)]
-    seen["store"] = object_store_used() - used
+    first, seen["stored"], seen["batch_bytes"] = read_and_look(loader, cluster)
+    epochs = [first]
+    kept = ray.put(np.zeros(seen["batch_bytes"], np.uint8))  # what one batch would have added
+    seen["stored_after_put"] = stored_bytes(cluster)
+    del kept
     seen["set_hosts"] = named(lambda: loader.set_hosts(daemons.addresses()))
 
     # SIGKILL of a daemon: Ray starts it again, and the loader uses the new one.

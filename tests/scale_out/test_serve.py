@@ -19,15 +19,16 @@ from stoker.protocol.errors import UsageError
 HERE = Path(__file__).parent
 PATIENCE_S = 400
 EPOCH = 24
+SIDES = (512, 512)
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """What the program `scenes` saw on its cluster."""
     folder = tmp_path_factory.mktemp("cluster")
-    values = np.random.default_rng(3).integers(0, 255, (EPOCH * 4, 30, 30), np.uint8)
+    values = np.random.default_rng(3).integers(0, 255, (EPOCH * 4, *SIDES), np.uint8)
     rows = [{"pixels": value, "label": number % 3} for number, value in enumerate(values)]
-    write(folder / "data", [schema.array("pixels", "uint8", (30, 30)), schema.label()], rows)
+    write(folder / "data", [schema.array("pixels", "uint8", SIDES), schema.label()], rows)
     command = [sys.executable, str(HERE / "scenes.py"), "data", "seen.json"]
     environment = {**os.environ, "PYTHONPATH": str(HERE), "HOME": str(folder)}
     with (folder / "log").open("w") as log:
@@ -63,7 +64,13 @@ def test_a_loader_in_a_task_uses_the_shared_memory_of_its_node(seen) -> None:
 
 @pytest.mark.slow
 def test_no_batch_passes_through_the_object_store(seen) -> None:
-    assert seen.store == 0
+    """All that the stores ever used counts, so that nothing is missed that lived for a moment.
+
+    Batches have a mebibyte: Ray would not send as much within a message.
+    """
+    assert seen.batch_bytes >= 2**20
+    assert seen.stored == [seen.stored_before] * (EPOCH // 8)
+    assert seen.stored_after_put >= seen.stored_before + 2**20
 
 
 @pytest.mark.slow
@@ -84,7 +91,8 @@ def test_nothing_is_left_after_close_or_the_end_of_the_program(seen) -> None:
 
 @pytest.mark.slow
 def test_strangers_cannot_connect_unless_insecure(seen) -> None:
-    assert seen.keyless[0] == "AccessError"
+    assert seen.keyless[0] in ("AccessError", "HandshakeError")  # it gives a reason, or none
+    assert "requires keys" in seen.keyless[1]
     assert seen.insecure == seen.alone[0]
 
 

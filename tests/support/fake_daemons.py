@@ -22,6 +22,7 @@ from stoker.protocol.codec import decode_from_client, decode_packet, encode, enc
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.drawn import Drawn
 from stoker.protocol.layout import Output, SlotLayout, slot_layout
+from stoker.protocol.remote.shares import HostShare
 from stoker.protocol.spec import OrderSpec, StreamSpec
 
 POISON = 0xEE
@@ -51,6 +52,12 @@ class FakeDaemon:
         self.drawn: list[Drawn] = []
         self.answer_replay: Callable[[m.AskReplay], tuple[m.Record, int | None]] | None = None
         self.chosen = 0
+        self.traits = {
+            "open_fields": len(m.Open.__struct_fields__),
+            "seek_fields": len(m.Seek.__struct_fields__),
+            "crash_policy": "raise",
+            "integrity": "auto",
+        }
         self.writable = True
         self.polite = False
         self.dataset_rows = 83
@@ -254,6 +261,7 @@ class FakeDaemon:
                 outputs=list(self.outputs),
                 drawn=self.drawn,
                 prefetch=self.chosen,
+                **self.traits,
             )
         )
         packet = m.Slab(3, self._slots, self._layout.slot_bytes, self.writable)
@@ -269,6 +277,7 @@ class FakeDaemon:
         assert record.run > self._run
         self._run, self._place = record.run, (record.epoch, record.step)
         self._credits = 0
+        self._share = HostShare(record.hosts, record.host) if record.hosts else None
 
     def _credit(self, record: m.Credit) -> None:
         self._credits += record.batches if record.run == self._run else 0
@@ -306,6 +315,8 @@ class FakeDaemon:
                 array = self.batch(epoch, step)[placed.name]
                 self._write(slot, placed.offset, array.tobytes())
             self._place = (epoch, step + 1) if step + 1 < self.steps else (epoch + 1, 0)
+            if self._share is not None:
+                self._place = self._share.first(*self._place, lambda epoch: self.steps)
             ready = m.Ready(
                 run=self._run,
                 stream=self.spec.stream_id,

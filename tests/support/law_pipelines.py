@@ -37,6 +37,12 @@ def training(sample):
 
 
 @pipeline
+def large(sample):
+    """Much memory for each row, and little work."""
+    return {"image": ops.resize(sample.image, size=(1024, 1024), interpolation="nearest")}
+
+
+@pipeline
 def padded(sample):
     image, mask = ops.resize(sample.image, sample.mask, size=(40, 40))
     image, mask = ops.random_crop(image, mask, size=32, padding=4)

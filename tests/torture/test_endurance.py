@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from daemons import Daemon, Restarted, children, descendants
+from hosts import free_port
 from jobs import PATIENCE_S, Reader
 from law_rig import flags
 
@@ -23,6 +24,7 @@ from stoker.client import Batch, Loader
 
 TIMES = int(os.environ.get("STOKER_ENDURANCE", "1"))
 BATCHES = 1000 * TIMES
+SHORT = 240 * TIMES
 ROUNDS = 2 * TIMES
 LOOKS = 40
 GROWTH_BYTES = 2 * 2**20
@@ -30,10 +32,24 @@ STREAM = {"dataset": "boxed", "pipeline": "varying", "global_batch_size": 4, "to
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 60 * TIMES)]
 
 
-def anonymous_bytes(pid: int) -> int:
-    """The memory that is a process's own, without files and slabs."""
+VARIANTS = {
+    "plain": (BATCHES, False, {}),
+    "tcp": (SHORT, True, {}),
+    "group": (SHORT, False, {"group": "endurance"}),
+    "verify": (SHORT, False, {"verify": True}),
+}
+
+
+def used(pid: int) -> tuple[int, int, int]:
+    """A process's own memory, its mapped slabs (both in bytes), and how many descriptors it has.
+
+    Mapped files are left out: the kernel takes their pages and gives them back as it likes.
+    """
     text = Path(f"/proc/{pid}/status").read_text()
-    return 1024 * int(re.search(r"RssAnon:\s+(\d+) kB", text)[1])
+    own, slabs = (
+        1024 * int(re.search(rf"{name}:\s+(\d+) kB", text)[1]) for name in ("RssAnon", "RssShmem")
+    )
+    return own, slabs, len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def epochs(loader: Loader) -> Iterator[Batch]:
@@ -43,28 +59,35 @@ def epochs(loader: Loader) -> Iterator[Batch]:
         yield from loader
 
 
-def test_memory_does_not_grow_with_batches_of_mixed_sizes(tmp_path, datasets):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_memory_does_not_grow_with_batches_of_mixed_sizes(tmp_path, datasets, variant):
     """The last quarter of the looks compared with the second; the first fills caches."""
-    served = Daemon(tmp_path, *flags(tmp_path, datasets, workers=2))
-    looks: dict[int, list[int]] = {}
+    count, tcp, options = VARIANTS[variant]
+    port = free_port() if tcp else 0
+    more = [f"--tcp=tcp://127.0.0.1:{port}", "--insecure"] if tcp else []
+    served = Daemon(tmp_path, *flags(tmp_path, datasets, workers=2), *more, warm=True)
+    address = f"tcp://127.0.0.1:{port}" if tcp else served.address
+    looks: dict[int, list[tuple[int, int, int]]] = {}
     with (
         contextlib.closing(served),
-        Loader(served.address, device="numpy", prefetch=3, **STREAM) as loader,
+        Loader(address, device="numpy", prefetch=3, **STREAM, **options) as loader,
     ):
         shapes = set()
-        for number, batch in enumerate(itertools.islice(epochs(loader), BATCHES)):
+        for number, batch in enumerate(itertools.islice(epochs(loader), count)):
             shapes.add(batch["image"].shape)
-            if number % (BATCHES // LOOKS) == 0:
+            if number % (count // LOOKS) == 0:
                 for pid in (os.getpid(), served.pid, *descendants(served.pid)):
-                    looks.setdefault(pid, []).append(anonymous_bytes(pid))
+                    looks.setdefault(pid, []).append(used(pid))
         assert served.stop() == 0
     assert len(shapes) > 3, "the batches are not of mixed sizes"
     assert len(looks) == len(["client", "daemon", "template", "worker", "worker"])
     for pid, found in looks.items():
         assert len(found) == LOOKS, f"{pid} did not live from start to end"
-        quarters = np.median(np.array(found).reshape(4, -1), axis=1)
-        growth = quarters[3] - quarters[1]
-        assert growth < GROWTH_BYTES, f"{pid} grows: {quarters / 2**20} MiB"
+        quarters = np.median(np.array(found).reshape(4, -1, 3), axis=1)
+        own, slabs, descriptors = (quarters[3] - quarters[1]).tolist()
+        assert own < GROWTH_BYTES, f"{pid} grows: {quarters[:, 0] / 2**20} MiB"
+        assert slabs < GROWTH_BYTES, f"{pid} maps more slabs: {quarters[:, 1] / 2**20} MiB"
+        assert descriptors < 2, f"{pid} has more descriptors: {quarters[:, 2]}"
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
@@ -96,6 +119,6 @@ def test_nothing_is_left_after_kill_9_of_everything(tmp_path, datasets, seed):
         with Loader(served.address, device="numpy", **STREAM, seed=seed) as loader:
             assert len(list(loader)) == len(loader)
         served.stop()
-        assert [path.name for path in tmp_path.glob("*.sock*") if path.suffix != ".lock"] == []
+        assert list(tmp_path.glob("*.sock*")) == []
     finally:
         served.close()

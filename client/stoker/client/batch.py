@@ -110,7 +110,9 @@ class Batch(Mapping[str, Any]):
 
     @property
     def chain(self) -> str:
-        """Digest of all batches since the loop began, resumed or reconnected; 32 hex digits.
+        """Digest of all batches that the loader has given so far, in order; 32 hex digits.
+
+        It is the same for any number of daemons, and whether or not one was lost meanwhile.
 
         Raises:
             AttributeError: the loader was made without `verify=True`.

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from stoker.client.address import check_dataset, is_address
-from stoker.client.delivery import Delivery
+from stoker.client.delivery import Delivery, forget_from
 from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
 from stoker.client.link import Link, Taken
@@ -93,6 +93,7 @@ class Connection:
         self._link: Link | None = None
         self._first: tuple[Opened, StreamSpec] | None = None
         self._outage: Outage | None = None
+        self._was_lost = False
         self._daemon: PrivateDaemon | None = None
         self.crashed = {} if crashed is None else crashed
         self.delivered = 0
@@ -154,7 +155,14 @@ class Connection:
             StokerError: as in `Delivery.take`.
             ResumeError: the daemon came back with another stream.
         """
-        return self._use(lambda link: link.take(epoch, step), LOST_OR_SILENT)
+
+        def take(link: Link) -> Taken:
+            if self._was_lost:  # what only later batches replace is news of those the caller lacks
+                forget_from(self.crashed, (epoch, step))
+                self._was_lost = False
+            return link.take(epoch, step)
+
+        return self._use(take, LOST_OR_SILENT)
 
     def release(self) -> None:
         """Return the slots whose arrays died, if the stream is open."""
@@ -259,8 +267,7 @@ class Connection:
         self._note_loss(error)
         totals = dataclasses.replace(self.statistics(), leased=0, slots=0)
         self._before, self._link = totals, None
-        for number in [n for n, since in self.crashed.items() if since >= link.delivery.place]:
-            del self.crashed[number]  # known only from batches that the caller never got
+        self._was_lost = True
         link.close()
 
     def _note_loss(self, error: StokerError) -> None:

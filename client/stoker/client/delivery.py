@@ -29,7 +29,7 @@ import numpy as np
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import steps_of
 from stoker.client.session import ClientSession
-from stoker.client.verifying import Digests, Verifier
+from stoker.client.verifying import Verifier
 from stoker.protocol import forms
 from stoker.protocol.drawn import PARAMS, Drawn, check_drawn
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
@@ -66,7 +66,7 @@ class Delivery:
         wait_s: seconds spent waiting for them.
         params: (epoch, step) -> draw records by name, for batches that were taken but that the
             caller does not have yet.
-        digests: (epoch, step) -> what they carry with `verify`, for the same batches.
+        digests: (epoch, step) -> digest with `verify`, for the same batches.
         crashed: samples that are replaced because they crashed workers: id -> (epoch, step) of the
             first batch that is known to replace them.
     """
@@ -106,7 +106,7 @@ class Delivery:
         self._plain = not self._ragged and not any(forms.is_apart(o) for o in opened.outputs)
         self.crashed = crashed
         self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-        self.digests: dict[tuple[int, int], Digests] = {}
+        self.digests: dict[tuple[int, int], bytes] = {}
         self._verifier = verifier
         meta = [Output(name, dtype, ()) for name, dtype in META]
         self._outputs = {output.name: output for output in (*opened.outputs, *meta)}
@@ -351,6 +351,12 @@ class Delivery:
 def crashed_before(crashed: Mapping[int, tuple[int, int]], place: tuple[int, int]) -> list[int]:
     """Return the samples that were already replaced before a place, ascending."""
     return sorted(number for number, since in crashed.items() if since < place)
+
+
+def forget_from(crashed: dict[int, tuple[int, int]], place: tuple[int, int]) -> None:
+    """Forget samples that are known to be replaced only from a place on."""
+    for number in [number for number, since in crashed.items() if since >= place]:
+        del crashed[number]
 
 
 def _check_shape(placed: Placed, output: Output) -> None:

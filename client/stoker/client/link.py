@@ -14,16 +14,16 @@ from stoker.client.device import Target
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import open_stream
 from stoker.client.session import ClientSession
-from stoker.client.verifying import Digests, Verifier
+from stoker.client.verifying import Verifier
 from stoker.protocol.messages import Open
 
 
 class Taken(NamedTuple):
-    """The outputs of a batch, and if they were asked for its draw records and digests."""
+    """The outputs of a batch, and if they were asked for its draw records and digest."""
 
     arrays: dict[str, Any]
     params: dict[str, np.ndarray] | None
-    digests: Digests | None
+    digest: bytes | None
 
 
 class Link:

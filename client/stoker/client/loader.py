@@ -26,6 +26,7 @@ from stoker.client.ranks import check_agreed, resolve_ranks
 from stoker.client.resume import Position
 from stoker.client.short import first_rows, real_rows
 from stoker.client.side import forked_error
+from stoker.client.verifying import SessionChain
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
@@ -67,10 +68,12 @@ class Loader(Inspecting):
         world_size: number of ranks.
         device: "cpu" (torch tensors, or NumPy arrays if torch is not installed), "numpy", or
             "cuda[:number]".
-        prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 4, so
-            that the stream takes at most 512 MiB, or what 2 need.
+        prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 16: as
+            many as fit into 512 MiB with those that you hold, or 2.
         group: name of a group: loaders of one daemon and stream share batches, each computed once.
         group_size: number of its loaders, if the first batch is to wait for them, up to a minute.
+        mode: what they share: "mirror" (None), whole batches; "fork", decoded samples, and each has
+            a seed and a pipeline of its own.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon.
@@ -127,6 +130,7 @@ class Loader(Inspecting):
         prefetch: int | None = None,
         group: str | None = None,
         group_size: int | None = None,
+        mode: str | None = None,
         on_error: str = "raise",
         exclude: str | os.PathLike[str] | Iterable[int] | None = None,
         subset: str | os.PathLike[str] | Iterable[int] | None = None,
@@ -166,6 +170,7 @@ class Loader(Inspecting):
             prefetch=prefetch,
             group=group,
             group_size=group_size,
+            mode=mode,
             on_error=on_error,
             exclude=exclude,
             subset=subset,
@@ -200,6 +205,7 @@ class Loader(Inspecting):
         self._opened = self._connection.stream.opened
         self._steps = steps_of(self._opened)
         self._position = Position(self._steps)
+        self._chain = SessionChain(self._spec.stream_id)
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
         self._names = None if as_tuple is None else tuple_names(as_tuple, batch_names(self._opened))
 
@@ -361,7 +367,8 @@ class Loader(Inspecting):
         if place is None:
             self._connection.release()
             return None
-        arrays, drawn, digests = self._connection.take(place.epoch, place.step)
+        arrays, drawn, digest = self._connection.take(place.epoch, place.step)
+        digests = self._chain.seal(place.epoch, place.step, digest)
         padded = self.spec.tail == "pad" and (
             place.step == self._steps(place.epoch) - 1 or self.spec.buckets is not None
         )
@@ -375,6 +382,7 @@ class Loader(Inspecting):
         if padded and not self._short:
             self._padding.watch(batch)
         self._connection.delivered += 1
+        self._chain.delivered(digests)
         self._position.delivered()
         return batch if self._names is None else tuple(batch[name] for name in self._names)
 

@@ -14,15 +14,20 @@ from stoker.client.session import ClientSession
 from stoker.client.slab import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import BucketSteps, tail_of
-from stoker.protocol.errors import ProtocolError, ResumeError, UsageError
+from stoker.protocol.errors import ProtocolError, ResumeError, UsageError, VersionError
 from stoker.protocol.items import COUNT
 from stoker.protocol.layout import SIZE, check_outputs, slot_layout
-from stoker.protocol.messages import Open, Opened, Slab
+from stoker.protocol.messages import Open, Opened, Seek, Slab
 from stoker.protocol.spec import StreamSpec, differences
 
 _log = logging.getLogger("stoker.client")
 
 MIN_SLOTS = 2
+_OF_NO_BATCH = {"progress", "prefetch_bytes"}
+"""Fields of OPEN without which a daemon gives the same batches."""
+_NAMES = {"shuffle_block": "shuffle_block_size"}
+_SETTINGS = {"crash_policy": "bad_samples.crash_policy", "integrity": "daemon.integrity"}
+"""Fields of OPENED with the daemon's settings on which bytes may depend."""
 _OF_STREAM = ("steps", "rows", "first_row", "outputs", "drawn", "buckets", "leftovers")
 """Fields of OPENED that are the same whenever a rank opens the same stream."""
 
@@ -52,6 +57,7 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         progress.close()
     try:
         spec = _spec(opened)
+        _check_known(record, opened)
         _check_heard(record, spec)
         _check(opened, slab, own_memory=session.own_memory)
         for note in opened.notes:
@@ -65,8 +71,40 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         os.close(descriptor)
 
 
+def _check_known(record: Open, opened: Opened) -> None:
+    """Check that the daemon reads all fields of OPEN that the caller uses."""
+    names = Open.__struct_fields__
+    defaults = dict(
+        zip(names[-len(Open.__struct_defaults__) :], Open.__struct_defaults__, strict=True)
+    )
+    for name in names[opened.open_fields :]:
+        if (
+            name in defaults
+            and getattr(record, name) != defaults[name]
+            and name not in _OF_NO_BATCH
+        ):
+            given = _NAMES.get(name, name)
+            raise VersionError(
+                f"the daemon does not know {given}=, and would ignore it: it is an older Stoker; "
+                f"update it, or leave {given} out"
+            )
+
+
+def check_shares(opened: Opened, where: str) -> None:
+    """Check that a daemon can make a part of the batches.
+
+    Raises:
+        VersionError: it is too old.
+    """
+    if opened.seek_fields <= Seek.__struct_fields__.index("host"):
+        raise VersionError(
+            f"the daemon at {where} is an older Stoker, which cannot share a stream with other "
+            "daemons: update it, or give the Loader its address alone, not in a list"
+        )
+
+
 def _check_heard(record: Open, spec: StreamSpec) -> None:
-    """Check that the daemon knows the newer fields of OPEN: older ones ignore them."""
+    """Check that the spec has what the caller asked for."""
     seed = record.seed if record.shuffle_seed is None else record.shuffle_seed
     for name, asked, got in (
         ("weights", bool(record.weights), spec.order.weights is not None),
@@ -115,11 +153,16 @@ def check_equal(first: OpenedStream, where: str, other: OpenedStream, there: str
         UsageError: they differ; the message says in what.
     """
     changed = _changes(first.opened, first.spec, other)
+    changed += [
+        f"setting {setting}: was {before or 'not sent'}, is {now or 'not sent'}"
+        for name, setting in _SETTINGS.items()
+        if (before := getattr(first.opened, name)) != (now := getattr(other.opened, name))
+    ]
     if changed:
         raise UsageError(
             f"the daemons at {where} and {there} have different streams, so their batches would not"
             " fit together:\n  " + "\n  ".join(changed) + "\nstart both with the same packed"
-            " dataset, pipeline and version, or leave one of them out",
+            " dataset, pipeline, version and settings, or leave one of them out",
             address=there,
         )
 

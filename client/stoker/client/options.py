@@ -31,13 +31,14 @@ MAX_GRAPH_BYTES = 2**20
 MAX_NAME = 256
 SLAB_BYTES = 2**29
 """Memory of a stream, within which the daemon chooses how many batches to prefetch."""
-MOST_CHOSEN = 4
-"""The most that it chooses. Older daemons take this number."""
+MOST_CHOSEN = 16
+"""The most that it chooses: more hides no more slow rows. Older daemons take this number."""
 MAX_DEPTH = 4096
 MOST_MEMBERS = 64
 OTHER_BYTES = 2**16
 """Room in the message for all other arguments, of which `freeze` is the longest."""
 _NOT_MIXED = ("dataset", "buckets", "exclude", "subset", "weights", "shuffle_block_size", "params")
+_MODES = ("mirror", "fork")
 _ON_ERROR = ("raise", "replace", "mask")
 
 
@@ -70,6 +71,7 @@ class LoaderOptions:
     mix: Mapping[str, float] | None = None
     group_size: int | None = None
     shuffle_seed: int | None = None
+    mode: str | None = None
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -117,6 +119,7 @@ class LoaderOptions:
             shuffle_block=self._shuffle_block(),
             mix=self._mix(),
             shuffle_seed=self._shuffle_seed(),
+            mode=self._mode(),
         )
         _check_size(record)
         return record
@@ -139,6 +142,20 @@ class LoaderOptions:
                 "that has so many members"
             )
         return within("group_size", self.group_size, 1, MOST_MEMBERS, " or None")
+
+    def _mode(self) -> Literal["mirror", "fork"]:
+        if self.mode is None:
+            return "mirror"
+        mode: Any = _one_of("mode", self.mode, _MODES)
+        if self.group is None:
+            raise UsageError(f"mode={mode!r} without group=: expected the name of the group")
+        for name in ("buckets", "mix"):
+            if mode == "fork" and getattr(self, name) is not None:
+                raise UsageError(
+                    f"mode='fork' and {name}: expected only one of them: members of a fork read one"
+                    f" order of one dataset; leave {name} out, or mode"
+                )
+        return "fork" if mode == "fork" else "mirror"
 
     def _shuffle_block(self) -> int:
         size = self.shuffle_block_size

@@ -4,6 +4,9 @@ READY brings the digests of the rows, which the workers computed, and the chain 
 the daemon computed. The client computes both again: the chain when the batch is announced, the rows
 right before the batch is handed out. So a byte that anything changes in the slab in between, or a
 batch that is lost, repeated or swapped, is an error with its place.
+
+Runs come and go with daemons and jumps. `SessionChain` covers what the caller got, so it is the
+same for any number of daemons, and after a reconnect.
 """
 
 import ctypes
@@ -19,10 +22,34 @@ from stoker.protocol.row_digests import RowDigests
 
 
 class Digests(NamedTuple):
-    """Digest of a batch, and the chain of the run after it: 32 hex digits each."""
+    """Digest of a batch, and the chain of the loader after it: 32 hex digits each."""
 
     batch: str
     chain: str
+
+
+class SessionChain:
+    """The chain of all batches that a loader has given, in their order.
+
+    It begins at the first batch as the chain of a run does, and goes on as one: across epochs,
+    jumps, resumes and reconnects, whichever daemons make the batches.
+    """
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._last = b""
+
+    def seal(self, epoch: int, step: int, digest: bytes | None) -> Digests | None:
+        """Return what the next batch carries; None without `verify`."""
+        if digest is None:
+            return None
+        before = self._last or chain_start(self._stream, epoch, step)
+        return Digests(digest.hex(), chain_on(before, epoch, step, digest).hex())
+
+    def delivered(self, digests: Digests | None) -> None:
+        """Go on after the batch that carries these."""
+        if digests is not None:
+            self._last = bytes.fromhex(digests.chain)
 
 
 class Verifier:
@@ -66,8 +93,8 @@ class Verifier:
             )
         self._chain = chain
 
-    def check(self, ready: Ready) -> Digests:
-        """Compare the rows in the slot with their digests; return what the batch carries.
+    def check(self, ready: Ready) -> bytes:
+        """Compare the rows in the slot with their digests; return the digest of the batch.
 
         Raises:
             CorruptBatchError: a row has other bytes than its worker wrote.
@@ -78,7 +105,7 @@ class Verifier:
         found = self._rows.of(slot, ready.outputs, 0, ready.rows)
         if found != ready.digests:
             raise _corrupt(ready, found)
-        return Digests(batch_of_rows(ready.digests).hex(), ready.chain.hex())
+        return batch_of_rows(ready.digests)
 
 
 def _corrupt(ready: Ready, found: bytes) -> CorruptBatchError:

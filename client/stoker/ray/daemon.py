@@ -15,9 +15,7 @@ import sys
 import time
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 
-import ray
 from stoker.client.private.daemon import GRACE_S, end, folders_of_modules, read_line
 from stoker.client.private.folder import RuntimeFolder
 from stoker.protocol.errors import ConnectError, from_record
@@ -98,7 +96,7 @@ class NodeDaemon:
             passed = [writer]
             command = [sys.executable, "-P", "-m", "stoker.ray.child", str(os.getpid()), "serve"]
             command += [*flags, f"--address={self.local}", f"--tcp={at}", f"--ready-fd={writer}"]
-            command += [f"--python-path={folder}" for folder in _own_folders()]
+            command += [f"--python-path={folder}" for folder in folders_of_modules()]
             if keys is None:
                 command.append("--insecure")
             else:
@@ -144,12 +142,6 @@ def _ready(process: "subprocess.Popen[bytes]", reader: int, deadline: float, sta
         end(process, time.monotonic() + GRACE_S)
         raise from_record(*answer["error"])
     return str(answer["tcp"])
-
-
-def _own_folders() -> list[str]:
-    """Return the folders that the actor imports from, without those of Ray itself."""
-    of_ray = str(Path(ray.__file__).parent)
-    return [folder for folder in folders_of_modules() if not folder.startswith(of_ray)]
 
 
 def _remove(folder: RuntimeFolder) -> None:

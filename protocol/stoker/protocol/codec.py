@@ -34,6 +34,10 @@ class _FromDaemon(msgspec.Struct, frozen=True, array_like=True):
     records: list[DaemonRecord]
 
 
+class _OnSide(msgspec.Struct, frozen=True, array_like=True):
+    record: SideRecord
+
+
 def encode(token: bytes, records: Iterable[Record]) -> bytes:
     """Return the envelope that carries the records, `[WIRE, token, [record, ...]]`."""
     return _encode([version.WIRE, token, list(records)])
@@ -70,8 +74,12 @@ def decode_packet(data: bytes) -> SideRecord:
     Raises:
         ProtocolError: the packet breaks the grammar or a bound.
     """
-    record: SideRecord = _typed(_unpack(data, MAX_PACKET_BYTES), SideRecord)
-    return record
+    value = _unpack(data, MAX_PACKET_BYTES)
+    try:
+        return msgspec.convert([value], _OnSide, strict=True, builtin_types=(bytes,)).record
+    except (msgspec.ValidationError, RecursionError):
+        record: SideRecord = _typed(value, SideRecord)  # its error names the place in the record
+        return record
 
 
 def _decode(data: bytes, holder: type[_FromClient] | type[_FromDaemon]) -> tuple[bytes, list[Any]]:

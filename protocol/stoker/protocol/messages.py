@@ -81,7 +81,8 @@ class Open(Record, frozen=True, tag="open"):
     samples are shuffled, and the samples inside each. With `mix` the stream has several datasets,
     `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`. A group begins when
     `group_size` of its members are there, or after a while. `shuffle_seed` is the seed of the
-    order, if that is not `seed`.
+    order, if that is not `seed`. The `mode` of a group is "mirror", where members share slots, or
+    "fork", where they share decoded samples.
     """
 
     request: Small
@@ -113,6 +114,7 @@ class Open(Record, frozen=True, tag="open"):
     mix: Annotated[bytes, msgspec.Meta(max_length=MAX_MIX_BYTES)] = b""
     group_size: Small = 0
     shuffle_seed: Seed | None = None
+    mode: Literal["mirror", "fork"] = "mirror"
 
 
 class Seek(Record, frozen=True, tag="seek"):
@@ -208,6 +210,10 @@ class Opened(Record, frozen=True, tag="opened"):
     `classes` are the names of the classes 0, 1, ... of the dataset's fields, by field; fields whose
     names are too long together are missing. `prefetch` is the number of credits that the client may
     have granted at a time; 0 is that of the request.
+
+    `open_fields` and `seek_fields` are the numbers of fields of OPEN and SEEK that the daemon
+    reads: it ignores later ones. `crash_policy` and `integrity` are settings of the daemon that may
+    decide what a row shows whose sample is bad. All four are 0 or empty from older daemons.
     """
 
     request: Small
@@ -236,6 +242,10 @@ class Opened(Record, frozen=True, tag="opened"):
     mix: Annotated[list[tuple[Name, Count]], msgspec.Meta(max_length=MAX_PARTS)] = msgspec.field(
         default_factory=list
     )
+    open_fields: Small = 0
+    seek_fields: Small = 0
+    crash_policy: Name = ""
+    integrity: Name = ""
 
 
 class Ready(Record, frozen=True, tag="ready"):
@@ -318,12 +328,16 @@ class Replayed(Record, frozen=True, tag="replayed"):
 
 
 class Carried(Record, frozen=True, tag="carried"):
-    """On a carrier only: the first `size_bytes` bytes of a slot follow, those of a batch."""
+    """On a carrier only: the first `size_bytes` bytes of a slot follow, those of a batch.
+
+    `ready` announces the batch; None: a READY on the other connection does.
+    """
 
     slab: Count
     slot: Small
     generation: Count
     size_bytes: Count
+    ready: Ready | None = None
 
 
 SideRecord = Attach | Attached | Slab | Replayed | Carried | Error

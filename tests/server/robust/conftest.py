@@ -1,8 +1,11 @@
 """Real daemons over a tiny dataset, with pipelines that misbehave on request."""
 
 import contextlib
+import importlib
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,8 +13,14 @@ import pytest
 from daemons import Daemon
 
 from stoker.client import Loader
+from stoker.client.session import ClientSession
+from stoker.dataset import open_dataset
+from stoker.protocol.digest import batch_digest
+from stoker.protocol.messages import AskStatus
+from stoker.server.rows.reference import make_spec, reference_batches
 
 HERE = Path(__file__).parent
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -25,7 +34,10 @@ def folder() -> Iterator[Path]:
 def serve(
     folder: Path, small_dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Daemon]]:
-    """Start daemons that know the pipelines of `robust_pipelines`; they end with the test."""
+    """Start daemons that know the pipelines of `robust_pipelines`; they end with the test.
+
+    `warm`: forked from a warm process, where nothing depends on how a daemon starts.
+    """
     with contextlib.ExitStack() as started:
 
         def begin(
@@ -33,6 +45,7 @@ def serve(
             workers: int = 2,
             prefix: Sequence[str] = (),
             environment: Mapping[str, str] | None = None,
+            warm: bool = False,
         ) -> Daemon:
             for name, value in (environment or {}).items():
                 monkeypatch.setenv(name, value)
@@ -43,9 +56,9 @@ def serve(
                 f"--python-path={HERE}",
             ]
             named = ["labels", "sleeps", "loops", "slowly", "huge", "forks", "closes"]
-            named += ["hoards", "wide"]
+            named += ["hoards", "wide", "hangs", "waits"]
             usual += [f"--pipeline={name}=robust_pipelines:{name}" for name in named]
-            daemon = Daemon(folder, *usual, *flags, prefix=prefix)
+            daemon = Daemon(folder, *usual, *flags, prefix=prefix, warm=warm)
             started.callback(lambda: sys.stdout.write(daemon.log.read_text()))  # if a test fails
             return started.enter_context(contextlib.closing(daemon))
 
@@ -61,3 +74,58 @@ def loader() -> Callable[..., Loader]:
         return Loader(daemon.address, **{**options, **changes})
 
     return make
+
+
+@pytest.fixture
+def expected(small_dataset: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Digests of a Loader's first epochs, by the interpreter."""
+    monkeypatch.syspath_prepend(str(HERE))
+    pipelines = importlib.import_module("robust_pipelines")
+
+    def digests(pipeline: str, epochs: int, **given: object) -> list[str]:
+        graph = getattr(pipelines, pipeline).graph()
+        spec = make_spec(small_dataset, graph, batch_size=5)
+        return [
+            batch_digest(arrays, epoch, step)
+            for epoch in range(epochs)
+            for step, arrays in reference_batches(small_dataset, graph, spec, epoch=epoch, **given)
+        ]
+
+    return digests
+
+
+@pytest.fixture
+def sum_of(small_dataset: Path) -> Callable[[int], str]:
+    """The sum of a sample's pixels, by which functions of `robust_pipelines` recognize it."""
+
+    def total(sample: int) -> str:
+        with open_dataset(small_dataset) as dataset:
+            return str(int(dataset.read("image", sample).astype(int).sum()))
+
+    return total
+
+
+@pytest.fixture
+def counters() -> Callable[[Daemon], dict[str, int | float]]:
+    """What a daemon counts, asked by a session of its own."""
+
+    def ask(daemon: Daemon) -> dict[str, int | float]:
+        with contextlib.closing(ClientSession(daemon.address, 20.0)) as session:
+            session.send(AskStatus())
+            session.receive(time.monotonic() + 20.0)
+            return session.inbox.popleft().counters
+
+    return ask
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], object]], None]:
+    """Wait until something has happened."""
+
+    def wait(happened: Callable[[], object]) -> None:
+        pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+        while not happened():
+            assert time.monotonic() < deadline, happened
+            pause.wait(0.01)
+
+    return wait

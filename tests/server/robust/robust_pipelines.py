@@ -79,6 +79,23 @@ def closing(image):
     return image
 
 
+def hanging(image):
+    """Wait without end, again and again, for one image."""
+    while int(image.sum()) == int(os.environ.get("STOKER_TEST_HANG", "-1")):
+        select.select([], [], [], float(os.environ["STOKER_TEST_PAUSE_S"]))
+    return image
+
+
+def waiting(image):
+    """Make a file, and wait until it is gone; for one image."""
+    if int(image.sum()) == int(os.environ.get("STOKER_TEST_WAIT", "-1")):
+        with open(os.environ["STOKER_TEST_BEGUN"], "w", encoding="utf-8"):
+            pass
+        while os.path.exists(os.environ["STOKER_TEST_BEGUN"]):
+            select.select([], [], [], 0.01)
+    return image
+
+
 def hoarding(image):
     """Allocate without end, for one image."""
     hoard = []
@@ -90,6 +107,16 @@ def hoarding(image):
 @pipeline
 def hoards(sample):
     return {"image": ops.python(hoarding, sample.image, randomness="none"), "label": sample.label}
+
+
+@pipeline
+def waits(sample):
+    return {"image": ops.python(waiting, sample.image, randomness="none"), "label": sample.label}
+
+
+@pipeline
+def hangs(sample):
+    return {"image": ops.python(hanging, sample.image, randomness="none"), "label": sample.label}
 
 
 @pipeline

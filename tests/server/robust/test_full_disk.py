@@ -1,18 +1,36 @@
-"""A full disk of kernels: they are compiled again, and nothing else happens."""
+"""A full disk: of kernels, which are compiled again; of log and quarantine files; of sockets."""
 
+import contextlib
+import json
+import re
+import resource
 import subprocess
+from pathlib import Path
 
 import pytest
+import warm
+
+from stoker.client import Loader
+from stoker.protocol.digest import batch_digest
+from stoker.protocol.errors import ResourceError
 
 pytestmark = pytest.mark.slow
 # A file system of its own, in a mount namespace of its own: this needs root.
 ALONE = ["unshare", "--mount", "sh", "-c"]
+CULPRIT = 7
 
 
 def may_mount(folder) -> bool:
     mount = 'mount -t tmpfs -o size=64k none "$0"'
     done = subprocess.run([*ALONE, mount, str(folder)], capture_output=True, check=False)
     return done.returncode == 0
+
+
+def fill(path: Path) -> None:
+    """Write a file until the disk is full."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
 
 
 @pytest.mark.parametrize("options", ["size=64k", "size=64k,nr_inodes=3"])
@@ -36,3 +54,63 @@ def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, opt
     assert log.count("kernels_not_stored") == 1
     assert "worker_killed" not in log
     assert daemon.stop() == 0
+
+
+def test_a_full_disk_of_log_and_quarantine_loses_no_batch_and_is_caught_up_with(
+    serve, loader, folder, sum_of, expected, wait_for
+):
+    """What a running daemon writes: its log, quarantine files and kernels, here on one disk."""
+    disk = folder / "disk"
+    disk.mkdir(mode=0o700)
+    if not may_mount(disk):
+        pytest.skip("this user may not mount a file system")
+    run = 'mount -t tmpfs -o mode=700,size=256k none "$0" && exec "$@" 2>> "$0/log"'
+    settings = {
+        "STOKER_BAD_SAMPLES_FOLDER": str(disk / "bad"),
+        "STOKER_BAD_SAMPLES_CRASH_POLICY": "replace",
+        "STOKER_TEST_SUM": sum_of(CULPRIT),
+    }
+    daemon = serve(prefix=[*ALONE, run, str(disk)], environment=settings)
+    inside = Path(f"/proc/{daemon.pid}/root{disk}")
+    log = inside / "log"
+    with loader(daemon, "closes") as batches:
+        fill(inside / "filler")
+        with log.open("ab", buffering=0) as file:  # the rest of its last block
+            file.write(b"." * (4095 - log.stat().st_size % 4096) + b"\n")
+        delivered = [batch_digest(batch, batch.epoch, batch.step) for batch in batches]
+        assert "sample_crashed" not in log.read_text()
+        (inside / "filler").unlink()
+        wait_for(lambda: "quarantine_written" in log.read_text())
+        delivered += [batch_digest(batch, batch.epoch, batch.step) for batch in batches]
+    assert delivered == expected("closes", 2, crashed=[CULPRIT])
+    (bad,) = (inside / "bad").iterdir()
+    assert [json.loads(line)["id"] for line in bad.read_text().splitlines()] == [CULPRIT]
+    lines = log.read_text().splitlines()
+    (told,) = [line for line in lines if line.startswith("(dropped ")]
+    assert re.fullmatch(
+        r"\(dropped [1-9]\d* log lines: standard error was full or not read\)", told
+    )
+    assert daemon.stop() == 0
+
+
+def test_a_private_daemon_whose_folder_is_full_is_an_error_that_says_what_to_do(
+    small_dataset, session_folder, monkeypatch
+):
+    """A limit on the size of files, for this process, stands for the disk; its folder is gone."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    named = {"pipeline": "robust_pipelines:labels", "batch_size": 5, "device": "numpy"}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    warm.zygote()  # which starts the daemon, without the limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(ResourceError) as caught:
+            Loader(str(small_dataset), workers=1, **named)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    place = f"the folder of the private daemon, {session_folder}/run/stoker-"
+    assert caught.value.message.startswith(place)
+    assert caught.value.message.endswith(
+        "File too large; make room there, or set XDG_RUNTIME_DIR to a folder elsewhere"
+    )
+    with Loader(str(small_dataset), workers=1, **named) as batches:
+        assert [batch.step for batch in batches] == [0, 1]

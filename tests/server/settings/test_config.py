@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from stoker.protocol.errors import ConfigError
+from stoker.server.daemon.core_settings import settings
 from stoker.server.settings import config
 from stoker.server.settings.config import load, show
 from stoker.server.settings.config_types import Config, Section, decode_hook, key_types, parse_size
@@ -108,6 +109,17 @@ def test_sizes(text, size_bytes):
     assert load(flags={"memory.limit": text}, environment={}).config.memory.limit == size_bytes
 
 
+def test_the_limit_of_a_session_may_be_absent_or_0():
+    for flags, size_bytes in (({}, 0), ({"memory.session_limit": "0"}, 0)):
+        assert load(flags=flags, environment={}).config.memory.session_limit == size_bytes
+    given = {"STOKER_MEMORY_SESSION_LIMIT": "2 GiB"}
+    found = load(environment=given)
+    assert found.config.memory.session_limit == 2 * 2**30
+    assert settings(found.config).session_limit_bytes == 2 * 2**30
+    shown = "memory.session_limit = 2147483648  # environment variable STOKER_MEMORY_SESSION_LIMIT"
+    assert shown in show(found)
+
+
 MISTAKES = [
     (
         "[wrokers]\ncount = 1\n",
@@ -124,6 +136,10 @@ MISTAKES = [
     (
         "[memory]\nlimit = 'much'\n",
         "{file}: Expected a size such as 6GiB or 500MB, got `much` - at `$.memory.limit`",
+    ),
+    (
+        "[memory]\nsession_limit = -1\n",
+        "{file}: Expected `int` >= 0, got `-1` - at `$.memory.session_limit`",
     ),
     ("[memory]\nlimit = 0\n", "{file}: Expected `int` >= 1, got `0` - at `$.memory.limit`"),
     (

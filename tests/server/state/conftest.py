@@ -1,10 +1,8 @@
 """A rig round one core: events by short calls, instructions sorted by what they concern."""
 
-import importlib.util
+import importlib
 import itertools
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -224,13 +222,6 @@ def make_result() -> Callable[..., BuildResult]:
 
 
 @pytest.fixture(scope="session")
-def simulation() -> Iterator[ModuleType]:
+def simulation() -> ModuleType:
     """The module `simulation.py` next to this file."""
-    name = "stoker_state_simulation"
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("simulation.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[name]
+    return importlib.import_module("simulation")

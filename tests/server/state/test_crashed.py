@@ -144,6 +144,53 @@ def test_a_later_batch_that_failed_is_computed_again(make_rig):
     assert places(rig.ready(token)) == [(0, 0, [33]), (0, 1, [33]), (0, 2, [33])]
 
 
+class Two:
+    """Two workers with a claim of one row each, at steps whose rows show the same sample."""
+
+    def __init__(self, make_rig):
+        self.rig = make_rig(workers=2, outstanding=1, crash_policy="replace")
+        self.rig.up(1, 2)
+        self.up = [1, 2]
+        self.token = self.rig.open(batch_size=1)
+        self.rig.run(self.token, granted=2)
+
+    def crash(self, step):
+        """The worker at a step dies, and another one comes up."""
+        worker = next(w for w in self.up if self.rig.claims(w)[0].step == step)
+        self.rig.die(worker, blame=True, row=0, sample=33)
+        self.rig.tick(40)
+        self.up.remove(worker)
+        self.up.append(max(*self.up, worker) + 1)
+        self.rig.up(self.up[-1])
+
+    def end(self):
+        self.rig.work(tuple(self.up))
+        assert not self.rig.errors(self.token)
+        assert places(self.rig.ready(self.token)) == [(0, 0, [33]), (0, 1, [33])]
+        assert self.rig.counters()["crashed_samples_total"] == 1
+
+
+def test_a_sample_that_crashes_at_a_later_step_first_is_replaced_from_the_earlier_one_on(make_rig):
+    two = Two(make_rig)
+    for step in (1, 1, 0, 0):
+        two.crash(step)
+    two.end()
+
+
+def test_a_batch_that_was_begun_before_the_sample_was_replaced_stops_nothing(make_rig):
+    two = Two(make_rig)
+    two.crash(1)
+    two.crash(0)
+    held = next(w for w in two.up if two.rig.claims(w)[0].step == 1)
+    two.crash(0)
+    two.rig.die(held, blame=True, row=0, sample=33)
+    two.rig.tick(40)
+    two.up.remove(held)
+    two.up.append(9)
+    two.rig.up(9)
+    two.end()
+
+
 def test_more_than_a_few_stop_the_stream(lone):
     token = lone.open(batch_size=16)
     crashes = Crashes(lone)

@@ -352,6 +352,17 @@ def test_the_budget_holds_for_members_too(make_rig, make_open):
     assert "not enough memory: needed 20480 bytes (5 batches of 4096" in error.message
 
 
+def test_the_limit_of_a_session_holds_for_members_too(make_rig, make_open):
+    rig = make_rig(session_limit_bytes=6 * 4096)
+    rig.up(1, 2)
+    join(rig)
+    token = rig.hello()
+    rig.send(token, make_open(group=GROUP, prefetch=5))
+    (error,) = rig.errors(token)
+    assert "too much memory for one session: needed 28672 bytes (7 batches" in error.message
+    rig.open(token, group=GROUP)
+
+
 def test_a_group_has_room_for_64_times_its_first_member(make_rig, make_open):
     rig = make_rig(memory_limit_bytes=2**30, max_sessions=4096)
     rig.up(1, 2)

@@ -78,9 +78,14 @@ class Group(RuleBasedStateMachine):
     @precondition(lambda self: len(self.readers) < 4)
     @rule(first=st.integers(0, 7))
     def join(self, first: int) -> None:
-        reader = Reader(self.rig.open(group="g", prefetch=PREFETCH, leases=LEASES))
+        token = self.rig.open(group="g", prefetch=PREFETCH, leases=LEASES, **self.more(first))
+        reader = Reader(token)
         self.readers.append(reader)
         self.seek_to(reader, first)
+
+    def more(self, number: int) -> dict[str, object]:
+        """What else a member asks for."""
+        return {}
 
     def seek_to(self, reader: Reader, first: int) -> None:
         self.listen(reader)
@@ -185,6 +190,14 @@ class Group(RuleBasedStateMachine):
             assert len(of(self.rig.said, ins.FreeSlab)) == len(of(self.rig.said, ins.ReserveSlab))
 
 
+class Fork(Group):
+    """The same of a fork: each member has a seed, slots and rows of its own."""
+
+    def more(self, number: int) -> dict[str, object]:
+        built = {"decoded_bytes": 900, "usual_bytes": 9}
+        return {"mode": "fork", "shuffle_seed": 7, "seed": number % 3, "built": built}
+
+
 CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 TestGroup = Group.TestCase
 TestGroup.settings = settings(
@@ -192,11 +205,21 @@ TestGroup.settings = settings(
 )
 
 
+TestFork = Fork.TestCase
+TestFork.settings = settings(
+    max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=CHECKS
+)
+
+
 @pytest.mark.slow
-def test_many_more_sequences() -> None:
+@pytest.mark.parametrize(("machine", "examples"), [(Group, 600), (Fork, 100)])
+def test_many_more_sequences(machine: type[Group], examples: int) -> None:
     run_state_machine_as_test(
-        Group,
+        machine,
         settings=settings(
-            max_examples=600, stateful_step_count=80, deadline=None, suppress_health_check=CHECKS
+            max_examples=examples,
+            stateful_step_count=80,
+            deadline=None,
+            suppress_health_check=CHECKS,
         ),
     )

@@ -8,6 +8,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from stoker.client.options import MOST_CHOSEN
+
 ROWS = 400 * 128
 TURN_S = 5e-4
 
@@ -41,6 +43,16 @@ def test_the_model_agrees_with_what_can_be_counted(virtual_time) -> None:
 def test_heavy_rows_hold_up_few_others(virtual_time, heavy, workers, least) -> None:
     share, _ = virtual_time.scheduled(heavy, workers, 128, turn_s=TURN_S)
     assert least < share <= virtual_time.row_by_row(heavy, workers, 128) + 1e-9
+
+
+def test_the_prefetch_that_is_chosen_by_default_hides_heavy_rows(virtual_time, heavy) -> None:
+    """The figures are in docs/decisions.md."""
+    shares = [
+        virtual_time.scheduled(heavy[:6400], 16, 32, prefetch=prefetch, turn_s=TURN_S)[0]
+        for prefetch in (4, MOST_CHOSEN)
+    ]
+    assert shares[0] < 0.5
+    assert shares[1] > 0.85
 
 
 @pytest.mark.parametrize("workers", [2, 8])

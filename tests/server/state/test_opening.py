@@ -455,6 +455,31 @@ def test_memory_does_not_suffice(make_rig, make_open, make_result):
     rig.open(token)
 
 
+def test_a_session_may_have_a_limit_of_its_own(make_rig, make_open):
+    rig = make_rig(session_limit_bytes=6 * BYTES)
+    rig.open()  # 6 slots
+    token = rig.hello()
+    rig.send(token, make_open(request=8, prefetch=4))
+    (error,) = rig.errors(token)
+    assert (error.code, error.request) == ("resource", 8)
+    assert "one session: needed 28672 bytes (7 batches of 4096: those pre" in error.message
+    assert "allowed 24576; use a smaller batch size or prefetch" in error.message
+    assert "raise memory.session_limit" in error.message
+    assert error.details == {
+        "needed_bytes": 28672, "allowed_bytes": 24576, "limit_bytes": 24576
+    }  # fmt: skip
+    assert rig.counters()["memory_used_bytes"] == 6 * BYTES
+    rig.open(token)
+    assert rig.counters()["memory_used_bytes"] == 12 * BYTES, "each session has its own"
+
+
+def test_what_the_daemon_chooses_fits_into_the_limit_of_a_session(make_rig):
+    rig = make_rig(session_limit_bytes=7 * BYTES, ahead_slot_bytes=BYTES)
+    token = rig.open(prefetch=5, leases=2, prefetch_bytes=100 * BYTES)
+    (opened,) = of(rig.sent(token), Opened)
+    assert (opened.prefetch, opened.slots) == (4, 7), "and no extra slots for brief batches"
+
+
 @pytest.mark.parametrize(
     ("small", "memory", "slots"),
     [(BYTES, 2**20, 14), (BYTES - 1, 2**20, 6), (BYTES, 14 * BYTES, 14), (BYTES, 13 * BYTES, 6)],
@@ -507,8 +532,13 @@ def test_the_client_may_leave_prefetch_to_the_daemon(make_rig, slots: float, cho
 
 
 def test_what_the_daemon_chooses_fits_into_its_memory(make_rig, make_open):
-    rig = make_rig(memory_limit_bytes=13 * BYTES)
-    for expected in (5, 2):  # 8 slots, then 5
+    rig = make_rig(memory_limit_bytes=41 * BYTES)
+    for expected in (7, 4, 4, 4, 4):  # a quarter of 41 slots; then 7 of 31, 24, 17 and 10
+        token = rig.open(prefetch=16, leases=2, prefetch_bytes=100 * BYTES)
+        (opened,) = of(rig.sent(token), Opened)
+        assert opened.prefetch == expected
+    rig = make_rig(memory_limit_bytes=12 * BYTES)
+    for expected in (4, 2):  # 7 slots, then 5
         token = rig.open(prefetch=5, leases=2, prefetch_bytes=100 * BYTES)
         (opened,) = of(rig.sent(token), Opened)
         assert opened.prefetch == expected

@@ -8,7 +8,7 @@ from stoker.server.state.settings import Settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "contracts" / "scheduling.md"
 ELSEWHERE = {"workers", "memory_limit_bytes", "datasets", "pipelines", "exit_with_last_client",
-             "crash_policy", "sessions_limited_by"}  # fmt: skip
+             "crash_policy", "sessions_limited_by", "integrity", "session_limit_bytes"}  # fmt: skip
 
 
 def rows(heading):

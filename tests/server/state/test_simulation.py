@@ -1,5 +1,6 @@
 """The seeded world: hundreds of schedules with faults, each event checked, failures replayable."""
 
+import time
 from collections import Counter
 
 import pytest
@@ -9,7 +10,7 @@ EVERYTHING = (
     "WorkerDown", "hang", "undead", "worker_given_up", "stream_stopped", "session_ended",
     "FreeSlab", "Exit", "error sample", "error protocol", "error resource", "error build",
     "error stream_stopped", "sample_crashed", "Recalled", "BuildDied", "EndBuild", "build_hangs",
-    "goes on after all",
+    "goes on after all", "shared seek", "error usage",
 )  # fmt: skip
 
 
@@ -33,14 +34,20 @@ def test_worlds(simulation):
 
 
 @pytest.mark.slow
-def test_more_worlds_see_it_all(simulation):
+def test_more_worlds_see_it_all(simulation, record_property):
     """Without a look at what happened, worlds could pass by never getting there."""
+    began = time.process_time()
     seen = play(simulation, range(1000, 1280))
     assert not [what for what in EVERYTHING if not seen[what]]
     assert seen["ChunkDone"] > 15000
+    handled = sum(seen[kind.__name__] for kind in simulation.EVENTS)
+    took = time.process_time() - began
+    record_property("interleavings_per_second", int(handled / took))
+    record_property("schedules_per_second", int(280 / took))
+    assert handled / took > 1000, "see the docstring of simulation.py"
 
 
 def test_the_same_seed_gives_the_same_world(simulation):
-    first, second = (simulation.World(8).play().history for _ in range(2))
+    first, second = (simulation.World(9).play().history for _ in range(2))
     assert first == second
     assert len(first) > 100

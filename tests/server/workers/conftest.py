@@ -15,7 +15,10 @@ DEADLINE_S = 120.0
 
 
 class Rig:
-    """A supervisor, the events it reported, and a loop that waits for one of them."""
+    """A supervisor, the events it reported, and a loop that waits for one of them.
+
+    It has no ticks: what it reports, a descriptor has announced. `woken` counts these.
+    """
 
     def __init__(
         self,
@@ -27,6 +30,7 @@ class Rig:
         python_path: Sequence[str] = (),
     ) -> None:
         self.events: list[object] = []
+        self.woken = 0
         self.supervisor = Supervisor(
             cache_root=str(cache),
             python_path=python_path,
@@ -53,6 +57,7 @@ class Rig:
             for fd in select.select(list(callbacks), [], [], min(left, 0.5))[0]:
                 callback = self.supervisor.descriptors().get(fd)
                 if callback is not None:
+                    self.woken += 1
                     callback()
 
 

@@ -16,7 +16,7 @@ from stoker.server.workers.failpoints import ACTIONS, FailPoints
         ("worker.row:kill", "expected POINT:ACTION:HIT"),
         ("worker.row:kill:x", "expected POINT:ACTION:HIT"),
         ("worker.nowhere:kill:1", "no point 'worker.nowhere'; there are builder.start|no point"),
-        ("worker.row:explode:1", "no action 'explode'; use kill, stop, segv, exit, error"),
+        ("worker.row:explode:1", "no action 'explode'; use kill, stop, segv, exit, error, with"),
     ],
 )
 def test_a_wrong_plan_is_refused(plan, message):
@@ -32,6 +32,11 @@ def test_only_the_named_hit_of_the_named_process_fails():
         mine.visit("worker.row")
     mine.visit("worker.row")
     mine.visit("worker.chunk")
+
+
+def test_what_is_learned_at_the_named_hit_is_withheld():
+    points = FailPoints("daemon.death:withhold:2")
+    assert [points.visit("daemon.death") for _ in range(3)] == [False, True, False]
 
 
 def test_without_a_process_everybody_obeys():

@@ -12,7 +12,7 @@ import pytest
 from stoker.server.daemon.launch import PINNED
 from stoker.server.work.records import AddSlab, BuildRequest
 from stoker.server.workers import blas
-from stoker.server.workers.template import Fork, most_urgent
+from stoker.server.workers.template import ForkChild, most_urgent
 
 PRELOADED = """
 import gc, sys
@@ -109,7 +109,12 @@ def test_without_scipy_there_is_no_blas(monkeypatch):
 
 
 def test_one_off_children_come_before_workers():
-    asked = [Fork(1, "worker"), Fork(2, "worker"), Fork(3, "builder"), Fork(4, "replayer")]
+    asked = [
+        ForkChild(1, "worker"),
+        ForkChild(2, "worker"),
+        ForkChild(3, "builder"),
+        ForkChild(4, "replayer"),
+    ]
     order = []
     while asked:
         order.append(asked.pop(most_urgent(asked)).child)

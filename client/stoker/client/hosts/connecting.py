@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from stoker.client.connection import Connection
 from stoker.client.device import Target
-from stoker.client.hosts.directory import Directory
+from stoker.client.hosts.directory import Directory, check_addresses
 from stoker.client.hosts.fleet import Fleet
 from stoker.client.options import LoaderOptions, seconds
 from stoker.client.remote.keys import PathOrText
@@ -44,6 +44,9 @@ def connect(  # noqa: PLR0913  (the loader's arguments)
         )
     if isinstance(where, Directory):
         key, daemon_key = key or where.key, daemon_key or where.daemon_key
+    else:
+        where = check_addresses(where)
+        _check_keys(where, key=key, daemon_key=daemon_key)
     record = options.record(target.leases)
 
     def open_at(address: str, crashed: dict[int, tuple[int, int]]) -> Connection:
@@ -56,3 +59,13 @@ def connect(  # noqa: PLR0913  (the loader's arguments)
 
     wait_s = seconds("reconnect_s", reconnect_s)
     return Fleet(where, open_at, rank=record.rank, reconnect_s=wait_s)
+
+
+def _check_keys(addresses: Sequence[str], **keys: PathOrText | None) -> None:
+    """Refuse keys that no address of a list uses; those of a directory may change."""
+    given = next((name for name, value in keys.items() if value is not None), None)
+    if given is not None and not any(address.startswith(SCHEME) for address in addresses):
+        raise UsageError(
+            f"{given}=: keys work only with daemons at tcp://HOST:PORT, and all of the list are on"
+            f" this host: {', '.join(addresses)}; leave {given}= out"
+        )

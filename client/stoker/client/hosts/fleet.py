@@ -19,17 +19,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from stoker.client.connection import LOST_OR_SILENT, Connection
+from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
 from stoker.client.link import Taken
-from stoker.client.opening import OpenedStream, check_equal, steps_of
+from stoker.client.opening import OpenedStream, check_equal, check_shares, steps_of
 from stoker.client.statistics import Statistics
-from stoker.protocol.errors import DaemonLostError, StokerError
+from stoker.protocol.errors import AccessError, DaemonLostError, StokerError
 from stoker.protocol.remote.shares import HostShare, Place, host_key
 from stoker.protocol.replay import Replay
 
 _log = logging.getLogger("stoker.client")
 SLICE_S: Final = 0.5
+_GONE: Final = (*LOST_OR_SILENT, AccessError)
+"""Errors of one daemon whose batches the others can make; compared by exact type."""
 _NOTHING: Final = Statistics(0, 0, 0, 0.0, 0, 0)
 
 
@@ -72,6 +75,7 @@ class Fleet:
         self._before = _NOTHING
         self._last: Statistics | None = None
         self._next: Place | None = None
+        self._one_left = False
         self._share: HostShare | None = None
         self._stream: OpenedStream | None = None
         self._members: dict[str, Connection] = {}
@@ -131,6 +135,7 @@ class Fleet:
 
         Raises:
             DaemonLostError: all daemons are lost.
+            AccessError: the last daemon no longer lets this client in.
             StokerError: as in `Delivery.take`.
         """
         self._heed()
@@ -141,7 +146,7 @@ class Fleet:
             try:
                 taken = self._members[address].take(epoch, step)
             except StokerError as error:
-                if type(error) not in LOST_OR_SILENT:
+                if type(error) not in _GONE:
                     raise
                 self._lose(address, error)
                 continue
@@ -155,7 +160,7 @@ class Fleet:
             try:
                 member.release()
             except StokerError as error:
-                if type(error) not in LOST_OR_SILENT:  # `take` notices a loss
+                if type(error) not in _GONE:  # `take` notices a loss
                     raise
 
     def replay(self, place: tuple[int, int, int, int]) -> Replay:
@@ -167,7 +172,7 @@ class Fleet:
             try:
                 return self._members[address].replay(place)
             except StokerError as error:
-                if type(error) is not DaemonLostError:
+                if type(error) not in (DaemonLostError, AccessError):
                     raise
                 self._lose(address, error)
 
@@ -229,6 +234,7 @@ class Fleet:
     def _check(self, address: str, connection: Connection) -> None:
         if self._stream is None:
             self._stream, self._first = connection.stream, address
+        check_shares(connection.stream.opened, address)
         check_equal(self._stream, self._first, connection.stream, address)
 
     def _heed(self) -> None:
@@ -257,6 +263,7 @@ class Fleet:
 
         Raises:
             DaemonLostError: none came back in time.
+            AccessError: it was the last one, and no longer lets this client in.
         """
         self._leave(address)
         self._returns.expect(address)
@@ -268,6 +275,8 @@ class Fleet:
         if self._members:
             return
         if not self._wait_for_any():
+            if isinstance(error, AccessError):
+                raise error
             raise DaemonLostError(
                 f"all daemons of this loader were lost, the last one at {address}: {error.message}"
                 " With reconnect_s= the loader waits for one to come back",
@@ -291,6 +300,7 @@ class Fleet:
     def _leave(self, address: str) -> None:
         """Close a connection; keep what it counted."""
         member = self._members.pop(address)
+        self._one_left = True
         left = dataclasses.replace(member.statistics(), leased=0, slots=0, reconnects=0)
         self._before = _sum(self._before, left)
         member.close()
@@ -302,9 +312,16 @@ class Fleet:
         return addresses[0 if self._share is None else self._share.owner(epoch, step)]
 
     def _aim(self, place: Place) -> None:
-        """Let every daemon compute its share from a place on."""
+        """Let every daemon compute its share from a place on.
+
+        After one has left, samples that only batches from this place on replace are forgotten: the
+        caller never got those batches, and the others do not know that these samples crashed.
+        """
         while True:
             self._await_any()
+            if self._one_left:
+                forget_from(self.crashed, place)
+                self._one_left = False
             stream = self.stream.opened.stream
             keys = [host_key(address, stream, self._rank) for address in self._members]
             several = len(keys) > 1
@@ -314,7 +331,7 @@ class Fleet:
                 try:
                     self._members[address].link.delivery.aim(*place, share)
                 except StokerError as error:
-                    if type(error) not in LOST_OR_SILENT:
+                    if type(error) not in _GONE:
                         raise
                     self._lose(address, error)
                     break

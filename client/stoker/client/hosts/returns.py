@@ -28,6 +28,7 @@ class Returns:
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._faults: dict[str, str] = {}
 
     @property
     def lost(self) -> set[str]:
@@ -86,6 +87,10 @@ class Returns:
             self.forget(address)
             _log.error("the daemon at %s is left out: %s", address, error.message)
             return
+        except Exception as error:  # such as no free descriptor; nobody waits for this thread
+            self._report(address, error)
+            return
+        self._faults.pop(address, None)
         with self._changed:
             wanted = address in self._lost and not self._closed
             if wanted:
@@ -93,3 +98,10 @@ class Returns:
             self._lost.discard(address)
         if not wanted:
             connection.close()
+
+    def _report(self, address: str, error: Exception) -> None:
+        """Log a fault of this process, each once while it lasts."""
+        fault = f"{type(error).__name__}: {error}"
+        if self._faults.get(address) != fault:
+            _log.error("the daemon at %s cannot be reached, and is tried again: %s", address, fault)
+        self._faults[address] = fault

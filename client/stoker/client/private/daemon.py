@@ -10,6 +10,7 @@ fails, the end of the log becomes part of the error.
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ from stoker.protocol.errors import (
     ConfigError,
     ConnectError,
     DatasetError,
+    ResourceError,
     UsageError,
     from_record,
 )
@@ -39,6 +41,7 @@ GRACE_S = 10.0
 DATASET = "data"
 PIPELINE = "main"
 TAIL_BYTES = 2000
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")
 _children: dict[str, list[subprocess.Popen[bytes]]] = {}
 """Daemons that this process started, by folder; all but the last one of a folder were replaced."""
@@ -78,7 +81,19 @@ class PrivateDaemon:
         Raises:
             StokerError: the daemon cannot start; it sent the error.
             ConnectError: it ended without an error message, or does not answer.
+            ResourceError: its folder cannot be written, because the disk is full.
         """
+        try:
+            return self._connect(deadline, start_s)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise ResourceError(
+                f"the folder of the private daemon, {self._folder.path}, cannot be written:"
+                f" {error.strerror}; make room there, or set XDG_RUNTIME_DIR to a folder elsewhere"
+            ) from error
+
+    def _connect(self, deadline: float, start_s: float | None) -> ClientSession:
         limit_s = START_TIMEOUT_S if start_s is None else start_s
         patience = max(deadline, time.monotonic() + limit_s)
         with self._folder.locked(patience):
@@ -121,7 +136,12 @@ class PrivateDaemon:
         _reap()
         child = self._start(address, deadline)
         _children.setdefault(self._folder.path, []).append(child)
-        self._folder.set_current(address, child.pid)
+        try:
+            self._folder.set_current(address, child.pid)
+        except OSError:
+            _children[self._folder.path].remove(child)
+            end(child, time.monotonic())
+            raise
         return ClientSession(address, max(deadline - time.monotonic(), 1.0))
 
     def _start(self, address: str, deadline: float) -> "subprocess.Popen[bytes]":
@@ -282,13 +302,17 @@ def end(child: "subprocess.Popen[bytes]", deadline: float) -> None:
 def folders_of_modules() -> list[str]:
     """Return the folders of users that this process imports from; the daemon searches them last.
 
+    Folders inside of an installed package, which some packages add for modules that they bring
+    along, are not among them.
+
     Warns of modules that this process has imported from there and that an installed one shadows.
     """
     installed = {os.path.realpath(folder) for folder in sysconfig.get_paths().values()}
     first = [folder for folder in sys.path if os.path.realpath(folder) in installed]
     first = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *first]
     folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder not in first)
-    found = [folder for folder in folders if os.path.isdir(folder)]
+    inside = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
+    found = [f for f in folders if os.path.isdir(f) and not f.startswith(inside)]
     for folder in found:
         line = warning(folder, first, [name for name in modules_of(folder) if name in sys.modules])
         if line:

@@ -28,6 +28,7 @@ from stoker.protocol.messages import Attach, Attached, Carried, Error, Replayed,
 from stoker.protocol.remote.tcp import HEAD, TcpAddress, frame, packet_length, watch_link
 
 if TYPE_CHECKING:
+    from stoker.client.remote.tls_stream import TlsStream
     from stoker.protocol.remote.tls import Identity
 
 JOIN_S: Final = 5.0
@@ -83,8 +84,8 @@ class Carrier:
 
     def __init__(self, sock: socket.socket, where: TcpAddress) -> None:
         self._sock = sock
+        self._stream: socket.socket | TlsStream = sock
         self._where = where
-        self._flags: int = socket.MSG_WAITALL
         self._pid = os.getpid()
         self._queue: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -93,7 +94,7 @@ class Carrier:
         self._thread = threading.Thread(target=self._work, name="stoker-carrier", daemon=True)
 
     def protect(self, identity: "Identity", daemon: bytes, deadline: float) -> None:
-        """Make the connection TLS, before `start`.
+        """Make the connection TLS, before `attach`.
 
         Args:
             identity: of this client.
@@ -106,11 +107,12 @@ class Carrier:
         """
         import ssl  # noqa: PLC0415 - connections without keys need not load it
 
+        from stoker.client.remote.tls_stream import TlsStream  # noqa: PLC0415
         from stoker.protocol.remote.tls import client_context  # noqa: PLC0415
 
         self._sock.settimeout(max(deadline - time.monotonic(), 0.001))
         try:
-            self._sock = client_context(identity, daemon).wrap_socket(self._sock)
+            self._stream = TlsStream(self._sock, client_context(identity, daemon))
         except ssl.SSLCertVerificationError:
             raise AccessError(
                 f"port {self._where.carrier_port} of {self._where.host} has another certificate"
@@ -119,7 +121,6 @@ class Carrier:
                 address=str(self._where),
             ) from None
         self._sock.settimeout(None)
-        self._flags = 0
 
     def start(self) -> None:
         """Begin to receive."""
@@ -130,16 +131,20 @@ class Carrier:
         return self._bell
 
     def attach(self, token: bytes) -> None:
-        """Send Attach.
+        """Send Attach, before `start`.
 
         Raises:
             OSError: the connection has ended.
         """
-        self._sock.sendall(frame(Attach(token)))
+        self._stream.sendall(frame(Attach(token)))
 
     def use(self, ring: Ring) -> None:
         """Receive batches into a ring; call it before the first SEEK."""
         self._ring = ring
+
+    def has_arrived(self) -> bool:
+        """Whether something has arrived since the last call of `arrived`; it costs little."""
+        return not self._queue.empty()
 
     def arrived(self) -> list[Arrived]:
         """Return what has arrived since the last call."""
@@ -157,8 +162,8 @@ class Carrier:
             return
         self._closed = True
         if os.getpid() == self._pid:
-            with contextlib.suppress(OSError):  # not the method of SSLSocket: it forgets the TLS
-                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
             if self._ring is not None:
                 self._ring.close()
             if self._thread.ident is not None:
@@ -229,7 +234,7 @@ class Carrier:
         done = 0
         while done < len(view):
             rest = view[done:]
-            count = self._sock.recv_into(rest, len(rest), self._flags)
+            count = self._stream.recv_into(rest, len(rest), socket.MSG_WAITALL)
             if not count:
                 if may_end and not done:
                     return False

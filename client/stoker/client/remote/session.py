@@ -1,15 +1,21 @@
 """A session with a daemon on another host: records over ZeroMQ, batches over a carrier.
 
-READY and the bytes of its batch come on two connections, both in the order of the announcements. A
-READY is kept until its batch is complete in the ring; then it goes into the inbox with the slot and
-generation of the ring, and everything after it works as on the daemon's host. The daemon releases
-its slots itself, so a RELEASE only returns slots of the ring.
+READY comes on the carrier with the bytes of its batch, and so does the ERROR that ends a run, in
+the order of the announcements. When a batch is complete in the ring, its READY goes into the inbox
+with the slot and generation of the ring, and everything after it works as on the daemon's host. A
+READY may also be a record of its own; then its batch waits for it. The daemon releases its slots
+itself, so a RELEASE only returns slots of the ring.
+
+Other records overtake batches, except BYE: the daemon ends the carrier after it, and until then
+batches may arrive that it announced before.
 
 The ring has `prefetch` slots more than the session may use at the daemon. So one is free for each
 batch that can be on its way, and the reading thread never keeps the daemon waiting.
 """
 
 import os
+import select
+import time
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -26,6 +32,7 @@ from stoker.client.session import ClientSession
 from stoker.protocol.errors import ProtocolError, from_record
 from stoker.protocol.messages import (
     Attached,
+    Bye,
     ClientRecord,
     DaemonRecord,
     Error,
@@ -47,6 +54,10 @@ from stoker.protocol.remote.tcp import (
 
 if TYPE_CHECKING:
     from stoker.protocol.remote.tls import Identity
+
+
+END_S = 0.25
+"""How long an error about the session waits for the news that its carrier has ended."""
 
 
 class RemoteSession(ClientSession):
@@ -72,8 +83,9 @@ class RemoteSession(ClientSession):
 
     def _connect_side(self, timeout_s: float, deadline: float) -> None:
         self._where: TcpAddress = tcp_address(self.address)
-        self._announced: deque[DaemonRecord] = deque()
-        self._batches: deque[ReceivedBatch] = deque()
+        self._announced: deque[Ready] = deque()
+        self._carried: deque[ReceivedBatch | Error] = deque()
+        self._last: deque[DaemonRecord] = deque()
         self._slab: Slab | None = None
         self._ring: Ring | None = None
         self._side = Carrier(connect(self._where, timeout_s), self._where)
@@ -111,8 +123,10 @@ class RemoteSession(ClientSession):
                     " has keys; is it a daemon of Stoker?"
                 )
             self._side.protect(self._identity, welcome.certificate, deadline)
-        self._side.start()
-        self._side.attach(self._token)
+        try:
+            self._side.attach(self._token)
+        finally:
+            self._side.start()  # it reads why the daemon refused
 
     def open_stream(
         self, record: Open, timeout_s: float, progress: PipelineWait | None = None
@@ -150,26 +164,58 @@ class RemoteSession(ClientSession):
             super().send(*rest)
 
     def poll(self) -> None:
-        """Move all that is complete into the inbox, without waiting."""
+        """Move what is complete into the inbox, without waiting; records wait for batches."""
+        self._check_usable()
+        if self._side.has_arrived():
+            self._read_side()
+            if self._match():
+                return
         if self._lost is None and self._watch.check() and self._token:
             self._lost = "the connection for messages was cut"
-        self._read_side()
         super().poll()
         self._match()
+        if self._last and self._lost is not None:
+            self.inbox.extend(self._last)
+            self._last.clear()
 
     def _admit(self, records: Iterable[DaemonRecord]) -> None:
-        self._announced.extend(records)
-
-    def _match(self) -> None:
-        """Move records into the inbox, up to the first READY whose batch is not complete."""
-        while self._announced:
-            record = self._announced[0]
+        for record in records:
             if isinstance(record, Ready):
-                if not self._batches:
-                    return
-                record = self._in_ring(record, self._batches.popleft())
-            self._announced.popleft()
+                self._announced.append(record)
+            elif self._last or (isinstance(record, Bye) and self._ring is not None):
+                self._last.append(record)
+            else:
+                self.inbox.append(record)
+
+    def _is_lost(self) -> bool:
+        """Whether the daemon ended this session; waits a moment for the end of the carrier.
+
+        A daemon that lost the carrier answers the next message with an error, which may come before
+        the reading thread has met the end.
+        """
+        deadline, news = time.monotonic() + END_S, select.poll()
+        news.register(self._side.fileno(), select.POLLIN)
+        while not super()._is_lost() and (left_s := deadline - time.monotonic()) > 0:
+            news.poll(left_s * 1000)
+        return self._lost is not None
+
+    def _match(self) -> bool:
+        """Move what the carrier brought into the inbox, in order; return whether there was any."""
+        before = len(self.inbox)
+        while self._carried:
+            item = self._carried[0]
+            if isinstance(item, ReceivedBatch):
+                ready = item.carried.ready
+                if ready is None:
+                    if not self._announced:
+                        break
+                    ready = self._announced.popleft()
+                record: DaemonRecord = self._in_ring(ready, item)
+            else:
+                record = item
             self.inbox.append(record)
+            self._carried.popleft()
+        return len(self.inbox) > before
 
     def _in_ring(self, ready: Ready, batch: ReceivedBatch) -> Ready:
         said = max((placed.offset + placed.size_bytes for placed in ready.outputs), default=0)
@@ -186,8 +232,10 @@ class RemoteSession(ClientSession):
 
     def _read_side(self) -> None:
         for item in self._side.arrived():
-            if isinstance(item, ReceivedBatch):
-                self._batches.append(item)
+            if isinstance(item, ReceivedBatch) or (
+                isinstance(item, Error) and item.run is not None
+            ):
+                self._carried.append(item)
             elif isinstance(item, Attached):
                 self._attached = True
             elif isinstance(item, Slab):

@@ -60,6 +60,9 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     memory_limit: Annotated[
         str | None, typer.Option(help="Most memory for batches, such as 8GiB.")
     ] = None,
+    memory_session_limit: Annotated[
+        str | None, typer.Option(help="Most memory for the batches of one client, such as 2GiB.")
+    ] = None,
     debug_memory: Annotated[
         bool | None,
         typer.Option("--debug-memory", help="Run every kernel between guard bytes, slowly."),
@@ -113,6 +116,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
                 "workers.count": workers,
                 "workers.debug_memory": debug_memory,
                 "memory.limit": memory_limit,
+                "memory.session_limit": memory_session_limit,
                 "metrics.address": metrics_address,
                 "log.level": log_level,
                 "log.format": log_format,

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from stoker.protocol.errors import BuildError, SampleError
-from stoker.server.daemon.whereabouts import MAX_STACK, whereabouts
+from stoker.server.daemon.whereabouts import users_function, whereabouts
 from stoker.server.state.events import (
     BuildDied,
     BuildFailed,
@@ -48,7 +48,7 @@ from stoker.server.work.records import (
     Work,
 )
 from stoker.server.workers import channel
-from stoker.server.workers.hire import IDLE, PROGRESS
+from stoker.server.workers.hire import IDLE, MAX_STACK, PROGRESS, PROGRESS_BYTES, STACK_AT
 
 _DEATH_MS: Final = 1000
 
@@ -176,8 +176,8 @@ class WorkerChild(Child):
         self.far: socket.socket | None = far
         self._state = ""
         self._page = os.memfd_create("stoker-progress", os.MFD_CLOEXEC)
-        os.ftruncate(self._page, mmap.PAGESIZE)
-        self._progress = mmap.mmap(self._page, mmap.PAGESIZE)
+        os.ftruncate(self._page, PROGRESS_BYTES)
+        self._progress = mmap.mmap(self._page, PROGRESS_BYTES)
         PROGRESS.pack_into(self._progress, 0, *IDLE)
 
     def note_state(self) -> None:
@@ -226,8 +226,15 @@ class WorkerChild(Child):
         """Return WorkerDown with the row and sample that it was at."""
         last = [None if number < 0 else number for number in PROGRESS.unpack_from(self._progress)]
         claim, row, sample = last
-        reason = self.kill_asked or reason
+        if self.kill_asked:
+            found = users_function(self._stack())
+            reason = self.kill_asked + ("" if found is None else f", in {found}")
         return WorkerDown(now, self.worker, reason, blame, claim, row, sample, self._state)
+
+    def _stack(self) -> str:
+        """Return the stack that it has written down because its chunk took too long."""
+        end = self._progress.find(b"\0", STACK_AT)
+        return self._progress[STACK_AT : max(end, STACK_AT)].decode(errors="replace")
 
     def close(self) -> None:
         """Close all of its descriptors and the progress page."""

@@ -36,4 +36,6 @@ def settings(config: Config) -> Settings:
         sessions_limited_by=limited_by,
         max_bad_fraction=config.bad_samples.max_fraction,
         crash_policy=config.bad_samples.crash_policy,
+        session_limit_bytes=int(config.memory.session_limit),
+        integrity=config.daemon.integrity,
     )

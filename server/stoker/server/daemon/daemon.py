@@ -114,6 +114,7 @@ class Daemon:
                 integrity=config.daemon.integrity,
                 build_deadline_s=config.workers.build_deadline_s,
                 start_deadline_s=config.workers.start_deadline_s,
+                claim_deadline_s=config.workers.claim_deadline_s,
                 on_event=self._events.append,
                 now=now,
             )
@@ -297,6 +298,7 @@ class Daemon:
                 continue
             self._stops_asked += 1
             at_once = self._stops_asked > 1
+            self._snapshot = self._take_snapshot()  # not ready any more, as of now
             self._events.append(events.StopAsked(self._now(), at_once))
             logs.log("info", "stop_asked", signal=number.name, at_once=at_once)
 

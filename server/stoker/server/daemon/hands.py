@@ -108,8 +108,8 @@ class Hands:
         """Send the collected records, one message per session."""
         outbox, self._outbox = self._outbox, {}
         for token, records in outbox.items():
-            self._side.carry(token, records)
-            if not self._broker.send(token, records):
+            left = self._side.carry(token, records)
+            if left and not self._broker.send(token, left):
                 self._lose(token, "it is gone or does not read its messages")
 
     def _send_peer(self, do: ins.SendPeer) -> None:

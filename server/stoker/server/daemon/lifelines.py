@@ -80,10 +80,11 @@ class Lifelines:
             return self._carriers.send_memory(token, record, descriptor)
         return self.side.send_memory(token, record, descriptor)
 
-    def carry(self, token: bytes, records: Sequence[messages.DaemonRecord]) -> None:
-        """Send the batches that records announce, if the session's batches go over TCP."""
-        if self._carriers is not None:
-            self._carriers.carry(token, records)
+    def carry(
+        self, token: bytes, records: Sequence[messages.DaemonRecord]
+    ) -> Sequence[messages.DaemonRecord]:
+        """Send what goes with batches over TCP, if the session's do; return the other records."""
+        return records if self._carriers is None else self._carriers.carry(token, records)
 
     def hang_up(self, token: bytes) -> None:
         """Void the token of a lost session, and end its lifeline."""

@@ -23,8 +23,9 @@ from stoker.server.state.events import Event, Recalled
 from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker, Watched
 from stoker.server.workers import channel
 from stoker.server.workers.death import describe, end_group
+from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hire import ForkOrder, Hire
-from stoker.server.workers.template import ChildEnded, Fork, Forked
+from stoker.server.workers.template import ChildEnded, ForkChild, Forked
 
 OnEvent = Callable[[Event], None]
 _MAX_READS = 256
@@ -52,6 +53,7 @@ class Supervisor:
         integrity: str = "auto",
         build_deadline_s: float = 300.0,
         start_deadline_s: float = 60.0,
+        claim_deadline_s: float = 60.0,
         template: Launched | None = None,
     ) -> None:
         """Prepare; starts nothing.
@@ -69,6 +71,8 @@ class Supervisor:
             build_deadline_s: a build without progress for so long is ended.
             start_deadline_s: a template that is not ready in this time is replaced, and one that
                 does not answer a fork within `FORK_SHARE` of it.
+            claim_deadline_s: workers write down where they are shortly before a chunk takes so
+                long.
             template: one that was launched with the same folders, which the supervisor now owns.
                 None: `start` launches one.
         """
@@ -77,6 +81,7 @@ class Supervisor:
         self._debug_memory = debug_memory
         self._integrity = integrity
         self._build_deadline_s = build_deadline_s
+        self._claim_deadline_s = claim_deadline_s
         self._fail_points = fail_points
         self._shares = max(1, shares)
         self._on_event = on_event
@@ -87,6 +92,8 @@ class Supervisor:
         self._workers: dict[int, WorkerChild] = {}
         self._replays: dict[int, int | None] = {}
         self._next_child = 1
+        self._fail = FailPoints(fail_points)
+        self._withheld: list[ChildEnded] = []
 
     # ------------------------------------------------------------ life
 
@@ -146,6 +153,7 @@ class Supervisor:
                 fail_points=self._fail_points,
                 debug_memory=self._debug_memory,
                 integrity=self._integrity,
+                claim_deadline_s=self._claim_deadline_s,
             )
         )
 
@@ -229,7 +237,7 @@ class Supervisor:
         self._children[child.number] = child
         child.asked_at = self._now()
         with theirs:
-            sent = self._nursery.order(Fork(child.number, child.role), theirs.fileno())
+            sent = self._nursery.order(ForkChild(child.number, child.role), theirs.fileno())
         if not sent:
             self._ended(child, self._nursery.why or "the template process takes no orders", False)
 
@@ -266,8 +274,7 @@ class Supervisor:
     def _hear(self, record: Forked | ChildEnded, descriptor: int | None) -> None:
         child = self._children.get(record.child)
         if isinstance(record, ChildEnded):
-            if child is not None:
-                self._ended(child, *describe(record.status))
+            self._hear_death(record)
         elif child is None:
             assert descriptor is not None
             os.close(descriptor)
@@ -275,6 +282,16 @@ class Supervisor:
             child.pidfd, child.pid = descriptor, record.pid
             if child.kill_asked is not None:
                 child.kill()
+
+    def _hear_death(self, record: ChildEnded) -> None:
+        self._withheld.append(record)
+        if self._fail.visit("daemon.death"):
+            return
+        for report in self._withheld:
+            child = self._children.get(report.child)
+            if child is not None:
+                self._ended(child, *describe(report.status))
+        self._withheld.clear()
 
     def _orphan(self) -> None:
         """Report the children of a dead template, each once its death is certain."""

@@ -3,9 +3,7 @@
 import os
 import re
 import sysconfig
-from typing import Final
 
-MAX_STACK: Final = 65536
 _FRAME = re.compile(
     r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE
 )
@@ -30,6 +28,14 @@ def whereabouts(stack: str) -> str:
     users = [frame for frame in frames if not _is_installed(frame["file"])]
     found = (users or frames)[0]
     return f"it was in {found['function']} ({found['file']}:{found['line']})"
+
+
+def users_function(stack: str) -> str | None:
+    """Return the innermost function of the stack that is a user's; None if there is none."""
+    for frame in _FRAME.finditer(stack):
+        if not _is_installed(frame["file"]):
+            return f"{frame['function']} ({frame['file']}:{frame['line']})"
+    return None
 
 
 def _is_installed(file: str) -> bool:

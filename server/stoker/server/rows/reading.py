@@ -17,6 +17,7 @@ from stoker.protocol.errors import SampleError
 from stoker.rng.row import Row
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.scratch import Decoded, Scratch
+from stoker.server.rows.shared import SharedSamples
 from stoker.server.rows.states import worker_plan
 
 
@@ -37,6 +38,7 @@ class SampleReader:
         names: Sequence[str],
         scratch: Scratch | None = None,
         listener: RowListener | None = None,
+        shared: SharedSamples | None = None,
     ) -> None:
         """Prepare to read.
 
@@ -45,12 +47,15 @@ class SampleReader:
             names: the fields that are wanted.
             scratch: memory of this thread; None: memory of its own.
             listener: notes each value that is decoded.
+            shared: what streams of a fork share; None: it belongs to none.
         """
+        self._shared = shared
         self._dataset = dataset
         self._listener = listener or RowListener()
         self._names = tuple(names)
         self._scratch = scratch or Scratch()
         self._decoded = self._scratch.reserve(dataset, self._names)
+        self._pictures = [f for f in dataset.schema.fields if f.name in self._decoded]
         self._windows: Windows | PlainWindows | None = None
         self._box_only = False
         self._engine: Executor | None = None
@@ -102,14 +107,29 @@ class SampleReader:
         """
         if self._dataset.check_row is not None:
             self._dataset.check_row(sample_id)
+        whole = self._read_shared(sample_id)
         boxes: dict[str, Box] = {}
-        if row is not None and self._windows is not None:
+        if row is not None and self._windows is not None and not whole.keys() >= self._decoded:
             sizes = {name: self._dataset.size(name, sample_id) for name in self._windows.sized}
             if min(min(size) for size in sizes.values()) > 0:  # else decoding will reject it
                 boxes = self._windows.boxes(row, sizes)
                 if self._engine is not None and isinstance(self._windows, Windows):
                     self._engine.take_records(row, self._windows.drawn)
-        return [self._field(name, sample_id, boxes) for name in self._names]
+        return [
+            whole[name] if name in whole else self._field(name, sample_id, boxes)
+            for name in self._names
+        ]
+
+    def _read_shared(self, sample_id: int) -> dict[str, np.ndarray]:
+        """Return the fields that are decoded for several streams."""
+        if self._shared is None:
+            return {}
+        found = {}
+        for field in self._pictures:
+            pixels = self._shared.read(self._dataset, field, sample_id, self._listener)
+            if pixels is not None:
+                found[field.name] = pixels
+        return found
 
     def _field(self, name: str, sample_id: int, boxes: dict[str, Box]) -> Any:
         if name not in self._decoded:

@@ -32,6 +32,7 @@ from stoker.server.rows.mixed import MixedRows
 from stoker.server.rows.samples import SampleRows
 from stoker.server.rows.schedules import try_schedules
 from stoker.server.rows.scratch import Scratch
+from stoker.server.rows.shared import SharedSamples
 
 
 class SlotFiller(Protocol):
@@ -107,6 +108,7 @@ class RowComputer:
         listener: RowListener | None = None,
         verify: bool = False,
         samples: SampleSource | None = None,
+        shared: SharedSamples | None = None,
     ) -> None:
         """Prepare to compute rows.
 
@@ -124,6 +126,7 @@ class RowComputer:
             verify: whether `fill` computes the digests of the rows.
             samples: computes samples, for mixtures, which have no batch ops and no padded outputs;
                 None: those of `dataset`, by `engine`.
+            shared: what streams of a fork share; None: the stream belongs to none.
         """
         self.home = range(0)
         self._spec = spec
@@ -135,7 +138,7 @@ class RowComputer:
         if samples is None:
             samples = own = SampleRows(
                 spec, dataset, engine, self._order, arithmetic=arithmetic, params=params,
-                scratch=scratch, listener=self._listener,
+                scratch=scratch, listener=self._listener, shared=shared,
             )  # fmt: skip
         else:
             own = None

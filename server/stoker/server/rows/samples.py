@@ -23,6 +23,7 @@ from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.scratch import Scratch
+from stoker.server.rows.shared import SharedSamples
 from stoker.server.work.records import BadSample
 
 MAX_REASON = 1000
@@ -51,6 +52,7 @@ class SampleRows:
         scratch: Scratch | None = None,
         listener: RowListener | None = None,
         first_id: int = 0,
+        shared: SharedSamples | None = None,
     ) -> None:
         """Prepare to compute samples.
 
@@ -64,6 +66,7 @@ class SampleRows:
             scratch: memory of this thread.
             listener: notes each sample before it is read.
             first_id: the stream's id of the dataset's sample 0; not 0 in mixtures.
+            shared: what streams of a fork share.
         """
         self.spec = spec
         self.engine = engine
@@ -75,7 +78,7 @@ class SampleRows:
         self._listener = listener or RowListener()
         self._clips = dataset if isinstance(dataset, ClipDataset) else None
         stored = dataset if self._clips is None else self._clips.frames
-        self._inputs = SampleReader(stored, engine.plan.fields, scratch, self._listener)
+        self._inputs = SampleReader(stored, engine.plan.fields, scratch, self._listener, shared)
         self._inputs.read_boxes(engine.plan, spec.freeze, arithmetic=arithmetic, engine=engine)
         self.drawn = Recorder(engine) if params else None
         self.crashed: Collection[int] = ()

@@ -22,6 +22,10 @@ class ByteSize(int):
     """A number of bytes; in text, a unit may follow: k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024)."""
 
 
+class SizeOrNone(ByteSize):
+    """The same, or 0 for no limit."""
+
+
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all sections."""
 
@@ -87,9 +91,11 @@ class MemorySection(Section, frozen=True, kw_only=True):
 
     Attributes:
         limit: most bytes of all slabs, and of values between the steps of pipelines, together.
+        session_limit: most bytes of the slots of one session; 0: only `limit` counts.
     """
 
     limit: ByteSize
+    session_limit: SizeOrNone = SizeOrNone(0)
 
 
 class LogSection(Section, frozen=True, kw_only=True):
@@ -191,20 +197,21 @@ def parse_size(text: str) -> int:
 
 
 def decode_hook(kind: type, value: object) -> object:
-    """Read a `ByteSize` for msgspec, from a number or from text.
+    """Read a `ByteSize` or `SizeOrNone` for msgspec, from a number or from text.
 
     Raises:
         TypeError: the tree has a key of a type that this function does not know; a bug.
         ValueError: it is not a size.
     """
-    if kind is not ByteSize:
+    if kind not in (ByteSize, SizeOrNone):
         raise TypeError(f"the configuration cannot read a key of type {kind.__name__}")
     if isinstance(value, str):
         value = parse_size(value)
-    if type(value) is ByteSize:
+    if type(value) is kind:
         return value
     if type(value) is not int:
         raise ValueError(f"Expected `int | str`, got `{type(value).__name__}`")
-    if value < 1:
-        raise ValueError(f"Expected `int` >= 1, got `{value}`")
-    return ByteSize(value)
+    least = 0 if kind is SizeOrNone else 1
+    if value < least:
+        raise ValueError(f"Expected `int` >= {least}, got `{value}`")
+    return kind(value)

@@ -2,8 +2,10 @@
 
 Lines are formatted where the event happens and written by a thread of their own, because standard
 error may be a pipe that nobody empties, and the daemon's loop must not wait for it. The queue holds
-`CAPACITY` lines; what does not fit is dropped and counted, and the count is logged once there is
-room. Bytes (tokens, routing ids) are refused as facts: they are shown as their length only.
+`CAPACITY` lines; what does not fit, or cannot be written because a disk is full, is dropped and
+counted, and the count is logged once there is room.
+
+Bytes (tokens, routing ids) are refused as facts: they are shown as their length only.
 
 `RateLimit` keeps a hostile peer from filling the log.
 """
@@ -81,6 +83,7 @@ class QueueingHandler(logging.Handler):
         self._stream = stream
         self._lines: collections.deque[str] = collections.deque()
         self._dropped = 0
+        self._torn = False
         self._wake = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._write, name="stoker-log", daemon=True)
@@ -105,22 +108,42 @@ class QueueingHandler(logging.Handler):
 
     def _write(self) -> None:
         while lines := self._take():
-            try:
-                self._stream.write(lines)
-                self._stream.flush()
-            except (OSError, ValueError):  # nobody reads any more; the daemon's work goes on
-                continue
+            with self._wake:
+                dropped, self._dropped = self._dropped, 0
+            if dropped:
+                lines.append(f"(dropped {dropped} log lines: standard error was full or not read)")
+            left = self._put("".join(f"{line}\n" for line in lines).encode(errors="replace"))
+            if left:  # the daemon's work goes on; the last line left is the one about the others
+                with self._wake:
+                    self._dropped += left - bool(dropped) + dropped
 
-    def _take(self) -> str:
+    def _put(self, data: bytes) -> int:
+        """Write lines; return how many are left because that failed."""
+        torn, written = self._torn, 0
+        data = b"\n" * torn + data
+        try:
+            if (raw := getattr(getattr(self._stream, "buffer", None), "raw", None)) is None:
+                self._stream.write(data.decode())
+                self._stream.flush()
+                return 0
+            while written < len(data):  # unbuffered: a buffer would tear lines when a disk is full
+                count = raw.write(data[written:])
+                if count is None:
+                    break
+                written += count
+        except (OSError, ValueError):
+            pass
+        if written:
+            self._torn = data[written - 1 : written] != b"\n"
+        return data[written:].count(b"\n") - (torn and not written)
+
+    def _take(self) -> list[str]:
         with self._wake:
             while not self._lines and not self._closed:
                 self._wake.wait()
             taken = list(self._lines)
             self._lines.clear()
-            if self._dropped:
-                taken.append(f"(dropped {self._dropped} log lines: standard error was not read)")
-                self._dropped = 0
-        return "".join(f"{line}\n" for line in taken)
+        return taken
 
 
 class Logs:

@@ -55,7 +55,9 @@ class Core:
     def __init__(self, settings: Settings) -> None:
         self._context = context = CoreContext(settings)
         self._begun = False
-        self._budget = Budget(settings.memory_limit_bytes, settings.workers)
+        self._budget = Budget(
+            settings.memory_limit_bytes, settings.workers, settings.session_limit_bytes
+        )
         self._builds = Builds(context)
         self._streams = Streams(settings)
         self._pool = Pool(context)

@@ -5,7 +5,7 @@ client has granted credits. `sharing` finds a step that is there already, or a s
 Brief batches may run `AHEAD_OF_CREDITS` further ahead, so that workers continue
 while READY travels to the client and its credit travels back:
 
-    len(pending) <= credits + AHEAD_OF_CREDITS.
+    len(pending) <= credits + AHEAD_OF_CREDITS, except in `forks`.
 
 A complete batch waits until all earlier batches of the run are announced. Announcing costs one
 credit and leases the slot to the session. A new SEEK voids batches that are not announced and that
@@ -18,11 +18,13 @@ from collections import deque
 from operator import attrgetter
 
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
-from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
+from stoker.protocol.errors import ProtocolError, StokerError
 from stoker.protocol.messages import Credit, Ready, Release, Seek
+from stoker.protocol.remote.shares import Place
 from stoker.server.state import sharing
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import CoreContext, Fault, error_record
+from stoker.server.state.forks import Forks, reach
 from stoker.server.state.groups import BatchState, Group, Member, Range, Run
 from stoker.server.state.instructions import ForgetStream, FreeSlab
 from stoker.server.state.slots import SlotState
@@ -44,6 +46,7 @@ class Deliveries:
         self.by_number: dict[int, Group] = {}
         self.by_slab: dict[int, Group] = {}
         self.rotation: deque[Group] = deque()
+        self.forks = Forks(budget)
 
     def seek(self, group: Group, token: bytes, record: Seek) -> None:
         """Begin a run of a member.
@@ -68,20 +71,15 @@ class Deliveries:
         run.share = share
         if group.record.verify:
             run.chain = chain_start(group.stream.stream_id, run.epoch, run.step)
-        self.freed(group)
         steps = group.course.steps(run.epoch)
         if run.step == steps:
             run.epoch, run.step = run.epoch + 1, 0
         run.ended = run.step > steps or group.stopped is not None
+        self.freed(group)
         if group.stopped is not None:
             raise group.stopped
         if run.ended:
-            raise UsageError(
-                f"SEEK: expected a step from 0 to {steps}, the number of steps of an epoch,"
-                f" got {record.step}",
-                epoch=record.epoch,
-                step=record.step,
-            )
+            raise sharing.no_such_step(record, steps)
         if share is not None:
             run.epoch, run.step = share.first(run.epoch, run.step, group.course.steps)
 
@@ -101,6 +99,7 @@ class Deliveries:
                 member.held -= 1
             else:
                 self._context.counts.stale_releases += 1
+        group.starved |= group.record.fork > 0
         self.freed(group)
 
     def fill(self, group: Group) -> None:
@@ -110,18 +109,26 @@ class Deliveries:
             self.fill_run(group, member)
 
     def fill_run(self, group: Group, member: Member) -> None:
-        """Begin the next steps of a member's run, as far as credits and slots allow.
+        """Begin the next steps of a member's run, and the same of its mates in a fork.
 
         At most `AHEAD` of a group have unclaimed rows at a time, however many credits a client
         grants, so one event never begins more. The scheduler calls `fill` when all are claimed.
         """
+        if self._begin(group, member, self.forks.front(group, member)):
+            for mate in self.forks.together(group)[1:]:
+                for other in mate.members.values():
+                    self._begin(mate, other, reach(mate, other, member.place))
+
+    def _begin(self, group: Group, member: Member, front: Place) -> bool:
+        """Begin steps as far as slots, and beyond the front also credits, allow; whether any."""
         run = member.run
         if run is None or run.ended or run.ending or not group.gate.is_open:
-            return
+            return False
+        begun = run.begun
         granted = run.credits or run.begun
         brief = bool(granted) and group.stream.is_brief(group.course.largest.rows)
         pending, limit = run.pending, run.credits + AHEAD_OF_CREDITS * brief
-        while len(pending) < limit and member.has_room:
+        while member.has_room and (len(pending) < limit or (run.epoch, run.step) < front):
             batch = sharing.find(group, member, run)
             if batch is None:
                 if len(group.open) >= AHEAD:
@@ -137,6 +144,7 @@ class Deliveries:
         self._queue(group)
         if pending and not pending[0].missing:
             self._deliver(group, member)
+        return run.begun > begun
 
     def claim_ended(self, batch: BatchState) -> None:
         """Continue with slot, batch and group after a claim has ended, successfully or not."""
@@ -174,10 +182,6 @@ class Deliveries:
         first = pending[0] if pending and run.credits else None
         if first is not None and first.failure is not None and first.settled:
             self._end_run(group, member, first.failure)
-
-    def put_back(self, batch: BatchState, ranges: list[Range]) -> None:
-        """Make the rows of a lost claim unclaimed again."""
-        self._context.counts.recomputed_rows += self.reclaim(batch, ranges)
 
     def reclaim(self, batch: BatchState, ranges: list[Range]) -> int:
         """Make the rows of a claim unclaimed again if they are still wanted; return how many."""
@@ -327,12 +331,7 @@ class Deliveries:
         self._remove(group)
 
     def _no_spare(self, group: Group) -> None:
-        group.stopped = group.stopped or ResourceError(
-            f"slab {group.slab}: two workers that were killed cannot be confirmed dead, and there"
-            " is only one spare slot; open a new session, and check what blocks the workers"
-            " (state D in ps: usually a network file system)",
-            slab=group.slab,
-        )
+        group.stopped = group.stopped or sharing.no_spare(group)
         self.end_runs(group, group.stopped.to_record())
 
     def _announce(self, group: Group, member: Member, run: Run, batch: BatchState) -> Ready:
@@ -389,6 +388,7 @@ class Deliveries:
     def _remove(self, group: Group) -> None:
         del self.by_number[group.number]
         del self.by_slab[group.slab]
+        self.forks.leave(self.forks.of(group), group)
         self._streams.leave(group.stream)
         for _ in list(group.members)[1:]:  # that waited for memory which was refused
             self._budget.give(0, group.stream.build)

@@ -19,10 +19,12 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from stoker.order.stream import PlainOrder
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
+from stoker.protocol.remote.shares import Place
 from stoker.protocol.subset import excluded_of
 from stoker.server.state.builds import Builds
 from stoker.server.state.claims import Claim
@@ -35,6 +37,7 @@ from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, WorkerState
 from stoker.server.work.records import BadSample, MixPart
 
+_NEVER: Final = (2**62, 0)
 _STOPPED = frozenset("Tt")
 _STORAGE = frozenset("D")
 _WAITS = frozenset("S")
@@ -182,6 +185,9 @@ class Faults:
         """Replace a sample that crashed or hung too many workers, or stop its stream."""
         group, context = batch.group, self._context
         stream, place = group.stream, (batch.epoch, batch.step)
+        since = None if sample is None else stream.crashed.get(sample)
+        if since is not None and since <= place and batch.void:
+            return  # begun before the sample was replaced
         known = f"sample {sample}"
         if sample is None:
             bucket = group.course.bucket(*place)
@@ -192,7 +198,7 @@ class Faults:
         if sample is not None:
             bad = BadSample(sample, "", "", f"it killed or hung a worker {how}")
             context.out.append(Quarantine(stream.spec.dataset, (bad,)))
-        remedy = self._why_not_replaced(group, sample)
+        remedy = self._why_not_replaced(group, sample, place)
         if remedy is not None:
             error = StreamStoppedError(f"{what}; the stream has stopped: {remedy}", **facts)
             context.log("error", "stream_stopped", stream=stream.stream_id, **error.details)
@@ -201,16 +207,20 @@ class Faults:
         assert sample is not None  # otherwise there would be a remedy
         stream.crashed[sample] = place
         stream.suspects.pop((*place, row), None)
-        context.counts.crashed_samples += 1
+        context.counts.crashed_samples += since is None
         context.log("warning", "sample_crashed", stream=stream.stream_id, how=how, **facts)
         self._groups.rewind(stream, place)
 
-    def _why_not_replaced(self, group: Group, sample: int | None) -> str | None:
-        """Return the remedy if a sample cannot be replaced; None if it can."""
+    def _why_not_replaced(self, group: Group, sample: int | None, place: Place) -> str | None:
+        """Return the remedy if a sample cannot be replaced from a place on; None if it can.
+
+        It may be replaced already from a later place on, whose batch was computed sooner.
+        """
         stream = group.stream
         if sample is None:
             return "leave the sample out, or repair it"
-        if self._context.settings.crash_policy == "raise" or sample in stream.crashed:
+        again = stream.crashed.get(sample, _NEVER) <= place
+        if self._context.settings.crash_policy == "raise" or again:
             if group.record.parts:
                 mixed = _sample_of(group.record.parts, sample)
                 return f"repair {mixed}, or pack that dataset without it"
@@ -250,7 +260,8 @@ class Faults:
                 self._groups.end_runs(group, broken(pool).to_record())
 
     def _put_back(self, batch: BatchState, ranges: list[Range], claim: Claim) -> None:
-        self._groups.put_back(batch, ranges)
+        recomputed = self._groups.reclaim(batch, ranges)
+        self._context.counts.recomputed_rows += recomputed
         self._scheduler.ended(claim)
 
 

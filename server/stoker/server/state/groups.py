@@ -42,7 +42,7 @@ class Run:
         epoch: epoch of the next step to begin.
         step: the next step to begin.
         begun: number of batches begun for it, or shared with it.
-        pending: those of them that are not announced, in order; never more than
+        pending: those of them that are not announced, in order; but in forks never more than
             `credits + AHEAD_OF_CREDITS`.
         ending: whether no more steps are begun, because one failed.
         ended: whether it delivers nothing more.

@@ -30,7 +30,7 @@ MAX_SLAB_BYTES = 2**44
 
 def capacity_of(request: Open, slots: int, slot_bytes: int) -> int:
     """Return for how many slots a new slab has room; without a group exactly its own."""
-    if request.group is None:
+    if request.group is None or request.mode == "fork":
         return slots
     return max(slots, min(slots * MEMBERS, MAX_SLOTS, MAX_SLAB_BYTES // slot_bytes))
 
@@ -119,6 +119,23 @@ def _give_back(budget: Budget, group: Group, growth: Growth) -> None:
     budget.give_slots(size_bytes)
 
 
+def refuse_edited(request: Open, build: BuildResult, sources: tuple[tuple[str, str], ...]) -> None:
+    """Refuse a member whose code is not that of the first one, of which `sources` are.
+
+    Raises:
+        UsageError: a file was edited in between.
+    """
+    was = dict(sources)
+    edited = [path for path, digest in build.sources if was.get(path, digest) != digest]
+    if edited:
+        raise UsageError(
+            f"group {request.group!r}: {edited[0]} was edited after the first member opened"
+            " the stream, and the group runs the code from before: start all members again, or"
+            " give this one another group",
+            group=request.group,
+        )
+
+
 def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, mate: Group) -> None:
     theirs = mate.record
     changed = differences(mate.stream.spec.to_data(), spec.to_data())
@@ -130,16 +147,9 @@ def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, mate: Grou
     ):
         if before != now:
             changed.append(f"{name}: was {before}, is {now}")
-    was = dict(theirs.sources)
-    edited = [path for path, digest in build.sources if was.get(path, digest) != digest]
-    if edited and not changed:
-        raise UsageError(
-            f"group {request.group!r}: {edited[0]} was edited after the first member opened"
-            " the stream, and the group runs the code from before: start all members again, or"
-            " give this one another group",
-            group=request.group,
-        )
-    if changed:
+    if not changed:
+        refuse_edited(request, build, theirs.sources)
+    else:
         raise UsageError(
             f"group {request.group!r}: all its members read the same batches, but this one asks for"
             " others (was: the group; is: this member):\n  " + "\n  ".join(changed) + "\ngive all"

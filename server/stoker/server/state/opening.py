@@ -13,7 +13,7 @@ from stoker.protocol.drawn import check_sendable
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
-from stoker.protocol.messages import Building, Open, Opened
+from stoker.protocol.messages import Building, Open, Opened, Seek
 from stoker.server.state import joining, sharing
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
@@ -30,6 +30,10 @@ from stoker.server.work.records import BuildResult, OpenStream
 SPARE = 1
 LEAST_PREFETCH: Final = 2
 """Of a stream whose prefetch the daemon chooses."""
+FEW_PREFETCH: Final = 4
+FREE_SHARE: Final = 4
+"""It chooses more than a few only if the stream then takes at most this part of the free memory, so
+that the first streams leave room for those after them."""
 PROGRESS_S: Final = 0.5
 """A session gets at most one BUILDING in this time, and the first one not sooner."""
 
@@ -125,15 +129,17 @@ class Openings:
 
     def check_gate(self, group: Group) -> None:
         """Let a group begin whose members are there, or have been waited for long enough."""
-        members, wait_s = len(group.runs), self._context.settings.group_wait_s
+        together, wait_s = self._groups.forks.together(group), self._context.settings.group_wait_s
+        members = sum(len(one.runs) for one in together)
         if not group.gate.check(self._context.now, members, wait_s):
             return
         if members < group.gate.size:
             self._context.log(
-                "warning", "group_begins_without_all", group=group.name, members=members,
-                expected=group.gate.size,
+                "warning", "group_begins_without_all", members=members, expected=group.gate.size,
+                group=self._groups.forks.name_of(group),
             )  # fmt: skip
-        self._groups.fill(group)
+        for one in together:
+            self._groups.fill(one)
 
     def built(self, result: BuildResult) -> None:
         """Continue all OPENs that waited for a build that succeeded."""
@@ -209,13 +215,17 @@ class Openings:
                 classes={name: list(names) for name, names in group.stream.build.classes.items()},
                 prefetch=wish.prefetch,
                 mix=[(part.name, part.rows) for part in group.record.parts],
+                open_fields=len(Open.__struct_fields__),
+                seek_fields=len(Seek.__struct_fields__),
+                crash_policy=self._context.settings.crash_policy,
+                integrity=self._context.settings.integrity,
             ),
         )
         self._context.log(
             "info", "opened", client=session.client,
             **names_of(wish.request, self._context.settings.datasets),
             stream=group.stream.stream_id, slab=slab, slab_bytes=slots * group.slot_bytes,
-            group=group.name or None, members=len(group.members),
+            group=self._groups.forks.name_of(group) or None, members=len(group.members),
             rank=wish.request.rank, world_size=wish.request.world_size,
         )  # fmt: skip
 
@@ -277,7 +287,11 @@ class Openings:
         spec = compose(request, result, wish.excluded)
         course = lay_course(wish.share, spec, result, request)
         largest = course.largest
-        group = joining.group_of(request, spec, result, self._groups.by_number.values())
+        fork = self._groups.forks.find(request, spec, result, self._groups.by_number.values())
+        forks = request.mode == "fork"
+        group = None
+        if not forks:
+            group = joining.group_of(request, spec, result, self._groups.by_number.values())
         wish.prefetch = self._prefetch(request, largest.layout.slot_bytes, result)
         slots = wish.prefetch + request.leases + SPARE
         slots += self._ahead(slots, largest.layout.slot_bytes, result)
@@ -287,22 +301,30 @@ class Openings:
             wish.group = group
             joining.begin_growth(self._context, self._budget, group)
             return
-        self._budget.take(slots, largest.layout.slot_bytes, result)
         self._numbers += 1
+        if forks:
+            fork = self._groups.forks.enter(fork, self._numbers, request, result)
+        try:
+            self._budget.take(slots, largest.layout.slot_bytes, result)
+        except ResourceError:
+            self._groups.forks.leave(fork)
+            raise
         record = OpenStream(
             self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
             request.buckets, b"" if result.subset else request.exclude,
             result.subset or request.subset, request.verify, request.weights,
-            result.parts, result.sources,
+            result.parts, result.sources, *(() if fork is None else (fork.number, fork.size_bytes)),
         )  # fmt: skip
         slab = self._numbers
         group = Group(
             slab, self._streams.join(spec, result), record, course, slots,
-            name=request.group or "",
+            name="" if forks else request.group or "",
             size=request.group_size,
             capacity=joining.capacity_of(request, slots, largest.layout.slot_bytes),
         )  # fmt: skip
+        if fork is not None:
+            self._groups.forks.add(fork, group)
         group.members[session.token] = Member(session.token, slots - SPARE)
         self._groups.by_number[group.number] = self._groups.by_slab[slab] = group
         self._reserving[slab] = session
@@ -316,6 +338,9 @@ class Openings:
         others = request.leases + SPARE
         chosen = min(request.prefetch_bytes // slot_bytes - others, request.prefetch)
         chosen = max(chosen, LEAST_PREFETCH)
+        if chosen > FEW_PREFETCH:
+            roomy = self._budget.free_bytes // FREE_SHARE // slot_bytes - others
+            chosen = max(FEW_PREFETCH, min(chosen, roomy))
         while chosen > LEAST_PREFETCH and not self._budget.has(chosen + others, slot_bytes, build):
             chosen -= 1
         return chosen

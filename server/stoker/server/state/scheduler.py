@@ -50,25 +50,18 @@ class Scheduler:
                 rotation.popleft().queued = False
                 continue
             batch = group.open[0]
-            worker = pool.least_loaded(brief=group.stream.is_brief(batch.cut.rows))
+            worker = pool.least_loaded(brief=self._is_brief(group, batch.cut.rows))
             if worker is None and group.open[-1].is_newest:
                 batch, worker = group.open[-1], pool.least_loaded(stalling=True)
             if worker is None:
                 break
             rotation.popleft()
-            work = self._claim(worker, group, batch)
-            if not batch.unclaimed:
-                group.open.remove(batch)
-                if not group.open:
-                    self._groups.fill(group)
+            works = self._claim(worker, batch)
             if group.open:
                 rotation.append(group)
             else:
                 group.queued = False
-            if worker.number in assigned:
-                assigned[worker.number].append(work)
-            else:
-                assigned[worker.number] = [work]
+            assigned.setdefault(worker.number, []).extend(works)
         for number, works in assigned.items():
             self._context.out.append(Assign(number, tuple(works)))
 
@@ -103,7 +96,7 @@ class Scheduler:
         counts.decodes += done.decodes
         counts.replaced_rows += done.replaced_rows
         counts.invalid_rows += done.invalid_rows
-        stream.measure(done.seconds, rows)
+        stream.measure(done.seconds, rows, eased=claim.ahead > 0)
         if done.bad:
             self._bad.note(stream, done.bad)
         if stream.suspects:
@@ -136,31 +129,53 @@ class Scheduler:
         self.claims -= 1
         self._groups.claim_ended(claim.batch)
 
-    def _claim(self, worker: WorkerState, group: Group, batch: BatchState) -> Work:
-        unit = group.stream.build.group_rows
-        lo, hi = batch.take(self._chunk(group, batch), unit)
-        self._numbers = number = self._numbers + 1
+    def _claim(self, worker: WorkerState, batch: BatchState) -> list[Work]:
+        """Claim rows of a batch, and the same rows for members of a fork that are in step."""
+        batches = [batch, *self._groups.forks.in_step(batch)]
+        rows, unit = self._chunk(batches)
+        works = []
+        for ahead, one in enumerate(batches):
+            lo, hi = one.take(rows, 1 if ahead else unit)
+            rows, self._numbers = hi - lo, self._numbers + 1
+            claim = Claim(self._numbers, one, lo, hi, ahead, len(batches) - 1 - ahead)
+            works.append(self._work(worker, claim))
+        for one in batches:
+            if not one.unclaimed:
+                one.group.open.remove(one)
+        for one in batches:
+            if not one.group.open:
+                self._groups.fill(one.group)
+        return works
+
+    def _work(self, worker: WorkerState, claim: Claim) -> Work:
+        batch, group = claim.batch, claim.batch.group
         slot, slot_bytes = batch.slot, group.slot_bytes
         group.slots.writer_began(slot)
         self.claims += 1
-        self._pool.give(worker, Claim(number, batch, lo, hi))
+        self._pool.give(worker, claim)
         if worker.number not in group.told:
             group.told[worker.number] = None
             self._context.out.append(
                 TellStream(worker.number, group.record, group.slab, group.slab_bytes)
             )
         return Work(
-            number, group.number, batch.epoch, batch.step, group.slab, slot.index,
-            slot.generation, slot.index * slot_bytes, slot_bytes, lo, hi, batch.crashed,
+            claim.number, group.number, batch.epoch, batch.step, group.slab, slot.index,
+            slot.generation, slot.index * slot_bytes, slot_bytes, claim.lo, claim.hi,
+            batch.crashed, claim.behind,
         )  # fmt: skip
 
-    def _chunk(self, group: Group, batch: BatchState) -> int:
-        stream = group.stream
+    def _is_brief(self, group: Group, rows: int) -> bool:
+        return all(one.stream.is_brief(rows) for one in self._groups.forks.together(group))
+
+    def _chunk(self, batches: list[BatchState]) -> tuple[int, int]:
+        """Return how many rows to claim of the first batch, and the unit of rows to cut at."""
+        batch, group, stream = batches[0], batches[0].group, batches[0].group.stream
+        most_rows = self._groups.forks.most_rows(batches)
         rows = batch.cut.rows if len(group.open) > 1 else batch.unclaimed
         share = -(-rows // (self._pool.up * stream.cuts))
         chunk = max(share, stream.least_rows, self._brief(group, batch))
-        chunk = min(chunk, stream.most_rows)
-        return whole_units(chunk, stream.most_rows, stream.spec.views)
+        chunk = whole_units(min(chunk, most_rows), most_rows, stream.spec.views)
+        return chunk, max(one.group.stream.build.group_rows for one in batches)
 
     def _brief(self, group: Group, batch: BatchState) -> int:
         """Return the rows of a chunk of brief rows, an equal part of a batch; otherwise 0."""

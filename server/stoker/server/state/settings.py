@@ -52,6 +52,8 @@ class Settings:
         max_bad_fraction: a stream stops if more of its dataset's samples are bad.
         crash_policy: what happens to a sample that crashes or hangs workers: its stream stops
             ("raise"), or continues with a substitute ("replace").
+        integrity: which rows workers check when they read them; clients compare it.
+        session_limit_bytes: bound on the slots of one session; 0: none.
     """
 
     workers: int
@@ -90,3 +92,5 @@ class Settings:
     group_wait_s: float = 60.0
     max_bad_fraction: float = 1.0
     crash_policy: Literal["raise", "replace"] = "raise"
+    integrity: str = "auto"
+    session_limit_bytes: int = 0

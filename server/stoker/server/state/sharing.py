@@ -18,7 +18,7 @@ with room always finds a slot, without waiting for another member:
 When a member leaves, as many slots go as it brought, as soon as they are free.
 """
 
-from stoker.protocol.errors import UsageError
+from stoker.protocol.errors import ResourceError, UsageError
 from stoker.protocol.messages import Seek
 from stoker.protocol.remote.shares import HostShare, Place
 from stoker.server.state.budget import Budget
@@ -150,7 +150,7 @@ def _distance(group: Group, batch: BatchState) -> int:
     """Return how many steps the nearest member on its way to a batch has before it."""
     return min(
         (
-            _steps_between(group, member.place, batch.place)
+            steps_between(group, member.place, batch.place)
             for member in group.members.values()
             if member.place <= batch.place and member.token not in batch.had
         ),
@@ -158,7 +158,7 @@ def _distance(group: Group, batch: BatchState) -> int:
     )
 
 
-def _steps_between(group: Group, first: Place, last: Place) -> int:
+def steps_between(group: Group, first: Place, last: Place) -> int:
     """Return the steps from a place to a later one, as if all epochs had as many."""
     return (last[0] - first[0]) * group.course.steps(first[0]) + last[1] - first[1]
 
@@ -171,9 +171,29 @@ def share_of(group: Group, record: Seek) -> HostShare | None:
     """
     if not record.hosts:
         return None
-    if group.name:
+    if group.name or group.record.fork:
         raise UsageError(
             "SEEK: a named group shares each batch among its members, so one daemon makes all of"
             " them; leave group out, or use one daemon"
         )
     return HostShare(record.hosts, record.host)
+
+
+def no_such_step(record: Seek, steps: int) -> UsageError:
+    """Return the error of a SEEK to a step that an epoch of so many does not have."""
+    return UsageError(
+        f"SEEK: expected a step from 0 to {steps}, the number of steps of an epoch,"
+        f" got {record.step}",
+        epoch=record.epoch,
+        step=record.step,
+    )
+
+
+def no_spare(group: Group) -> ResourceError:
+    """Return the error of a group that has no spare slot left."""
+    return ResourceError(
+        f"slab {group.slab}: two workers that were killed cannot be confirmed dead, and there"
+        " is only one spare slot; open a new session, and check what blocks the workers"
+        " (state D in ps: usually a network file system)",
+        slab=group.slab,
+    )

@@ -84,23 +84,31 @@ class Stream:
         self.crashed: dict[int, tuple[int, int]] = {}
         self.suspects: OrderedDict[RowPlace, list[int]] = OrderedDict()
 
-    def measure(self, seconds: float, rows: int) -> None:
-        """Add the cost of a chunk to the averages; an implausible cost is ignored."""
+    def measure(self, seconds: float, rows: int, *, eased: bool = False) -> None:
+        """Add the cost of a chunk to the averages; an implausible cost is ignored.
+
+        A chunk was eased if another stream of a fork had decoded its samples. It costs less than
+        others, so it counts only while there are none.
+        """
         row_s = seconds / rows
-        if not 1e-12 < row_s < 1e9:
+        if not 1e-12 < row_s < 1e9 or (eased and self._chunks):
             return
-        self._chunks += 1
-        weight = SPREAD_WEIGHTS[self._chunks > SETTLED_CHUNKS]
-        self._mean_s += (row_s - self._mean_s) * (weight if self.row_s else 1.0)
-        off = row_s - self._mean_s
-        self._spread += (off * off * rows - self._spread) * weight
+        if not eased:
+            self._note_spread(row_s, rows)
         self.row_s += (row_s - self.row_s) * (SPEED_WEIGHT if self.row_s else 1.0)
-        self.cuts = min(max(round(sqrt(self._spread) / self._mean_s), 1), MOST_CUTS)
         settings = self._settings
         self.least_rows = ceil(settings.min_chunk_s / self.row_s)
         brief = self.row_s < settings.brief_row_s
         self.brief_rows = ceil(settings.brief_chunk_s / self.row_s) if brief else 0
         self.most_rows = max(1, int(settings.claim_deadline_s / 4 / self.row_s))
+
+    def _note_spread(self, row_s: float, rows: int) -> None:
+        self._chunks += 1
+        weight = SPREAD_WEIGHTS[self._chunks > SETTLED_CHUNKS]
+        self._mean_s += (row_s - self._mean_s) * (weight if self._mean_s else 1.0)
+        off = row_s - self._mean_s
+        self._spread += (off * off * rows - self._spread) * weight
+        self.cuts = min(max(round(sqrt(self._spread) / self._mean_s), 1), MOST_CUTS)
 
     @property
     def uneven_s(self) -> float:
@@ -171,14 +179,17 @@ def check_request(request: Open) -> Share:
 
     Raises:
         UsageError: the rank is not below the world size, has no row or too many, the name of the
-            group is empty, the request for buckets is invalid, or things are given that exclude
-            each other: an exclude list and a subset, buckets and weights, a block shuffle and
-            buckets or no shuffle, a seed of the shuffle and no shuffle.
+            group is empty, a fork has none, the request for buckets is invalid, or things are given
+            that exclude each other: an exclude list and a subset, buckets and weights, buckets or a
+            mixture and a fork, a block shuffle and buckets or no shuffle, a seed of the shuffle and
+            no shuffle.
     """
     if request.group is not None and not request.group:
         raise UsageError("open: expected a name of the group, or none, got an empty name")
     if request.buckets:
         request_from_bytes(request.buckets)
+    if request.mode == "fork":
+        _check_fork(request)
     if request.mix:
         _check_mix(request)
     if request.buckets and request.weights:
@@ -222,6 +233,17 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open
     )
     _check_verified(request, *cuts)
     return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
+
+
+def _check_fork(request: Open) -> None:
+    if request.group is None:
+        raise UsageError("open: mode='fork' needs the name of a group, got none: give group=")
+    for name in ("buckets", "mix"):
+        if getattr(request, name):
+            raise UsageError(
+                f"open: mode='fork' cannot be combined with {name}, because its members decode the"
+                f" samples of one order of one dataset; leave {name} out, or mode"
+            )
 
 
 def _check_mix(request: Open) -> None:

@@ -34,6 +34,7 @@ class WorkerState:
     Attributes:
         number: its number.
         claims: its claims by number, in the order of work.
+        load: number of claims that count, see `Claim.behind`.
         up: whether it reported that it is ready.
         killed_at: when it was killed, or None.
         hung: whether it was killed because a chunk took too long.
@@ -44,8 +45,8 @@ class WorkerState:
     """
 
     __slots__ = (
-        "chunks", "claims", "compiling_at", "given_up", "head_since", "hung", "killed_at", "number",
-        "started_at", "up", "with_all",
+        "chunks", "claims", "compiling_at", "given_up", "head_since", "hung", "killed_at", "load",
+        "number", "started_at", "up", "with_all",
     )  # fmt: skip
 
     def __init__(self, number: int, now: float) -> None:
@@ -53,6 +54,7 @@ class WorkerState:
         self.started_at = now
         self.head_since = now
         self.claims: dict[int, Claim] = {}
+        self.load = 0
         self.up = False
         self.killed_at: float | None = None
         self.hung = False
@@ -174,10 +176,11 @@ class Pool:
 
     def give(self, worker: WorkerState, claim: Claim) -> None:
         """Give a claim to a worker."""
-        load = len(worker.claims)
-        del self._by_load[load][worker.number]
-        self._by_load[load + 1][worker.number] = worker
-        if not load:
+        if not claim.behind:
+            del self._by_load[worker.load][worker.number]
+            worker.load += 1
+            self._by_load[worker.load][worker.number] = worker
+        if not worker.claims:
             worker.head_since = self._context.now
         worker.claims[claim.number] = claim
 
@@ -197,11 +200,12 @@ class Pool:
         worker = self.workers.get(number)
         if worker is None or worker.given_up or claim not in worker.claims:
             return None
-        load = len(worker.claims)
-        if worker.killed_at is None:
-            del self._by_load[load][number]
-            self._by_load[load - 1][number] = worker
-        return worker.claims.pop(claim)
+        found = worker.claims.pop(claim)
+        if worker.killed_at is None and not found.behind:
+            del self._by_load[worker.load][number]
+            worker.load -= 1
+            self._by_load[worker.load][number] = worker
+        return found
 
     def kill(self, worker: WorkerState, reason: str) -> None:
         """Kill a worker; it gets no more claims."""
@@ -293,4 +297,4 @@ class Pool:
     def _unlist(self, worker: WorkerState) -> None:
         if worker.up and worker.killed_at is None:
             self.up -= 1
-            del self._by_load[len(worker.claims)][worker.number]
+            del self._by_load[worker.load][worker.number]

@@ -80,7 +80,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `mix` is the digest of a mixture, and `parts` are its datasets; `fingerprint`, `rows` and
     `pipeline_id` are then those of all of them, and `graph` is empty.
     `classes` are names of classes by field, as many as OPENED can hold. `sources` are the files of
-    users that the build has imported, and their digests.
+    users that the build has imported, and their digests. The fields that are decoded for a row have
+    at most `decoded_bytes` bytes, and for a row of usual size `usual_bytes`.
     """
 
     build: int
@@ -109,6 +110,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     mix: str | None = None
     parts: tuple[MixPart, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+    decoded_bytes: int = 0
+    usual_bytes: int = 0
 
 
 class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
@@ -165,7 +168,8 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     `buckets`, the canonical form of a request for them, `layout` and `first_row` are those of the
     largest batch; the worker finds those of the others. `exclude` has the ids that are left out, or
     `subset` those that are not; `weights` says how often each of the others comes. With `verify`
-    each chunk comes with the digests of its rows. `sources` are those of the build.
+    each chunk comes with the digests of its rows. `sources` are those of the build. Streams of one
+    `fork`, a number from 1, decode samples once for all of them, into `fork_bytes` of memory.
     """
 
     stream: int
@@ -184,6 +188,8 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     weights: bytes = b""
     parts: tuple[MixPart, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+    fork: int = 0
+    fork_bytes: int = 0
 
 
 class CloseStream(msgspec.Struct, frozen=True, array_like=True, tag="close_stream"):
@@ -209,7 +215,8 @@ class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
     """One chunk: fill the rows [row_lo, row_hi) of a step into a slot.
 
     `offset` is where the slot begins in the slab and `size_bytes` how long it is, in bytes.
-    `crashed` are the samples that are replaced in that step since they crashed workers.
+    `crashed` are the samples that are replaced in that step since they crashed workers. `behind` is
+    how many chunks of other streams of its fork follow, which read the same samples.
     """
 
     claim: int
@@ -224,6 +231,7 @@ class Work(msgspec.Struct, frozen=True, array_like=True, tag="work"):
     row_lo: int
     row_hi: int
     crashed: tuple[int, ...] = ()
+    behind: int = 0
 
 
 class BadSample(msgspec.Struct, frozen=True, array_like=True):

@@ -35,6 +35,7 @@ from stoker.server.rows.clips import refuse_clips, samples_of
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.mix_rows import check_agreement, check_classes, order_parts
 from stoker.server.rows.scratch import decoded_bytes
+from stoker.server.rows.shared import shared_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest, BuildResult, MixPart
@@ -160,6 +161,8 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
 
 def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
     working = _with_decoding(working_memory(plan), decoded_bytes(dataset, plan.fields))
+    frames = 1 if plan.clip is None else plan.clip.frames
+    decoded, usual = shared_bytes(dataset, plan.fields, frames)
     left_out = weights = None
     if request.subset or request.weights:
         chosen = chosen_of(dataset, request.exclude, request.subset, request.weights)
@@ -182,6 +185,8 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
         excluded=left_out,
         classes=_classes(dataset),
         weights=weights,
+        decoded_bytes=decoded,
+        usual_bytes=usual,
     )
 
 

@@ -1,4 +1,4 @@
-"""Named fail points: places where a test makes a process die, stop or fail on purpose.
+"""Named fail points: places where a test makes a process die, stop, fail or wait on purpose.
 
 A plan is text, `POINT:ACTION:HIT[:PROCESS]` separated by commas, for example
 `worker.row:kill:5:1` (the worker number 1 kills itself when it begins its fifth row). HIT counts
@@ -24,8 +24,10 @@ POINTS = {
     "builder.done": "a builder has compiled and has not said so",
     "replayer.start": "a replayer is up",
     "replayer.done": "a replayer has computed and has not said so",
+    "daemon.death": "the daemon hears that a child is dead",
 }
-ACTIONS = ("kill", "stop", "segv", "exit", "error")
+ACTIONS = ("kill", "stop", "segv", "exit", "error", "withhold")
+"""`withhold` works at `daemon.death` alone: the report waits until the next one comes."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,20 @@ class FailPoints:
         """Whether the plan has a rule for one of these points in this process."""
         return any(point in self._rules for point in points)
 
-    def visit(self, point: str) -> None:
-        """Pass a point; does what the plan says, which may not return."""
+    def visit(self, point: str) -> bool:
+        """Pass a point; does what the plan says, which may not return.
+
+        Returns:
+            Whether what the process has learned at the point is to be withheld.
+        """
         rules = self._rules.get(point)
         if rules is None:
-            return
+            return False
         self._visits[point] = self._visits.get(point, 0) + 1
         for rule in rules:
             if rule.hit == self._visits[point]:
                 _do(rule.action, point)
+        return any(rule.action == "withhold" and rule.hit == self._visits[point] for rule in rules)
 
 
 def _parse(part: str) -> tuple[str, _Rule]:

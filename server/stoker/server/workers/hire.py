@@ -1,6 +1,8 @@
 """What the daemon tells a worker or a builder first; free of numba: the daemon imports it."""
 
+import mmap
 import struct
+from typing import Final
 
 import msgspec
 
@@ -10,6 +12,10 @@ PROGRESS = struct.Struct("=qqq")
 """What a worker is at: claim, row of the global batch, sample; -1 where there is none."""
 SAMPLE_AT = 16
 IDLE = (-1, -1, -1)
+STACK_AT: Final = mmap.PAGESIZE
+"""Where in the progress page's file a worker writes its stack if a chunk takes too long."""
+MAX_STACK: Final = 65536
+PROGRESS_BYTES: Final = STACK_AT + MAX_STACK
 
 
 class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
@@ -17,7 +23,8 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
 
     `share` of `shares` is its home: the part of every dataset whose rows count as local.
     `debug_memory`: run kernels between guard bytes. `integrity`: which rows are
-    checked when they are read, see `open_dataset`.
+    checked when they are read, see `open_dataset`. `claim_deadline_s`: when it is killed for a
+    chunk that takes too long.
     """
 
     worker: int
@@ -27,6 +34,7 @@ class Hire(msgspec.Struct, frozen=True, array_like=True, tag="hire"):
     fail_points: str
     debug_memory: bool = False
     integrity: str = "auto"
+    claim_deadline_s: float = 60.0
 
 
 class ForkOrder(msgspec.Struct, frozen=True, array_like=True, tag="order"):

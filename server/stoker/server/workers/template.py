@@ -1,7 +1,7 @@
 """The template: a clean, single-threaded process from which workers and builders are forked.
 
 Started once by the daemon as `python -P -m stoker.server.workers.template` (`main` has the
-arguments), it imports what workers need (numba, decoders, ops), then waits for `Fork` records on
+arguments), it imports what workers need (numba, decoders, ops), then waits for `ForkChild` on
 its socket. Forking a warm process takes milliseconds, where a new interpreter with numba takes a
 third of a second; and because it has exactly one thread and holds no client, no lock can be copied
 in a bad state. Before every fork it asserts that: one thread, no torch, no pyarrow. Math libraries
@@ -71,7 +71,7 @@ PRELOAD = (
 READ = ("stoker.dataset.format.manifest:Manifest", "stoker.pipeline.graph.graph:Graph")
 
 
-class Fork(msgspec.Struct, frozen=True, array_like=True, tag="fork"):
+class ForkChild(msgspec.Struct, frozen=True, array_like=True, tag="fork"):
     """Comes with the child's end of a socket pair: fork a child that serves it."""
 
     child: int
@@ -166,7 +166,7 @@ def serve(control: socket.socket) -> None:
 
 def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None:
     """Serve as `serve` does; `children` has (child, pid) of each that is not reaped, by pidfd."""
-    waiting: list[tuple[Fork, int]] = []
+    waiting: list[tuple[ForkChild, int]] = []
     poll = select.poll()
     poll.register(control, select.POLLIN)
     while True:
@@ -182,7 +182,7 @@ def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None
                 channel.send(control, ChildEnded(child, status))
                 end_orphans({pid for _, pid in children.values()}, _ORPHANS_S)
                 continue
-            received = channel.receive(control, Fork)
+            received = channel.receive(control, ForkChild)
             if received is None:
                 return
             request, descriptor = received
@@ -198,12 +198,12 @@ def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None
             channel.send(control, Forked(request.child, pid), pidfd)
 
 
-def most_urgent(waiting: Sequence[Fork]) -> int:
+def most_urgent(waiting: Sequence[ForkChild]) -> int:
     """Return the place of what is forked first: a one-off child, else who asked first."""
     return min(range(len(waiting)), key=lambda place: (waiting[place].role == "worker", place))
 
 
-def _fork(request: Fork, descriptor: int, inherited: list[int]) -> int:
+def _fork(request: ForkChild, descriptor: int, inherited: list[int]) -> int:
     """Fork a child that serves `descriptor`; in the parent, close that and return the pid."""
     assert_clean()
     parent = os.getpid()
@@ -231,7 +231,7 @@ def _fork(request: Fork, descriptor: int, inherited: list[int]) -> int:
         os._exit(code)
 
 
-def _run(request: Fork, sock: socket.socket) -> int:
+def _run(request: ForkChild, sock: socket.socket) -> int:
     assert request.role in ROLES, request.role
     serve_child: Callable[[socket.socket, int], int] = importlib.import_module(
         f"stoker.server.workers.{request.role}"

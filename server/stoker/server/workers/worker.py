@@ -39,6 +39,7 @@ from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.mix_rows import mix_computer, order_parts, own_freeze
 from stoker.server.rows.rows import RowComputer, SlotFiller
+from stoker.server.rows.shared import WorkerForks
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
 from stoker.server.work.records import (
@@ -56,7 +57,8 @@ from stoker.server.workers import channel
 from stoker.server.workers.death import DESCRIPTORS_CLOSED
 from stoker.server.workers.engines import EngineMaker, Engines
 from stoker.server.workers.failpoints import FailPoints
-from stoker.server.workers.hire import IDLE, PROGRESS, SAMPLE_AT, Hire
+from stoker.server.workers.hangs import HangNote
+from stoker.server.workers.hire import IDLE, PROGRESS, PROGRESS_BYTES, SAMPLE_AT, Hire
 from stoker.server.workers.own_code import OwnCode
 from stoker.server.workers.stopwatch import Stopwatch
 from stoker.server.workers.template import threads
@@ -79,6 +81,7 @@ class Worker:
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, SlotFiller | Failed] = {}
         self._slabs: dict[int, np.ndarray] = {}
+        self._forks = WorkerForks()
         self._watch = Stopwatch()
         self._code = OwnCode()
         self._listener = _ProgressPage(progress, self._fail, lifeline)
@@ -99,6 +102,7 @@ class Worker:
                 return self._open(record)
             case CloseStream():
                 self._streams.pop(record.stream, None)
+                self._forks.close(record.stream)
             case AddSlab():
                 assert descriptor is not None
                 # The map ends with the last array on it.
@@ -181,6 +185,7 @@ class Worker:
                 arithmetic=COMPILED, params=record.params,
                 order=chosen.order(record.spec, COMPILED),
                 listener=self._listener, verify=record.verify,
+                shared=self._forks.open(record),
             )  # fmt: skip
         hire, rows = self._hire, len(dataset)
         computer.home = range(
@@ -196,6 +201,7 @@ class Worker:
             return msgspec.structs.replace(computer, claim=work.claim)
         end = work.offset + work.size_bytes
         self._listener.claim = work.claim
+        self._forks.enter(work)
         try:
             counts = computer.fill(
                 self._slabs[work.slab][work.offset : end],
@@ -306,16 +312,16 @@ def serve(sock: socket.socket, number: int) -> int:
     assert page is not None
     set_cache_root(hire.cache_root)
     allow_modules(EVERY_MODULE)  # a builder has let pass what a worker is given
-    progress = mmap.mmap(page, mmap.PAGESIZE)
-    os.close(page)
+    progress = mmap.mmap(page, PROGRESS_BYTES)
     PROGRESS.pack_into(progress, 0, *IDLE)
-    activity.listen(lambda compiling: report(sock, compiling))
+    note = HangNote(page, progress, hire.claim_deadline_s)
+    activity.listen(partial(_report, sock, note))
     worker = Worker(hire, progress, sock.fileno())
     worker.visit("worker.start")
     if threads() != 1:
         raise RuntimeError(f"a worker starts with one thread, this one has {threads()}")
     try:
-        _loop(sock, worker, number)
+        _loop(sock, worker, number, note)
     except (BrokenPipeError, ConnectionResetError):
         return 0
     except DescriptorsClosedError:
@@ -330,9 +336,18 @@ def serve(sock: socket.socket, number: int) -> int:
     return 0
 
 
-def _loop(sock: socket.socket, worker: Worker, number: int) -> None:
+def _report(sock: socket.socket, note: HangNote, compiling: bool) -> None:
+    """Report that this process compiles, or has ended: then the time of its chunk begins again."""
+    report(sock, compiling)
+    if not compiling:
+        note.begin()
+
+
+def _loop(sock: socket.socket, worker: Worker, number: int, note: HangNote) -> None:
     channel.send(sock, Hired(number, os.getpid()))
     while (received := channel.receive(sock, ToWorker)) is not None:
+        note.begin()
         answer = worker.handle(*received)
+        note.end()
         if answer is not None:
             channel.send(sock, answer)

@@ -4,6 +4,9 @@ Its thread owns sending. It sends each batch straight from the mapped slab; the 
 into its queue and watches for the end of the connection. A slot is released once the kernel has
 taken its last byte, so the client's ring and not the slab holds what the client keeps.
 
+READY goes with its batch, in the same system call: a message of its own would wake four threads. A
+READY that is too long for a packet (digests of very many rows) remains a message.
+
 Invariants: bytes go out in the order of the jobs; at most as many jobs wait as the session has
 slots, and one replay. The thread ends when the connection does; `end` makes both end.
 """
@@ -15,14 +18,25 @@ import queue
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from stoker.protocol import messages
-from stoker.protocol.remote.tcp import frame
+from stoker.protocol.codec import MAX_PACKET_BYTES
+from stoker.protocol.remote.tcp import HEAD, frame
 
 _PART_BYTES: Final = 2**20
+_REPORT_S: Final = 0.002
+"""While more waits to be sent, the loop is not woken for each batch, but after this time."""
 _Job = Callable[[], None]
+
+
+def _fits(data: bytes) -> bool:
+    """Whether a frame is one that a client reads."""
+    return len(data) <= HEAD.size + MAX_PACKET_BYTES
 
 
 class SessionCarrier:
@@ -30,14 +44,14 @@ class SessionCarrier:
 
     Args of the constructor:
         sock: the connection, attached.
-        on_sent: called in the thread with (slot, generation) of a batch that was sent.
+        on_sent: called in the thread with [(slot, generation), ...] of batches that were sent.
         on_end: called in the thread when it can send no more.
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        on_sent: Callable[[int, int], None],
+        on_sent: Callable[[list[tuple[int, int]]], None],
         on_end: Callable[[], None],
     ) -> None:
         self._sock = sock
@@ -45,6 +59,8 @@ class SessionCarrier:
         self._on_end = on_end
         self._slab: memoryview | None = None
         self._slot_bytes = 0
+        self._sent: list[tuple[int, int]] = []
+        self._told_at = 0.0
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="stoker-carrier", daemon=True)
         sock.setblocking(True)
@@ -59,6 +75,12 @@ class SessionCarrier:
         data = frame(record)
         self._jobs.put(lambda: self._sock.sendall(data))
 
+    def send_error(self, record: messages.Error) -> None:
+        """Send an error, without its details if they are too long for a packet."""
+        if not _fits(frame(record)):
+            record = msgspec.structs.replace(record, details={})
+        self.send(record)
+
     def send_slab(self, record: messages.Slab, descriptor: int) -> None:
         """Map a slab, whose slots are sent from now on, and announce it."""
         size_bytes = record.slots * record.slot_bytes
@@ -66,10 +88,14 @@ class SessionCarrier:
         self._slab, self._slot_bytes = memoryview(memory), record.slot_bytes
         self.send(record)
 
-    def send_batch(self, ready: messages.Ready) -> None:
-        """Send the batch that a READY announces."""
+    def send_batch(self, ready: messages.Ready) -> bool:
+        """Send a batch and the READY that announces it; False: the READY needs a message."""
         size_bytes = max(placed.offset + placed.size_bytes for placed in ready.outputs)
-        head = frame(messages.Carried(ready.slab, ready.slot, ready.generation, size_bytes))
+        place = ready.slab, ready.slot, ready.generation, size_bytes
+        head = frame(messages.Carried(*place, ready))
+        whole = _fits(head)
+        if not whole:
+            head = frame(messages.Carried(*place))
         start = ready.slot * self._slot_bytes
         assert self._slab is not None  # it is sent before OPENED
         part = self._slab[start : start + size_bytes]
@@ -77,9 +103,10 @@ class SessionCarrier:
         def job() -> None:
             self._send(head, part)
             part.release()
-            self._on_sent(ready.slot, ready.generation)
+            self._sent.append((ready.slot, ready.generation))
 
         self._jobs.put(job)
+        return whole
 
     def send_file(self, record: messages.Replayed, descriptor: int) -> None:
         """Send a record and the content of a file; the descriptor stays the caller's."""
@@ -128,11 +155,20 @@ class SessionCarrier:
             self._sock.sendall(head[sent:])
         self._sock.sendall(part[max(0, sent - len(head)) :])
 
+    def _tell(self) -> None:
+        """Report what was sent, unless more waits to be sent and the last report is recent."""
+        now = time.monotonic()
+        if self._sent and (self._jobs.empty() or now - self._told_at >= _REPORT_S):
+            self._told_at = now
+            sent, self._sent = self._sent, []
+            self._on_sent(sent)
+
     def _work(self) -> None:
         """Run in the thread."""
         try:
             while (job := self._jobs.get()) is not None:
                 job()
+                self._tell()
         except OSError:
             self._on_end()
             while self._jobs.get() is not None:

@@ -33,7 +33,7 @@ from stoker.server.settings import logs
 ATTACH_DEADLINE_S: Final = 5.0
 MAX_HALF_OPEN: Final = 64
 MAX_ACCEPTS: Final = 64
-_ENDED: Final = (-1, -1)
+_Sent = list[tuple[int, int]]
 
 
 class Carriers:
@@ -67,7 +67,7 @@ class Carriers:
         self._half_open: dict[int, HalfOpen] = {}
         self._carriers: dict[bytes, SessionCarrier] = {}
         self._ending: list[SessionCarrier] = []
-        self._reports: queue.SimpleQueue[tuple[bytes, tuple[int, int]]] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[tuple[bytes, _Sent | None]] = queue.SimpleQueue()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.refused_connections = 0
@@ -123,20 +123,29 @@ class Carriers:
             carrier.send_file(record, descriptor)
         return True
 
-    def carry(self, token: bytes, records: Sequence[messages.DaemonRecord]) -> None:
-        """Send the batches that records announce."""
+    def carry(
+        self, token: bytes, records: Sequence[messages.DaemonRecord]
+    ) -> Sequence[messages.DaemonRecord]:
+        """Send batches, and what must not overtake them; return the records that are left."""
         carrier = self._carriers.get(token)
         if carrier is None:
-            return
+            return records
+        left: list[messages.DaemonRecord] = []
         for record in records:
             if isinstance(record, messages.Ready):
-                carrier.send_batch(record)
+                if not carrier.send_batch(record):
+                    left.append(record)
+            elif isinstance(record, messages.Error) and record.run is not None:
+                carrier.send_error(record)
+            else:
+                left.append(record)
+        return left
 
     def hang_up(self, token: bytes) -> None:
         """End the carrier of a lost session. Its client sees no slots, so it counts as dead."""
         self.unexpect(token)
         if token in self._carriers:
-            self._report(token, _ENDED)
+            self._report(token, None)
 
     def end(self, token: bytes) -> None:
         """Void the token, and end its carrier at the next tick, after its last records."""
@@ -232,8 +241,8 @@ class Carriers:
         self.unexpect(token)
         self._carriers[token] = carrier = SessionCarrier(
             made.sock,
-            lambda slot, generation: self._report(token, (slot, generation)),
-            lambda: self._report(token, _ENDED),
+            functools.partial(self._report, token),
+            functools.partial(self._report, token, None),
         )
         self._calls[descriptor] = functools.partial(self._heard, token)
         carrier.send(messages.Attached())
@@ -255,24 +264,24 @@ class Carriers:
             carrier.end()
             self._on_down(token)
 
-    def _report(self, token: bytes, what: tuple[int, int]) -> None:
-        """Report to the loop; runs in any thread."""
-        self._reports.put((token, what))
+    def _report(self, token: bytes, sent: _Sent | None) -> None:
+        """Report to the loop what a carrier sent, or None: its end; runs in any thread."""
+        self._reports.put((token, sent))
         os.eventfd_write(self._bell, 1)
 
     def _collect(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._bell)
-        sent: dict[bytes, list[tuple[int, int]]] = {}
+        sent: dict[bytes, _Sent] = {}
         while True:
             try:
-                token, what = self._reports.get_nowait()
+                token, slots = self._reports.get_nowait()
             except queue.Empty:
                 break
-            if what == _ENDED:
+            if slots is None:
                 self._lose(token)
             elif token in self._carriers:
-                sent.setdefault(token, []).append(what)
+                sent.setdefault(token, []).extend(slots)
         for token, slots in sent.items():
             self._on_sent(token, slots)
 

@@ -1,0 +1,140 @@
+"""Targets: packed datasets and the files that they are made from."""
+
+import io
+import itertools
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from PIL import Image
+from record_targets import as_json
+from target_tools import accepts, folder, prepared, target
+
+from stoker.dataset import open_dataset, schema, write
+from stoker.dataset.format.check import check_manifest
+from stoker.dataset.format.manifest import read_manifest
+from stoker.dataset.images.jpeg import grid as jpeg_grid
+from stoker.dataset.images.jpeg.segments import UnindexableError, read_segments
+from stoker.dataset.images.png import read_png_header
+from stoker.dataset.limits import CodecError
+from stoker.dataset.sources.common.npy import read_array
+from stoker.protocol.canonical import canonical_digest
+
+
+@target
+def manifest(data: bytes) -> bool:
+    """A dataset's manifest; its checksum is made right, so that what is behind it is reached."""
+    value = as_json(data)
+    if isinstance(value, dict):
+        value.pop("checksum", None)
+        try:
+            value["checksum"] = canonical_digest(value)
+            data = msgspec.json.encode(value)
+        except (TypeError, ValueError, RecursionError):
+            pass
+    (folder() / "manifest.json").write_bytes(data)
+
+    def read(where: Path) -> None:
+        check_manifest(where, read_manifest(where))
+
+    return accepts(read, folder())
+
+
+class Offsets(NamedTuple):
+    """A packed dataset, and where its file has the offsets of items that differ in length."""
+
+    path: Path
+    file: Path
+    extents: list[tuple[int, int]]
+
+    def read(self) -> bytes:
+        data = self.file.read_bytes()
+        return b"".join(data[first : first + count] for first, count in self.extents)
+
+    def overwrite(self, data: bytes) -> None:
+        with self.file.open("r+b") as file:
+            for first, count in self.extents:
+                file.seek(first)
+                file.write(data[:count])
+                data = data[count:]
+
+
+def with_offsets(path: Path) -> Offsets:
+    """Pack images and arrays of several lengths."""
+    rows = []
+    for n in range(5):
+        image = io.BytesIO()
+        Image.new("RGB", (16 + n, 8)).save(image, "JPEG")
+        rows.append({"image": image.getvalue(), "values": np.arange(n, dtype=np.float32)})
+    write(path, [schema.image(), schema.array("values", "float32", (None,))], rows)
+    (place,) = read_manifest(path).files
+    extents = [c.offsets for c in place.columns.values() if c.offsets is not None]
+    return Offsets(path, path / place.name, [(e.offset, e.length) for e in extents])
+
+
+@prepared
+def packed() -> Offsets:
+    return with_offsets(folder() / "packed")
+
+
+@target
+def arrow_offsets(data: bytes) -> bool:
+    """Offsets in a packed file, which are checked when an item is read: never outside of it."""
+    packed().overwrite(data.ljust(8, b"\0"))
+    good = True
+    with open_dataset(packed().path) as dataset:
+
+        def read(place: tuple[str, int]) -> None:
+            item = dataset.read(*place)
+            assert memoryview(item).nbytes <= packed().file.stat().st_size  # type: ignore[arg-type]
+
+        for place in itertools.product(("image", "values"), range(len(dataset))):
+            good &= accepts(read, place)
+
+        def lengths(field: str) -> None:
+            found = np.concatenate(list(dataset.lengths(field)))
+            assert found.min() >= 0
+            assert found.max() <= packed().file.stat().st_size
+            assert (dataset.sizes_of(field, np.arange(len(dataset)))[:, 0] == found).all()
+
+        good &= accepts(lengths, "values")
+    return good
+
+
+@target
+def npy(data: bytes) -> bool:
+    """A .npy file that is packed."""
+    return accepts(read_array, data, CodecError)
+
+
+@target
+def jpeg_segments(data: bytes) -> bool:
+    """The segments of a JPEG that is rewritten with a grid."""
+    return accepts(read_segments, data, CodecError, UnindexableError)
+
+
+@target
+def png(data: bytes) -> bool:
+    """The header and chunks of a PNG."""
+    return accepts(read_png_header, data, CodecError)
+
+
+@target
+def grid(data: bytes) -> bool:
+    """The grid of a rewritten JPEG: whatever passes has only places inside of its file."""
+    (size_bytes,) = struct.unpack("<I", data[:4].ljust(4, b"\0"))
+    cells = np.frombuffer(data[4:], np.uint8)
+    with np.errstate(over="ignore"):
+        if _python(jpeg_grid.fault_of)(cells, size_bytes):
+            return False
+    offsets = np.frombuffer(data[4 + jpeg_grid.HEAD_BYTES :], "<u4").astype(np.int64)
+    assert (np.diff(offsets) >= 2).all()
+    assert offsets[-1] == size_bytes
+    return True
+
+
+def _python(kernel: Any) -> Callable[..., Any]:
+    return getattr(kernel, "py_func", kernel)

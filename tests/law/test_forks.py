@@ -1,0 +1,214 @@
+"""Loader(group=..., mode="fork"): seeds and pipelines of their own, one decode, the same bytes.
+
+Photographs on a grid and masks in bands, of which lone workers decode only boxes. Members have
+other pipelines, seeds and policies, and one order.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import law_pipelines
+import pytest
+from daemons import Daemon, children
+from law_damage import ROWS, damage, write_pictures
+from law_rig import serving
+
+from stoker.client import Loader
+from stoker.client.session import ClientSession
+from stoker.protocol.digest import batch_digest
+from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import AskStatus, Status
+from stoker.protocol.spec import OrderSpec
+
+pytestmark = pytest.mark.slow
+B, EPOCHS, FIELDS = 8, 2, 2
+STEPS = ROWS // B
+ORDER = {"batch_size": B, "shuffle_seed": 5}
+MEMBERS = (
+    {"pipeline": "crops", "seed": 1},
+    {"pipeline": "evaluation", "seed": 2, "on_error": "mask"},
+    {"pipeline": "mixed", "seed": 3, "on_error": "replace", "verify": True},
+    {"pipeline": "crops", "seed": 4, "freeze": {"horizontal_flip": 7}, "params": True},
+)
+"""Random boxes, a box that follows from the size, batch ops, and draw records."""
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory, photographs) -> dict[str, Path]:
+    """The same pictures twice; some of the second ones are damaged."""
+    folder = tmp_path_factory.mktemp("forks")
+    found = {name: folder / name for name in ("whole", "damaged")}
+    for path in found.values():
+        write_pictures(path, photographs)
+    damage(found["damaged"])
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, pictures) -> Iterator[Daemon]:
+    with serving(tmp_path_factory.mktemp("served"), pictures, workers=2) as daemon:
+        yield daemon
+
+
+@contextlib.contextmanager
+def loaders(address: str, group: str, wanted: Sequence[dict], **more: object) -> Iterator[list]:
+    """Members of a fork; the first batch of each has been asked for."""
+    with contextlib.ExitStack() as stack:
+        options = {"device": "numpy", "dataset": "whole", "group": group, "mode": "fork", **ORDER}
+        options |= {"group_size": len(wanted), **more}
+        made = [stack.enter_context(Loader(address, **options, **one)) for one in wanted]
+        yield made
+
+
+def epochs(loops: Sequence[Loader], count: int = EPOCHS) -> list[list[str]]:
+    """Read epochs in step; return the digests that each member got."""
+    found: list[list[str]] = [[] for _ in loops]
+    for _ in range(count):
+        turns = [digests(one, into) for one, into in zip(loops, found, strict=True)]
+        for _ in zip(*turns, strict=True):
+            pass
+    return found
+
+
+def digests(loader: Loader, into: list[str]) -> Iterator[None]:
+    """Append the digest of each batch. The first is waited for in a thread, as others come too."""
+    loop, first = iter(loader), []
+    begun = threading.Thread(target=lambda: first.append(next(loop)))
+    begun.start()
+    yield
+    begun.join(60)
+    for batch in (*first, *loop):
+        into.append(batch_digest(batch, batch.epoch, batch.step))
+        yield
+
+
+def alone(address: str, wanted: dict, dataset: str = "whole", count: int = EPOCHS) -> list[str]:
+    with Loader(address, dataset=dataset, device="numpy", **ORDER, **wanted) as loader:
+        return [batch_digest(b, b.epoch, b.step) for _ in range(count) for b in loader]
+
+
+def counters(address: str) -> dict[str, int | float]:
+    session = ClientSession(address, 10.0)
+    with contextlib.closing(session):
+        session.send(AskStatus())
+        session.receive(time.monotonic() + 10.0)
+        (status,) = [record for record in session.inbox if isinstance(record, Status)]
+        return status.counters
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+
+
+def at_rest(address: str) -> dict[str, int | float]:
+    wait_for(lambda: not counters(address)["groups"] and not counters(address)["claims"])
+    return counters(address)
+
+
+@pytest.fixture(scope="module")
+def lone(served) -> list[list[str]]:
+    """The digests of each member's stream without a group."""
+    return [alone(served.address, one) for one in MEMBERS]
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_each_sample_is_decoded_once_for_all(served, lone, count) -> None:
+    """Batches prefetched beyond the end are counted apart."""
+    before = at_rest(served.address)
+    with loaders(served.address, f"once-{count}", MEMBERS[:count]) as made:
+        assert epochs(made) == lone[:count]
+        ahead = made[0]._connection.stream.opened.slots
+        after = counters(served.address)
+    decodes = after["decodes_total"] - before["decodes_total"]
+    assert EPOCHS * STEPS * B * FIELDS <= decodes <= (EPOCHS * STEPS + ahead) * B * FIELDS
+    rows = after["rows_total"] - before["rows_total"]
+    assert decodes * count <= rows * FIELDS + ahead * B * FIELDS, "so no row was decoded apart"
+    assert at_rest(served.address)["memory_working_bytes"] == before["memory_working_bytes"] == 0
+
+
+def test_damaged_pictures_are_bad_where_a_lone_stream_reads_them(served, pictures, law) -> None:
+    """A picture that cannot be decoded whole is decoded by each member as far as it reads it."""
+    policies = [{**MEMBERS[0], "on_error": "mask"}, {**MEMBERS[1], "on_error": "replace"}]
+    expected = [
+        law.reference(
+            pictures["damaged"], getattr(law_pipelines, one["pipeline"]).graph(), range(1),
+            batch_size=B, seed=one["seed"], on_error=one["on_error"], order=OrderSpec(seed=5),
+        )
+        for one in policies
+    ]  # fmt: skip
+    with loaders(served.address, "damaged", policies, dataset="damaged") as made:
+        assert epochs(made, 1) == expected
+
+
+def test_a_late_member_and_one_that_stops(served, lone) -> None:
+    with loaders(served.address, "late", MEMBERS[:2], group_size=None) as (first, stops):
+        held = next(iter(stops))
+        loop = iter(first)
+        found = [next(loop) for _ in range(3)]
+        with loaders(served.address, "late", MEMBERS[2:3], group_size=None) as (late,):
+            assert [batch_digest(b, b.epoch, b.step) for b in late] == lone[2][:STEPS]
+        found += loop
+        assert [batch_digest(b, b.epoch, b.step) for b in found] == lone[0][:STEPS]
+        assert batch_digest(held, 0, 0) == lone[1][0]
+
+
+MEMBER = """
+import sys
+from stoker.client import Loader
+from stoker.protocol.digest import batch_digest
+
+loader = Loader(
+    sys.argv[1], pipeline="evaluation", batch_size=8, device="numpy", group="killed", mode="fork",
+    dataset="whole", seed=2, shuffle_seed=5, on_error="mask",
+)
+for epoch in range(10**6):
+    for batch in loader:
+        print(batch_digest(batch, batch.epoch, batch.step), flush=True)
+"""
+
+
+def test_a_member_and_workers_are_killed(served, lone) -> None:
+    command = [sys.executable, "-c", MEMBER, served.address]
+    with loaders(served.address, "killed", MEMBERS[::2], group_size=None) as made:
+        used = counters(served.address)["memory_used_bytes"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            assert [child.stdout.readline().strip() for _ in range(3)] == lone[1][:3]
+            child.kill()
+        wait_for(lambda: counters(served.address)["members"] == 2)
+        loops = [iter(one) for one in made]
+        for step in range(STEPS):
+            if step == 1:
+                os.kill(children(children(served.pid)[0])[0], signal.SIGKILL)
+            batches = [next(loop) for loop in loops]
+            found = [batch_digest(batch, 0, step) for batch in batches]
+            assert found == [lone[0][step], lone[2][step]]
+            del batches
+        # The build of the member that is gone needs no memory of workers any more.
+        wait_for(lambda: counters(served.address)["memory_used_bytes"] <= used)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"shuffle_seed": None, "seed": 9}, "same shuffle_seed=; then their seed= may differ"),
+        ({"mode": "mirror"}, "its members have mode='fork'"),
+        ({"mode": "both"}, "mode='both': expected one of 'mirror', 'fork'"),
+        ({"group": None}, "mode='fork' without group="),
+    ],
+)
+def test_what_is_refused(served, changes, named) -> None:
+    with loaders(served.address, "refused", MEMBERS[:1], group_size=None):
+        options = {"device": "numpy", "dataset": "whole", "group": "refused", "mode": "fork"}
+        with pytest.raises(UsageError) as refused:
+            Loader(served.address, **{**options, **ORDER, "pipeline": "crops", **changes})
+        assert named in refused.value.message

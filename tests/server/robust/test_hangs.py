@@ -1,0 +1,97 @@
+"""Functions of users that hang at one sample, and a hung worker whose death is not reported."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from daemons import children
+
+from stoker.dataset import open_dataset
+from stoker.protocol.digest import batch_digest
+from stoker.protocol.errors import StreamStoppedError
+
+pytestmark = pytest.mark.slow
+
+CULPRIT = 7
+DEADLINE_S = 2.0
+
+
+@pytest.fixture
+def hanging(serve, sum_of):
+    """A daemon with little patience, in which a function hangs at the culprit."""
+
+    def run(pause_s, **more):
+        settings = {
+            "STOKER_WORKERS_CLAIM_DEADLINE_S": str(DEADLINE_S),
+            "STOKER_TEST_HANG": sum_of(CULPRIT),
+            "STOKER_TEST_PAUSE_S": str(pause_s),
+        }
+        # One worker: two would hang at the sample in two batches at once, as if all had frozen.
+        return serve(environment={**settings, **more}, warm=True, workers=1)
+
+    return run
+
+
+def digests(batches):
+    return [batch_digest(batch, batch.epoch, batch.step) for batch in batches]
+
+
+def test_a_function_that_blocks_is_blamed_with_its_sample_and_the_stream_stops(
+    hanging, loader, small_dataset
+):
+    daemon = hanging(3600.0)
+    with loader(daemon, "hangs") as batches, pytest.raises(StreamStoppedError) as caught:
+        list(batches)
+    error = caught.value
+    assert error.details["id"] == CULPRIT
+    with open_dataset(small_dataset) as dataset:
+        assert f"(sample {CULPRIT} of dataset {dataset.fingerprint})" in error.message
+    source = Path(__file__).with_name("robust_pipelines.py")
+    assert "killed or hung a worker 2 times, the last: at rows " in error.message
+    assert f"for more than {DEADLINE_S:g} s, in hanging ({source}:" in error.message
+    assert error.message.endswith(f"leave it out: Loader(exclude=[{CULPRIT}])")
+    with loader(daemon, "hangs", exclude=[CULPRIT], batch_size=3) as batches:
+        assert sum(len(batch.label) for batch in batches) == 9
+
+
+def test_a_function_that_loops_is_replaced_and_the_stream_goes_on(hanging, loader, expected):
+    daemon = hanging(0.02, STOKER_BAD_SAMPLES_CRASH_POLICY="replace")
+    with loader(daemon, "hangs") as batches:
+        delivered = digests(batches)
+    assert delivered == expected("hangs", 1, crashed=[CULPRIT])
+    log = daemon.log.read_text()
+    assert log.count("worker_killed") == 2
+    assert log.count("sample_crashed") == 1
+    assert "in hanging (" in log
+
+
+def slots(counters, daemon) -> list[int]:
+    """How many slots are retired and spare, and how many were retired since the start."""
+    found = counters(daemon)
+    return [found[name] for name in ("retired_slots", "spare_slots", "retired_slots_total")]
+
+
+def test_a_hung_worker_that_cannot_be_confirmed_dead_costs_its_slot_and_no_byte(
+    serve, loader, expected, counters, wait_for
+):
+    """A worker stops and is killed; the report of its death comes with that of the next one.
+
+    The first report is that of the builder.
+    """
+    settings = {
+        "STOKER_WORKERS_CLAIM_DEADLINE_S": str(DEADLINE_S),
+        "STOKER_TESTING_FAIL_POINTS": "worker.row:stop:1:1,daemon.death:withhold:2",
+    }
+    daemon = serve(environment=settings, warm=True)
+    with loader(daemon) as batches:
+        delivered = digests(batches)
+        assert "worker_given_up worker=1" in daemon.log.read_text()
+        assert slots(counters, daemon) == [1, 0, 1]  # the spare has taken its place
+        (template,) = children(daemon.pid)
+        os.kill(children(template)[0], signal.SIGKILL)
+        delivered += digests(batches)
+        wait_for(lambda: slots(counters, daemon) == [0, 1, 1])
+        delivered += digests(batches)
+    assert delivered == expected("labels", 3)
+    assert "worker_down worker=1" in daemon.log.read_text()

@@ -1,0 +1,122 @@
+"""SIGKILL of everything, at moments when other processes than workers are alive.
+
+`tests/torture/test_endurance.py` does it with workers and trainings alone. Files in the file
+system are all that a killed daemon can leave: two sockets and their lock, or the folder of a
+private daemon. Nobody is left who could remove them, and the next start needs no clean-up: it
+takes the lock, which the kernel has released, replaces the sockets, and removes the folder. The
+lock's file must stay as long as its sockets, because a second file of that name would be a second
+lock.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from daemons import children, descendants
+from hosts import free_port, make_keys
+
+from stoker.client import Loader
+
+pytestmark = pytest.mark.slow
+HERE = Path(__file__).parent
+PATIENCE_S = 60.0
+
+
+@contextlib.contextmanager
+def training(kind, where):
+    """A training that waits to be killed: its process, and the private daemons that it started."""
+    command = [sys.executable, str(HERE / "killed.py"), kind, where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
+        try:
+            assert select.select([process.stdout], [], [], PATIENCE_S)[0]
+            yield process, json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def kill(pids) -> None:
+    """Kill all, and wait until all are gone."""
+    handles = [os.pidfd_open(pid) for pid in pids]
+    try:
+        for handle in handles:
+            with contextlib.suppress(ProcessLookupError):  # it died with another one
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        for handle in handles:
+            assert select.select([handle], [], [], PATIENCE_S)[0]
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def steps(batches) -> list[int]:
+    with batches:
+        return [batch.step for batch in batches]
+
+
+@pytest.mark.parametrize("kind", ["builder", "replayer"])
+def test_killed_with_a_builder_or_a_replayer_nothing_is_left(serve, loader, folder, kind, wait_for):
+    before = set(os.listdir("/dev/shm"))
+    settings = {"STOKER_TESTING_FAIL_POINTS": "replayer.start:stop:1"}
+    daemon = serve(environment=settings, warm=True)
+    steps(loader(daemon))
+    (template,) = children(daemon.pid)
+    with training(kind, daemon.address) as (process, _):
+        wait_for(lambda: len(children(template)) == 3)
+        kill([daemon.pid, process.pid, *descendants(daemon.pid)])
+    daemon.wait()
+    assert set(os.listdir("/dev/shm")) <= before
+    again = serve(environment={"STOKER_TESTING_FAIL_POINTS": ""}, warm=True)
+    assert steps(loader(again)) == [0, 1]
+    assert again.stop() == 0
+    assert list(folder.glob("*.sock*")) == []
+
+
+def test_killed_with_tcp_and_keys_nothing_is_left(serve, folder):
+    make_keys(folder)
+    port = free_port()
+    flags = [f"--tcp=tcp://127.0.0.1:{port}", f"--key={folder}/daemon.key"]
+    flags.append(f"--clients={folder}/clients")
+    where = {
+        "address": f"tcp://127.0.0.1:{port}",
+        "key": str(folder / "client.key"),
+        "daemon_key": (folder / "daemon.key.pub").read_text().split()[0],
+    }
+    daemon = serve(*flags, warm=True)
+    with training("tcp", json.dumps(where)) as (process, _):
+        kill([daemon.pid, process.pid, *descendants(daemon.pid)])
+    daemon.wait()
+    again = serve(*flags, warm=True)
+    options = {name: value for name, value in where.items() if name != "address"}
+    loader = Loader(
+        where["address"], dataset="small", pipeline="labels", batch_size=5, device="numpy",
+        **options,
+    )  # fmt: skip
+    assert steps(loader) == [0, 1]
+    assert again.stop() == 0
+    assert list(folder.glob("*.sock*")) == []
+
+
+def test_a_private_daemon_killed_with_its_training_leaves_a_folder_for_the_next(
+    folder, small_dataset, monkeypatch
+):
+    run = folder / "run"
+    run.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
+    monkeypatch.syspath_prepend(str(HERE))
+    where = json.dumps({"address": str(small_dataset), "workers": 1})
+    with training("private", where) as (process, (daemon,)):
+        kill([process.pid, daemon, *descendants(daemon)])
+    (left,) = run.iterdir()
+    with Loader(
+        str(small_dataset), pipeline="robust_pipelines:labels", batch_size=5, device="numpy",
+        workers=1,
+    ) as batches:  # fmt: skip
+        assert [batch.step for batch in batches] == [0, 1]
+        assert not left.exists()
+    assert list(run.iterdir()) == []
