@@ -2,9 +2,11 @@
 
     python tools/new_op.py warmth --room color
 
-The op copies its input until you change it; everything around it is complete: it is registered, has
-a function for pipelines, passes `check_op`, and its test compares both engines with a reference.
-Then follow the checklist "How to add an op" in CONTRIBUTING.md.
+The op copies its input until you change it; one of `mixes` makes one image of several, and copies
+the first. Everything around it is complete: it is registered, has a function for pipelines, passes
+`check_op`, its test compares it with a reference, and docs/ops.md and docs/contracts/numeric.md
+have its section; an op of `mixes` has no vectors. Then follow the checklist "How to add an op" in
+CONTRIBUTING.md.
 """
 
 import argparse
@@ -14,7 +16,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("geometry", "color", "filters", "values")
+ROOMS = ("geometry", "color", "filters", "values", "mixes")
 
 OP = '''"""One sentence: what it does, with probability p, and which library does the same.
 
@@ -62,6 +64,54 @@ def {name}(
     return {cls}(p)(*values, stream=stream, relative=relative)
 '''
 
+FOLD = '''"""One sentence: what it makes of several images, and which library does the same."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.folds import Fold
+from stoker.ops.contract.forms import FoldKernel
+from stoker.ops.contract.op import Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.states import State
+from stoker.ops.kernels.runs import copy_run
+
+
+@kernel
+def _run(
+    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
+) -> None:
+    if place == 0:
+        copy_run(src.reshape(src.size), 0, dst.reshape(dst.size), 0, src.size)
+
+
+def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
+    dst[...] = srcs[0]
+
+
+@register
+@dataclass(frozen=True)
+class {cls}(Fold):
+    """One sentence."""
+
+    name: ClassVar[str] = "{name}"
+    folds: ClassVar[dict[str, FoldKernel]] = {{"image": FoldKernel(_run, _plain)}}
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return an image of the inputs' size."""
+        self.require_alike(states)
+        return states[:1], 0
+
+
+def {name}(*values: Value, stream: str | None = None) -> Any:
+    """One sentence; see `{cls}`."""
+    return {cls}()(*values, stream=stream)
+'''
+
 TEST = '''"""{name} against a plain reference."""
 
 import numpy as np
@@ -86,6 +136,48 @@ def test_without_chance_nothing_changes(run_op, photo):
     (out,) = run_op({cls}(p=0), [("image", photo)]).outputs
     assert np.array_equal(out, photo)
 '''
+
+FOLD_TEST = '''"""{name} against a plain reference."""
+
+import numpy as np
+import pytest
+
+from stoker import ops
+from stoker.pipeline import pipeline
+
+
+def reference(images: list[np.ndarray]) -> np.ndarray:
+    """Compute what the op should give, with another library."""
+    return images[0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_it_is_the_reference(photo, compiled):
+    train = pipeline(lambda sample: {{"image": ops.{name}(sample.a, sample.b)}})
+    images = [photo, np.ascontiguousarray(photo[::-1])]
+    found = train(dict(zip("ab", images, strict=True)), compiled=compiled)
+    assert np.array_equal(found["image"], reference(images))
+'''
+
+FOLD_SECTION = """## {name}
+
+![A photograph before and after {name}](images/ops/{name}.jpg)
+
+`{name}(*values)` — image. One sentence. No draw.
+
+"""
+
+ARITHMETIC = """## {name}
+
+If `apply` is 1: each level stays. Else nothing changes.
+
+"""
+VECTOR = (
+    ',\n {{"op": "{name}", "params": {{}}, "record": [1], "kind": "image", '
+    '"in": [[[0], [255]]], "out": [[[0], [255]]]}}'
+)
+SIZES = "| autocontrast, brightness, "
+"""The line of the table "at another size" for ops that change levels, and move nothing."""
 
 SECTION = """## {name}
 
@@ -112,13 +204,31 @@ def write(path: Path, text: str) -> None:
     print(f"wrote {path}")
 
 
-def add_section(page: Path, name: str) -> None:
+def add_section(page: Path, name: str, section: str) -> None:
     """Add the section of an op to docs/ops.md, in alphabetical order."""
     text = page.read_text()
     sections = [(found[1], found.start()) for found in re.finditer(r"^## (\w+)\n", text, re.M)]
     at = next((start for other, start in sections if other > name), len(text))
-    page.write_text(text[:at] + SECTION.format(name=name) + text[at:])
+    page.write_text(text[:at] + section.format(name=name) + text[at:])
     print(f"added the section {name} to {page}")
+
+
+def add_line(page: Path, name: str) -> None:
+    """Say in docs/ops.md that the op does the same at another size."""
+    before, after = page.read_text().split(SIZES, 1)
+    names, rest = after.split(" |", 1)
+    every = sorted([*SIZES.strip("| ").rstrip(",").split(", "), *names.split(", "), name])
+    page.write_text(f"{before}| {', '.join(every)} |{rest}")
+
+
+def add_vector(page: Path, name: str) -> None:
+    """Add the arithmetic of an op to docs/contracts/numeric.md, and a vector of it."""
+    text = page.read_text()
+    at = text.index("## Another size\n")
+    text = text[:at] + ARITHMETIC.format(name=name) + text[at:]
+    end = text.rindex("\n]\n```")
+    page.write_text(text[:end] + VECTOR.format(name=name) + text[end:])
+    print(f"added the arithmetic and a vector of {name} to {page}")
 
 
 def main() -> None:
@@ -132,9 +242,15 @@ def main() -> None:
         parser.error(f"name: expected lower case words joined by _, got {given.name!r}")
     words = {"name": given.name, "cls": given.name.title().replace("_", "")}
     ops, tests = given.root / "server/stoker/ops", given.root / "tests/ops"
-    write(ops / given.room / f"{given.name}.py", OP.format(**words))
-    write(tests / given.room / f"test_{given.name}.py", TEST.format(**words))
-    add_section(given.root / "docs/ops.md", given.name)
+    mixes = given.room == "mixes"
+    write(ops / given.room / f"{given.name}.py", (FOLD if mixes else OP).format(**words))
+    test = FOLD_TEST if mixes else TEST
+    write(tests / given.room / f"test_{given.name}.py", test.format(**words))
+    page = given.root / "docs/ops.md"
+    add_section(page, given.name, FOLD_SECTION if mixes else SECTION)
+    if not mixes:
+        add_line(page, given.name)
+        add_vector(given.root / "docs/contracts/numeric.md", given.name)
     subprocess.run([sys.executable, given.root / "tools/op_lists.py"], check=True)
     print("next: the checklist in CONTRIBUTING.md, from the kernel on")
 

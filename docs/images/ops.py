@@ -118,7 +118,7 @@ def pictured() -> list[str]:
 
 
 def draw(name: str) -> Image.Image:
-    """Return the picture of an op: the photograph, and the result beside it."""
+    """Return the picture of an op: the photograph, and the result next to it."""
     before = np.asarray(Image.fromarray(skimage.data.coffee()).resize(SIDES[::-1]))
     if name in BEFORE:
         before = result(make(*BEFORE[name]), before)

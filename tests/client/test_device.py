@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from loading import load
 
 from stoker.client import Loader, delivery
 from stoker.client.device import AHEAD, AheadSource, CudaAccelerator, Target
@@ -55,10 +56,6 @@ def accelerator(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
 
     monkeypatch.setattr(Target, "source", source)
     return made
-
-
-def load(daemon, **more) -> Loader:
-    return Loader(daemon.address, pipeline="train", batch_size=16, **more)
 
 
 def announced(loader: Loader, count: int) -> None:

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from daemons import serving
+from loading import places
 
 from stoker.client import Loader
 from stoker.client.samples import Samples
@@ -45,10 +46,6 @@ def load(session_folder):
 
         yield make
     shutil.rmtree(folder)
-
-
-def places(batches):
-    return [(batch.epoch, batch.step) for batch in batches]
 
 
 def expected(loader, epoch):

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from daemons import Daemon, children, serving
+from loading import digest
 
 from stoker.client import Loader
 from stoker.client.session import ClientSession
 from stoker.dataset import schema, write
-from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import AskStatus, Status
 
@@ -63,10 +63,6 @@ def alone(shared: Daemon) -> list[str]:
     """The digests of four epochs of a loader without a group."""
     with Loader(shared.address, **{**OPTIONS, "group": None}) as loader:
         return [digest(batch) for _ in range(EPOCHS) for batch in loader]
-
-
-def digest(batch) -> str:
-    return batch_digest(batch, batch.epoch, batch.step)
 
 
 def counters(address: str) -> dict[str, int | float]:

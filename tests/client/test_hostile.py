@@ -8,6 +8,7 @@ import msgpack
 import msgspec
 import pytest
 import zmq
+from loading import load
 
 from stoker.client import Loader
 from stoker.protocol import messages as m
@@ -29,10 +30,6 @@ from stoker.protocol.errors import (
 from stoker.protocol.layout import Output
 
 FOREVER_S = 3600.0
-
-
-def load(daemon, **more) -> Loader:
-    return Loader(daemon.address, pipeline="train", batch_size=16, **more)
 
 
 # ---------------------------------------------------------------- nobody there

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from loading import places
 
 from stoker.client import Batch, Loader, delivery
 from stoker.protocol.errors import (
@@ -28,10 +29,6 @@ from stoker.protocol.messages import AskStatus, Close, Credit, Open, Release, Se
 def loader(daemon):
     with Loader(daemon.address, pipeline="train", batch_size=16, as_numpy=True) as made:
         yield made
-
-
-def places(batches) -> list[tuple[int, int]]:
-    return [(batch.epoch, batch.step) for batch in batches]
 
 
 def test_every_byte_over_epochs(daemon, loader, same) -> None:

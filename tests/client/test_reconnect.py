@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from daemons import Restarted
+from loading import digest
+from user_folders import importing_from
 
 from stoker.client import Batch, Loader, link, outage
 from stoker.client.device import AheadSource, Target
@@ -51,8 +53,7 @@ BAD = 5
 @pytest.fixture(scope="module", autouse=True)
 def modules() -> Iterator[None]:
     """The modules of pipelines and sources are on the path of every process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(HERE), *sys.path])
+    with importing_from(HERE):
         yield
 
 
@@ -97,10 +98,6 @@ def gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load(serving: Restarted, **more) -> Loader:
     return Loader(serving.address, **{"pipeline": "train", "reconnect_s": 60.0, **PLAIN, **more})
-
-
-def digest(batch) -> str:
-    return batch_digest(batch, batch.epoch, batch.step)
 
 
 def collect(batches: Iterable[Batch], found: list[str]) -> None:

@@ -3,13 +3,13 @@
 import importlib
 import io
 import os
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from user_folders import importing_from
 
 from stoker.client import Loader
 from stoker.dataset import schema, write
@@ -23,8 +23,7 @@ OPTIONS = {"pipeline": "client_pipelines:train", "batch_size": 4, "device": "num
 @pytest.fixture(scope="module", autouse=True)
 def modules() -> Iterator[None]:
     """Every process can import the modules of pipelines and sources."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(HERE), *sys.path])
+    with importing_from(HERE):
         yield
 
 

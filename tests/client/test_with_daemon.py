@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from daemons import Daemon, serving
 from PIL import Image
+from user_folders import importing_from
 
 from stoker.client import Loader
 from stoker.client.private.folder import is_running
@@ -56,8 +57,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def pipelines_module() -> Iterator[None]:
     """Every process can import the pipelines' module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(HERE), *sys.path])
+    with importing_from(HERE):
         yield
 
 

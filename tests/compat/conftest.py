@@ -1,13 +1,14 @@
 """Small datasets written by `DatasetWriter`, and the modules of a script."""
 
 import importlib
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from user_folders import importing_from
 
 from stoker.compat.ffcv.fields import FloatField, IntField, RGBImageField
+from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.writer import DatasetWriter
 
 HERE = Path(__file__).parent
@@ -16,9 +17,8 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="session", autouse=True)
 def user_folder() -> Iterator[Path]:
     """The script's folder, on the way of this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(HERE), *sys.path])
-        yield HERE
+    with importing_from(HERE) as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
@@ -61,3 +61,9 @@ def two_views(pictures, write) -> Path:
     samples = [(pictures[i][0], pictures[i][0], i / 4) for i in range(12)]
     fields = {"left": RGBImageField(), "right": RGBImageField(), "weight": FloatField()}
     return write(fields, samples)
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations as Python; that machine code does the same is shown in test_ffcv_steps.py."""
+    monkeypatch.setattr(Compiler, "_enabled", False)

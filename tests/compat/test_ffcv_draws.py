@@ -8,7 +8,6 @@ import pytest
 from drawing_ops import DeclaredDistinct, DeclaredMixup, Laws, Misused, Mixup, Sums
 from scipy import stats
 
-from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.reading import array_state
 from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.protocol.errors import BuildError
@@ -41,11 +40,6 @@ def drawn(table):
     """Column name -> the rows' numbers."""
     ends = list(itertools.accumulate(Laws.COLUMNS.values()))
     return dict(zip(Laws.COLUMNS, np.split(table, ends[:-1], axis=1), strict=True))
-
-
-@pytest.fixture
-def interpreted(monkeypatch):
-    monkeypatch.setattr(Compiler, "_enabled", False)
 
 
 def frequencies_are(rows, expected):

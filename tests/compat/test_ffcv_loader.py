@@ -47,12 +47,6 @@ def labels(loader):
     return [int(n) for batch in loader for n in batch[-1].reshape(-1)]
 
 
-@pytest.fixture
-def interpreted(monkeypatch):
-    """Operations as Python; that machine code does the same is shown in test_ffcv_steps.py."""
-    monkeypatch.setattr(Compiler, "_enabled", False)
-
-
 @pytest.mark.slow
 def test_the_guides_script_runs_serial_and_parallel(user_folder, tmp_path, kernel_cache):
     environment = {**os.environ, "XDG_CACHE_HOME": str(kernel_cache)}

@@ -25,11 +25,6 @@ from stoker.rng.draws import integers, uniform
 from stoker.rng.streams import make_key, stream_key
 
 
-@pytest.fixture
-def interpreted(monkeypatch):
-    monkeypatch.setattr(Compiler, "_enabled", False)
-
-
 def load(path, image, label, **arguments):
     lines = {
         "image": [SimpleRGBImageDecoder(), *image, ToTensor()],

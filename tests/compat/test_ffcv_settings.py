@@ -16,10 +16,7 @@ from stoker.compat.ffcv.pipeline import Compiler, Operation
 from stoker.compat.ffcv.transforms import Convert, NormalizeImage, ToTensor
 from stoker.protocol.errors import BuildError, UsageError
 
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    monkeypatch.setattr(Compiler, "_enabled", False)
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 class Add(Operation):

@@ -10,7 +10,6 @@ from stoker.compat.ffcv.fields.decoders import (
     RandomResizedCropRGBImageDecoder,
     SimpleRGBImageDecoder,
 )
-from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.transforms import (
     RandomHorizontalFlip,
     RandomTranslate,
@@ -21,10 +20,7 @@ from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.draws import uniform
 from stoker.rng.streams import make_key, stream_key
 
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    monkeypatch.setattr(Compiler, "_enabled", False)
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 class Noise(torch.nn.Module):

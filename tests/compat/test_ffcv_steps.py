@@ -42,11 +42,6 @@ def keys(rows=ROWS):
     return [make_key(rows.seed, stream_key("s"), int(number), rows.epoch) for number in rows.ids]
 
 
-@pytest.fixture
-def interpreted(monkeypatch):
-    monkeypatch.setattr(Compiler, "_enabled", False)
-
-
 @functools.cache
 def shift(how):
     """The operation, compiled once for all tests."""

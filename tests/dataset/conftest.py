@@ -1,12 +1,12 @@
 """Photographs that ship with scikit-image and scikit-learn, and folders made of them."""
 
 import io
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import skimage.data
+from files import npy_bytes, tar_of
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
@@ -43,20 +43,6 @@ def photographs() -> dict[str, np.ndarray]:
         name: np.ascontiguousarray(pixels[40 : 190 + 7 * number, 60 : 260 - 11 * number])
         for number, (name, pixels) in enumerate(found.items())
     }
-
-
-def tar_of(path: Path, members: list[tuple[str, bytes]]) -> None:
-    with tarfile.open(path, "w") as tar:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-
-
-def npy_bytes(array: np.ndarray) -> bytes:
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
-    return out.getvalue()
 
 
 @pytest.fixture(scope="session")

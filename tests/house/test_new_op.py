@@ -1,5 +1,6 @@
 """tools/new_op.py writes an op that is complete but for its arithmetic."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ CHECK = """
 from stoker import ops
 from stoker.ops.testing import check_op
 check_op(ops.Warmth())
-print(ops.registered()["warmth"].__module__)
+print(ops.lookup("warmth").__module__)
 """
 
 
@@ -30,23 +31,39 @@ def copy(root: Path, tmp_path: Path) -> Path:
     without = shutil.ignore_patterns("__pycache__")
     for name in ("server", "tools", "tests/ops"):
         shutil.copytree(root / name, tmp_path / name, ignore=without)
-    (tmp_path / "docs").mkdir()
-    for name in ("docs/ops.md", "pyproject.toml"):
+    (tmp_path / "docs/contracts").mkdir(parents=True)
+    for name in ("docs/ops.md", "docs/contracts/numeric.md", "pyproject.toml"):
         shutil.copy(root / name, tmp_path / name)
     return tmp_path
 
 
+def section(page: str, name: str) -> str:
+    """The text of a section, up to the next one."""
+    return page.split(f"\n## {name}\n", 1)[1].split("\n## ", 1)[0]
+
+
 @pytest.mark.slow
-def test_a_new_op_is_registered_listed_documented_and_sound(copy: Path) -> None:
-    made = run(copy, "tools/new_op.py", "warmth", "--room", "color", "--root", str(copy))
+@pytest.mark.parametrize("room", ["color", "mixes"])
+def test_a_new_op_is_registered_listed_documented_and_sound(copy: Path, room: str) -> None:
+    made = run(copy, "tools/new_op.py", "warmth", "--room", room, "--root", str(copy))
     assert made.returncode == 0, made.stderr
     checked = run(copy, "-c", CHECK)
-    assert checked.stdout == "stoker.ops.color.warmth\n", checked.stderr
+    assert checked.stdout == f"stoker.ops.{room}.warmth\n", checked.stderr
     assert run(copy, "tools/op_lists.py", "--check").returncode == 0
-    style = run(copy, "-m", "ruff", "check", "server/stoker/ops/color", "tests/ops/color")
-    assert style.returncode == 0, style.stdout
+    new = (f"server/stoker/ops/{room}/warmth.py", f"tests/ops/{room}/test_warmth.py")
+    for style in (("check",), ("format", "--check")):
+        done = run(copy, "-m", "ruff", *style, *new)
+        assert done.returncode == 0, done.stdout
     text = (copy / "docs/ops.md").read_text()
     assert text.index("## vertical_flip") < text.index("## warmth") < text.index("## ycbcr_to_rgb")
+    numeric = (copy / "docs/contracts/numeric.md").read_text()
+    vectors = [case["op"] for case in json.loads(numeric.split("```json\n")[1].split("```")[0])]
+    of_pixels = room != "mixes"
+    assert vectors.count("warmth") == of_pixels
+    assert ("\n## warmth\n" in numeric) == of_pixels
+    sizes = section(text, "One decision for values of different sizes")
+    assert (", to_rgb, warmth, ycbcr_to_rgb |" in sizes) == of_pixels
+    assert ("| k" in section(text, "warmth")) == of_pixels
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import statistics
 
 import numpy as np
 import pytest
+from bits import same_bits
 
 from stoker.jit import compiled
 from stoker.protocol.errors import UsageError
@@ -41,10 +42,6 @@ CALLS = {
     "bernoulli": [(0.0,), (0.5,), (1.0,), (np.float32(0.3),)],
     "normal": [()],
 }
-
-
-def same_bits(a, b):
-    return np.float64(a).tobytes() == np.float64(b).tobytes()
 
 
 @pytest.mark.parametrize("name", CALLS)

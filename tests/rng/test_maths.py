@@ -8,6 +8,7 @@ import mpmath
 import numba
 import numpy as np
 import pytest
+from bits import same_bits
 from machine_code import violations
 
 from stoker.jit import compiled, kernel
@@ -65,10 +66,6 @@ EDGES = {
     "sin": {math.nan: math.nan, math.inf: math.nan, 823550.0: math.nan, -823550.0: math.nan},
     "cos": {math.nan: math.nan, math.inf: math.nan, 823550.0: math.nan, 0.0: 1.0},
 }
-
-
-def same_bits(a, b):
-    return np.float64(a).tobytes() == np.float64(b).tobytes()
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -1,6 +1,7 @@
 """A tiny packed dataset, a stream over it, and chunks of that stream."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +75,10 @@ def work_of() -> Callable[..., Work]:
         return Work(claim, opened.stream, 0, step, 1, 0, 1, 0, size, rows.start, rows.stop)
 
     return make
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, as sockets need it."""
+    with tempfile.TemporaryDirectory() as path:
+        yield Path(path)

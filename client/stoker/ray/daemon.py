@@ -2,7 +2,7 @@
 
 It listens at `ipc://` in a runtime folder of its own, for loaders of the node, and at `tcp://` for
 the others. Folders of daemons that were killed are removed when the next one starts. The keys are
-in memory files that the daemon inherits. What it logs goes where the actor's output goes: into the
+in memory files that the daemon inherits. Its log goes where the actor's output goes: into the
 files of Ray.
 """
 

@@ -33,7 +33,7 @@ _unstored: list[str] = []
 _listeners: list[Listener] = []
 _depth = 0
 _before: list[tuple[Any, tuple[float, float]]] = []
-"""The handler and the timer of the signal that are put back afterwards."""
+"""The handler and the timer of the signal that are put back later."""
 
 
 def listen(listener: Listener | None) -> None:

@@ -21,7 +21,7 @@ in NumPy; it raises in user kernels, as in plain Python, and the engines name th
 Python raises a domain error of `math`, machine code gives nan. numba turns uint64 combined with
 int64 into float64, so a kernel keeps to one of them.
 
-Any thread may call; the result is memoised for the process.
+Any thread may call; the result is cached for the process.
 """
 
 import functools

@@ -4,7 +4,7 @@ numba makes three things of every function: an optimized module, machine code, a
 Python calls. A kernel that only other kernels call needs neither of the last two: its code is
 copied into its callers, optimized there, and only there becomes machine code. So a `Callee` stops
 at bitcode. A callee without loops is not even optimized: its callers' passes see its code as if it
-stood in one file with theirs. One with loops is. Inside its own function a loop's arrays have
+were in the same file. One with loops is. Inside its own function a loop's arrays have
 nothing in common; copied into a caller that cuts them from one scratch they do, and LLVM would make
 no vectors of the loop.
 

@@ -8,7 +8,7 @@ contiguous arrays become shorter (`stoker.jit.views`). Meanwhile Python collects
 search for cycles among objects that all live until the compile ends was a seventh of the time.
 
 The replacements are in place only while this process holds numba's compiler lock for a kernel, and
-numba's own functions are put back afterwards. Importing this module imports numba. Relies on
+numba's own functions are put back at the end. Importing this module imports numba. Relies on
 numba's inner interfaces, which `tests/jit/test_shortcuts.py` holds; a function that a version of
 numba does not have is left out.
 """
@@ -117,7 +117,7 @@ def _hash(self: Any) -> int:
 def _run(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
     """Bring blocks into order; lifetimes of variables are computed when a pass asks for them.
 
-    What numba also keeps is which variables live at the start of a block; only generators and
+    numba also keeps which variables live at the start of a block; only generators and
     object mode read that.
     """
     func_ir = self.func_ir

@@ -11,6 +11,7 @@ from stoker.pipeline.authoring.clips import sample_frames
 from stoker.pipeline.authoring.context import Context
 from stoker.pipeline.authoring.lists import pipelines, sync_seed
 from stoker.pipeline.authoring.pipeline import Pipeline, branching, pipeline
+from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
@@ -27,6 +28,7 @@ __all__ = [
     "Context",
     "Engine",
     "Graph",
+    "Guarded",
     "Pipeline",
     "Row",
     "augmix",

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from files import contents
 from PIL import Image
 
 from stoker.dataset import open_dataset
@@ -18,11 +19,6 @@ from stoker.protocol.errors import DatasetError, ResourceError, UsageError
 
 ONE = Options(workers=1)
 AS_THEY_CAME = Options(workers=1, grid=False, bands=False)
-
-
-def contents(folder):
-    """Names and bytes of everything in a dataset's folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_image_folder(tmp_path, image_folder):

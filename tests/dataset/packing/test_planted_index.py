@@ -4,9 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from files import contents
 from users import ATTACKER, VICTIM, as_user, shared_folder, why_none
 
 from stoker.dataset import open_dataset
@@ -30,16 +30,12 @@ def caches(tmp_path, monkeypatch):
     monkeypatch.setattr(in_place, "cache_root", lambda: tmp_path / "caches")
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_a_folder_that_is_not_an_index_is_left_alone(tars, tmp_path):
     pack(tars, index_folder(tars), Options(workers=1))
-    before = content(index_folder(tars))
+    before = contents(index_folder(tars))
     with pytest.raises(ResourceError, match=r"expected an index or nothing, got manifest.json of"):
         open_dataset(tars)
-    assert content(index_folder(tars)) == before
+    assert contents(index_folder(tars)) == before
     shutil.rmtree(index_folder(tars))
     index_folder(tars).mkdir()
     (index_folder(tars) / "letter.txt").write_text("dear")
@@ -86,7 +82,7 @@ def test_verify_leaves_a_packed_dataset_alone(tars, tmp_path, what):
         pack(tars, packed, Options(workers=1))
         for path in (base / "packed", *packed.iterdir()):
             os.chown(path, VICTIM, VICTIM)
-        before = content(packed)
+        before = contents(packed)
         taken = base / "tmp" / f"stoker-kernels-{VICTIM}"
         index = taken / "indexes" / index_folder(shards).name
         made = base / "packed" / "made"
@@ -102,7 +98,7 @@ def test_verify_leaves_a_packed_dataset_alone(tars, tmp_path, what):
             capture_output=True, text=True, timeout=120, check=False, cwd="/",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert content(packed) == before
+        assert contents(packed) == before
         (used,) = (base / "tmp").glob(f"stoker-kernels-{VICTIM}-*")
         assert (used / "indexes" / index.name / "manifest.json").exists()
         assert f"got owner {ATTACKER}" in done.stderr

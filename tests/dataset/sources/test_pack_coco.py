@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from files import items_of
 from pycocotools import mask as reference
 from pycocotools.coco import COCO
 
@@ -13,7 +14,6 @@ from stoker.dataset.packing.pack import Options, pack
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, DatasetError, UsageError
-from stoker.protocol.ragged import unpack_items
 from stoker.server.rows.states import field_states
 
 ONE = Options(workers=1)
@@ -84,11 +84,6 @@ def coco(tmp_path, photographs, to_jpeg, described):
     return write
 
 
-def items(dataset, field, number):
-    """The columns of the items of a sample."""
-    return unpack_items(dataset.schema.field(field).items.fields, dataset.read(field, number))
-
-
 def test_boxes_are_those_of_pycocotools(tmp_path, coco):
     path = coco()
     report = pack(path, tmp_path / "d", ONE)
@@ -105,7 +100,7 @@ def test_boxes_are_those_of_pycocotools(tmp_path, coco):
             assert dataset.read("image_id", number) == image_id
             assert dataset.source(number) == image["file_name"]
             expected = index.loadAnns(index.getAnnIds(imgIds=[image_id]))
-            found = items(dataset, "boxes", number)
+            found = items_of(dataset, "boxes", number)
             assert found["annotation"].tolist() == [one["id"] for one in expected]
             ids = np.array(boxes.class_ids)[found["label"]].tolist()
             assert ids == [one["category_id"] for one in expected]
@@ -125,7 +120,7 @@ def test_keypoints_that_were_labeled_are_kept(tmp_path, coco):
         total = 0
         by_id = {one["id"]: one for one in json.loads(path.read_text())["annotations"]}
         for number in range(6):
-            found = items(dataset, "keypoints", number)
+            found = items_of(dataset, "keypoints", number)
             for at, point, visibility, annotation in zip(
                 found["xy"],
                 found["keypoint"],
@@ -168,7 +163,7 @@ def test_all_keypoints_of_a_skeleton_can_be_kept(tmp_path, coco):
     pack(path, tmp_path / "d", Options(workers=1, all_keypoints=True))
     by_id = {one["id"]: one for one in json.loads(path.read_text())["annotations"]}
     with open_dataset(tmp_path / "d") as dataset:
-        found = [items(dataset, "keypoints", number) for number in range(6)]
+        found = [items_of(dataset, "keypoints", number) for number in range(6)]
     pointed = [one for one in by_id.values() if "keypoints" in one]
     assert sum(len(row["xy"]) for row in found) == len(POINTS) * len(pointed)
     for row in found:
@@ -206,7 +201,7 @@ def test_instance_masks_hold_the_number_of_the_box(tmp_path, coco):
     index, out = COCO(path), np.empty(10**6, np.uint8)
     with open_dataset(tmp_path / "d") as dataset:
         for number in range(6):
-            boxes, mask = items(dataset, "boxes", number), dataset.decode("mask", number, out)
+            boxes, mask = items_of(dataset, "boxes", number), dataset.decode("mask", number, out)
             assert boxes["instance"].tolist() == list(range(1, len(boxes["xyxy"]) + 1))
             assert set(np.unique(mask)) <= {0, *boxes["instance"]}
             if len(boxes["xyxy"]):  # the smallest object lies over all others
@@ -235,7 +230,7 @@ def test_boxes_that_reach_out_by_rounding_are_moved(tmp_path, coco):
     assert notes["boxes moved to the edge of their image"] == (1, ("flower.jpg",))
     with open_dataset(tmp_path / "d") as dataset:
         width = dataset.size("image", 0)[1]
-        assert items(dataset, "boxes", 0)["xyxy"][0].tolist() == [0, 3, width, 8]
+        assert items_of(dataset, "boxes", 0)["xyxy"][0].tolist() == [0, 3, width, 8]
 
 
 def spoil(described):
@@ -290,7 +285,7 @@ def test_boxes_are_clipped_on_request(tmp_path, coco):
 
     report = pack(coco(reach_out), tmp_path / "d", Options(workers=1, clip=True))
     with open_dataset(tmp_path / "d") as dataset:
-        found = items(dataset, "boxes", 5)
+        found = items_of(dataset, "boxes", 5)
         assert len(found["xyxy"]) == 3
         assert found["xyxy"][0].tolist() == [10, 10, 200, 15]
     notes = [note.what for note in report.manifest.statistics.notes]

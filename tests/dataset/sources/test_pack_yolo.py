@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from files import items_of
 from pycocotools import mask as reference
 
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
-from stoker.protocol.ragged import unpack_items
 
 ONE = Options(workers=1)
 DATA = """
@@ -42,11 +42,6 @@ def yolo(tmp_path, photographs, to_jpeg):
     return write
 
 
-def items(dataset, field, number):
-    """The columns of the items of a sample."""
-    return unpack_items(dataset.schema.field(field).items.fields, dataset.read(field, number))
-
-
 LABELS = {
     "astronaut": "0 0.5 0.5 0.25 0.5\n1 0.1 0.2 0.1 0.1\n\n",
     "chelsea": "",
@@ -67,7 +62,7 @@ def test_boxes(tmp_path, yolo, photographs):
         for number, name in enumerate(sorted(photographs.keys() - {"china", "flower"})):
             height, width = photographs[name].shape[:2]
             assert dataset.source(number) == f"images/train/{name}.jpg"
-            found = items(dataset, "boxes", number)
+            found = items_of(dataset, "boxes", number)
             lines = [line.split() for line in LABELS[name].splitlines() if line]
             assert found["label"].tolist() == [int(line[0]) for line in lines]
             for box, (_, *numbers) in zip(found["xyxy"], lines, strict=True):
@@ -81,7 +76,7 @@ def test_images_without_labels_are_counted(tmp_path, yolo):
     report = pack(yolo(LABELS) / "data.yaml", tmp_path / "d", Options(workers=1, split="val"))
     assert report.ignored == {"images without a file of labels: packed without objects": 1}
     with open_dataset(tmp_path / "d") as dataset:
-        assert [len(items(dataset, "boxes", number)["label"]) for number in (0, 1)] == [0, 1]
+        assert [len(items_of(dataset, "boxes", number)["label"]) for number in (0, 1)] == [0, 1]
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # in pycocotools
@@ -106,7 +101,7 @@ def test_outlines(tmp_path, yolo, photographs, masks):
     with open_dataset(tmp_path / "d") as dataset:
         assert np.array_equal(dataset.decode("mask", 0, np.empty(10**6, np.uint8)), expected)
         assert not dataset.decode("mask", 1, np.empty(10**6, np.uint8)).any()
-        found = items(dataset, "boxes", 0)
+        found = items_of(dataset, "boxes", 0)
         for number, (_, xy) in enumerate(outlines):
             corners = np.array(xy).reshape(-1, 2) * [width, height]
             around = [*corners.min(axis=0), *corners.max(axis=0)]
@@ -125,16 +120,16 @@ def test_keypoints(tmp_path, yolo, photographs, width):
     pack(root, tmp_path / "d", ONE)
     height, wide = photographs["flower"].shape[:2]
     with open_dataset(tmp_path / "d") as dataset:
-        found = items(dataset, "keypoints", 1)
+        found = items_of(dataset, "keypoints", 1)
         indices = np.float32([[0.25 * wide, 0.5 * height], [0.5 * wide, 0.75 * height]])
         assert (found["xy"] - 0.5).tolist() == indices.tolist()
         assert found["keypoint"].tolist() == [0, 1]
         assert found["visibility"].tolist() == ([2, 1] if width == 3 else [2, 2])
         assert found["instance"].tolist() == [1, 1]
-        assert items(dataset, "boxes", 1)["instance"].tolist() == [1]
+        assert items_of(dataset, "boxes", 1)["instance"].tolist() == [1]
     pack(root, tmp_path / "all", Options(workers=1, all_keypoints=True))
     with open_dataset(tmp_path / "all") as dataset:
-        found = items(dataset, "keypoints", 1)
+        found = items_of(dataset, "keypoints", 1)
         assert found["xy"][2].tolist() == [0.5, 0.5]
         assert found["keypoint"].tolist() == [0, 1, 2]
         assert found["visibility"].tolist() == [*([2, 1] if width == 3 else [2, 2]), 0]
@@ -203,7 +198,7 @@ def test_what_is_wrong_with_labels_is_named_by_line(tmp_path, yolo):
     assert pack(root, tmp_path / "d", options).manifest.rows == 1
     with open_dataset(tmp_path / "d") as dataset:
         width = dataset.size("image", 0)[1]
-        assert items(dataset, "boxes", 0)["xyxy"][0, [0, 2]].tolist() == [
+        assert items_of(dataset, "boxes", 0)["xyxy"][0, [0, 2]].tolist() == [
             np.float32(0.7 * width), width,
         ]  # fmt: skip
 

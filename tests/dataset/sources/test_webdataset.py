@@ -3,10 +3,10 @@
 import gzip
 import io
 import json
-import tarfile
 
 import numpy as np
 import pytest
+from files import npy_bytes, tar_of
 from PIL import Image
 
 from stoker.dataset import open_dataset
@@ -14,20 +14,6 @@ from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1, grid=False)
-
-
-def npy(array) -> bytes:
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
-    return out.getvalue()
-
-
-def write_tar(path, members) -> None:
-    with tarfile.open(path, "w") as tar:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
 
 
 @pytest.fixture
@@ -49,10 +35,10 @@ def shards(tmp_path, photographs, to_jpeg, to_png):
                 (f"part/{number:04d}.cls", f"{number % 3}\n".encode()),
                 (f"part/{number:04d}.txt", f"photograph {number}".encode()),
                 (f"part/{number:04d}.json", json.dumps({"number": number}).encode()),
-                (f"part/{number:04d}.npy", npy(np.arange(number, dtype="<f4"))),
+                (f"part/{number:04d}.npy", npy_bytes(np.arange(number, dtype="<f4"))),
                 (f"part/{number:04d}.id", str(number - 2).encode()),
             ]
-        write_tar(root / f"photos-{shard:06d}.tar", members)
+        tar_of(root / f"photos-{shard:06d}.tar", members)
     return root
 
 
@@ -88,7 +74,7 @@ def test_a_tar_has_the_fingerprint_of_a_folder_with_the_same_pictures(tmp_path, 
     (tmp_path / "folder").mkdir()
     for number, data in enumerate(pictures):
         (tmp_path / "folder" / f"{number}.jpg").write_bytes(data)
-    write_tar(tmp_path / "a.tar", [(f"{n}.jpg", data) for n, data in enumerate(pictures)])
+    tar_of(tmp_path / "a.tar", [(f"{n}.jpg", data) for n, data in enumerate(pictures)])
     of_folder = pack(tmp_path / "folder", tmp_path / "d", ONE).manifest.fingerprint
     assert pack(tmp_path / "a.tar", tmp_path / "e", ONE).manifest.fingerprint == of_folder
 
@@ -113,7 +99,7 @@ def test_what_a_part_is_can_be_said(tmp_path, shards):
 
 
 def bad(tmp_path, members, reason, **options):
-    write_tar(tmp_path / "bad.tar", members)
+    tar_of(tmp_path / "bad.tar", members)
     with pytest.raises((DatasetError, UsageError), match=reason):
         pack(tmp_path / "bad.tar", tmp_path / "d", Options(workers=1, grid=False, **options))
 
@@ -151,9 +137,13 @@ def test_values_that_do_not_fit_are_named(tmp_path, pictures):
         r"field 'x': expected a number as text, got b'one'",
         fields={"x": "float32"},
     )
-    ragged = [("a.npy", npy(np.zeros((1, 2)))), ("b.jpg", one), ("b.npy", npy(np.zeros((1, 3))))]
+    ragged = [
+        ("a.npy", npy_bytes(np.zeros((1, 2)))),
+        ("b.jpg", one),
+        ("b.npy", npy_bytes(np.zeros((1, 3)))),
+    ]
     bad(tmp_path, [*start, *ragged], r"bad.tar/b: .*expected shape \(1, 2\), got \(1, 3\)")
-    cut = npy(np.zeros(9))[:-1]
+    cut = npy_bytes(np.zeros(9))[:-1]
     bad(
         tmp_path,
         [*start, ("a.npy", cut)],
@@ -165,7 +155,7 @@ def test_values_that_do_not_fit_are_named(tmp_path, pictures):
 def test_objects_in_arrays_are_refused(tmp_path, pictures):
     out = io.BytesIO()
     np.save(out, np.array([{}], dtype=object), allow_pickle=True)
-    good = [("a.jpg", pictures[0]), ("a.npy", npy(np.zeros(1)))]
+    good = [("a.jpg", pictures[0]), ("a.npy", npy_bytes(np.zeros(1)))]
     members = [*good, ("b.jpg", pictures[1]), ("b.npy", out.getvalue())]
     bad(
         tmp_path,
@@ -181,8 +171,8 @@ def test_arrays_keep_their_values_whatever_their_order(tmp_path, pictures):
     ]
     members = []
     for number, array in enumerate(arrays):
-        members += [(f"{number}.jpg", pictures[number]), (f"{number}.npy", npy(array))]
-    write_tar(tmp_path / "a.tar", members)
+        members += [(f"{number}.jpg", pictures[number]), (f"{number}.npy", npy_bytes(array))]
+    tar_of(tmp_path / "a.tar", members)
     pack(tmp_path / "a.tar", tmp_path / "d", ONE)
     with open_dataset(tmp_path / "d") as dataset:
         assert dataset.schema.field("npy").shape == (3, 4)
@@ -220,7 +210,7 @@ def test_what_is_no_dataset_of_tars(tmp_path, shards, pictures):
             pack(source, tmp_path / "d", Options(workers=1, grid=False, **options))
 
     (tmp_path / "e").mkdir()
-    write_tar(tmp_path / "none.tar", [("README", b"hello"), (".hidden", b"x")])
+    tar_of(tmp_path / "none.tar", [("README", b"hello"), (".hidden", b"x")])
     refused("has no samples: expected members with names such as KEY.jpg", tmp_path / "none.tar")
     whole = (tmp_path / "none.tar").read_bytes()
     for content, reason in (
@@ -232,11 +222,11 @@ def test_what_is_no_dataset_of_tars(tmp_path, shards, pictures):
         said = rf"no readable sample:\n  broken.tar: at byte 0: {reason}"
         refused(said, tmp_path / "broken.tar")
     (tmp_path / "broken.tar").unlink()
-    write_tar(tmp_path / "dots.tar", [(f"{n}.{n}.jpg", b"") for n in range(300)])
+    tar_of(tmp_path / "dots.tar", [(f"{n}.{n}.jpg", b"") for n in range(300)])
     refused(
         "has more than 256 extensions, the last .*keys must have no dots", tmp_path / "dots.tar"
     )
-    write_tar(tmp_path / "two.tar", [("a.seg.png", b""), ("a.seg.txt", b"")])
+    tar_of(tmp_path / "two.tar", [("a.seg.png", b""), ("a.seg.txt", b"")])
     refused("both give the field 'seg'; leave one out with --field seg.txt=", tmp_path / "two.tar")
     refused(r".cls: expected a kind among image, .* got 'rgb'", shards, fields={"cls": "rgb"})
     refused(
@@ -248,7 +238,7 @@ def test_what_is_no_dataset_of_tars(tmp_path, shards, pictures):
     refused("matches no file; check the pattern", f"{shards}/nothing-*.tar")
     refused("expected a range from a number to a larger one", f"{shards}/{{5..1}}.tar")
     for name in ("train-0.tar", "test-0.tar"):
-        write_tar(tmp_path / name, [("a.jpg", pictures[0])])
+        tar_of(tmp_path / name, [("a.jpg", pictures[0])])
     for path in (tmp_path / "none.tar", tmp_path / "dots.tar", tmp_path / "two.tar"):
         path.unlink()
     refused(r"looks like splits \(test, train\); name the files of one, as in", tmp_path)

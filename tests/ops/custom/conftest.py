@@ -1,12 +1,12 @@
 """The modules of a user: a folder of their own on `sys.path`, imported by name."""
 
 import importlib
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from user_folders import importing_from
 
 HERE = Path(__file__).parent
 
@@ -17,9 +17,8 @@ def user_folder() -> Iterator[Path]:
 
     A private daemon is told the first one, so no folder of other tests may come before it.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(HERE), *sys.path])
-        yield HERE
+    with importing_from(HERE) as folder:
+        yield folder
 
 
 @pytest.fixture(scope="module")

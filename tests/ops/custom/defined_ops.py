@@ -15,7 +15,7 @@ def towards_white(level, haze):
 
 @define(most=128, least=0)
 def fog(src, dst, params, record, scratch):
-    """Levels move towards white."""
+    """Levels move toward white."""
     haze = np.int32(record["haze"])
     for y in range(src.shape[0]):
         for x in range(src.shape[1]):

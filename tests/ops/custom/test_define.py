@@ -29,7 +29,7 @@ def test_it_is_an_op_class(defined, fresh_names):
     fog = defined.fog
     assert [(f.name, f.default) for f in dataclasses.fields(fog)] == [("most", 128), ("least", 0)]
     assert (fog.name, fog.version, fog.random, fog.kinds()) == ("fog", 1, True, ("image",))
-    assert fog.__doc__ == "Levels move towards white."
+    assert fog.__doc__ == "Levels move toward white."
     assert fog(90) == fog(most=90) != fog(91)
     assert defined.turn_over.version == 3
     assert defined.turn_over.kinds() == ("boxes", "image", "keypoints", "mask")

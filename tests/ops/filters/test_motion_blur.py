@@ -21,7 +21,7 @@ def test_along_rows_and_columns_it_is_a_box(run_op, as_record, noise, size):
 
 
 def line(size, angle):
-    """A line of points in float64, each shared by the four pixels round it."""
+    """A line of points in float64, each shared by the four pixels around it."""
     window = np.zeros((size + 2, size + 2))
     for i in range(-(size // 2), size // 2 + 1):
         x = size // 2 + 1 + i * np.cos(np.deg2rad(angle))

@@ -36,12 +36,12 @@ def test_ranges_of_shifts():
     """Four numbers are ranges; one or two are ranges about 0, with the same draws as ever."""
     about_0 = Affine(0, translate=(0.1, 0.25))
     ranges = Affine(0, translate=(-0.1, 0.1, -0.25, 0.25))
-    towards = Affine(0, translate=(0.2, 0.2, -0.5, 0))
+    toward = Affine(0, translate=(0.2, 0.2, -0.5, 0))
     for number in range(50):
         drawn = about_0.sample(200, 100, id=number)
         assert drawn == ranges.sample(200, 100, id=number)
         assert -10 <= drawn["translate_x"] <= 10
-        shifted = towards.sample(200, 100, id=number)
+        shifted = toward.sample(200, 100, id=number)
         assert shifted["translate_x"] == 20
         assert -100 <= shifted["translate_y"] <= 0
     for bad in ((0.2, 0.1, 0, 0), (-2, 0, 0, 0), (0, 0, 0)):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from random_sizes import size_of
 
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
@@ -27,11 +28,6 @@ def boxes(seed, size, spread=0.4):
     at = (middle + noise.uniform(-spread, spread, (len(middle), 2, 2))).clip(0, 1)
     at = at * [size[1], size[0]]
     return np.hstack([at.min(1), at.max(1)]).astype(np.float32)
-
-
-def size_of(seed):
-    height, width = np.random.default_rng(seed).integers(1, 200, 2)
-    return int(height), int(width)
 
 
 def draw(op, seed, size, corners):

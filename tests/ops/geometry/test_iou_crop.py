@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from random_sizes import size_of
 
 from stoker.ops import IouCrop, ParameterError, Rot90
 from stoker.ops.geometry.iou_crop import holds
@@ -31,11 +32,6 @@ def boxes(seed, size):
     noise = np.random.default_rng(seed)
     at = noise.uniform(0, 1, (int(noise.integers(1, 7)), 2, 2)) * [size[1], size[0]]
     return np.hstack([at.min(1), at.max(1)]).astype(np.float32)
-
-
-def size_of(seed):
-    height, width = np.random.default_rng(seed).integers(1, 200, 2)
-    return int(height), int(width)
 
 
 def inside(corners, crop):

@@ -4,7 +4,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,13 +11,6 @@ import pytest
 from daemons import PATIENCE_S, Daemon
 
 STOKER = [sys.executable, "-m", "stoker.server"]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, as sockets need it."""
-    with tempfile.TemporaryDirectory() as path:
-        yield Path(path)
 
 
 @pytest.fixture

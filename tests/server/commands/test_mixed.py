@@ -123,7 +123,7 @@ def test_boxes_of_a_mosaic_are_replayed(boxed):
 
 
 def test_a_row_that_is_none_of_the_stream_is_refused(photos):
-    refused = pytest.raises(UsageError, match="sample 2, visit 3 of epoch 0 is no row of the")
+    refused = pytest.raises(UsageError, match="sample 2, visit 3 of epoch 0 is not a row of the")
     with open_subject("command_pipelines:mixed", photos) as subject, refused:
         subject.replay(Row(5, 2, 0, visit=3))
 

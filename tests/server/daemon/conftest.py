@@ -11,7 +11,6 @@ import mmap
 import os
 import select
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -207,13 +206,6 @@ def open_record(**changes) -> messages.Open:
         "group": None, **changes,
     }  # fmt: skip
     return messages.Open(**fields)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, as sockets need it."""
-    with tempfile.TemporaryDirectory() as path:
-        yield Path(path)
 
 
 @pytest.fixture

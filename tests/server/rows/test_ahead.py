@@ -27,7 +27,7 @@ LIBC.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Samples of 2 MiB: a page that is touched brings up to some megabytes round it."""
+    """Samples of 2 MiB: a page that is touched brings up to some megabytes around it."""
     dest = tmp_path_factory.mktemp("ahead") / "d"
     rng = np.random.default_rng(1)
     fields = (schema.array("noise", "uint8", (None,)), schema.label())

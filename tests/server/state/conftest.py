@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
+from decided import of, records
 
 from stoker.protocol.layout import Output
 from stoker.protocol.messages import (
@@ -195,14 +196,6 @@ class Rig:
 def _open(**changes: object) -> Open:
     fields = {name: getattr(OPEN, name) for name in OPEN.__struct_fields__}
     return Open(**(fields | changes))
-
-
-def of(items: list, kind: type) -> list:
-    return [item for item in items if isinstance(item, kind)]
-
-
-def records(said: list[ins.Instruction], token: bytes) -> list[DaemonRecord]:
-    return [record for one in of(said, ins.Send) if one.token == token for record in one.records]
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Samples that crash workers, where the operator has them replaced."""
 
 import pytest
+from decided import of
 
 from stoker.order.stream import PlainOrder
 from stoker.protocol.cursor import MAX_CRASHED
@@ -10,10 +11,6 @@ from stoker.protocol.mix import Component, mix_to_bytes
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state import instructions as ins
 from stoker.server.work.records import MixPart
-
-
-def of(items, kind):
-    return [item for item in items if isinstance(item, kind)]
 
 
 def places(batches):

@@ -3,15 +3,12 @@
 import re
 
 import pytest
+from decided import places
 
 from stoker.protocol.layout import Output
 from stoker.protocol.messages import Credit, Release, Seek
 from stoker.server.state import instructions as ins
 from stoker.server.state.delivery import AHEAD
-
-
-def places(rig, token):
-    return [(batch.epoch, batch.step) for batch in rig.ready(token)]
 
 
 def test_no_credit_no_batch(rig):

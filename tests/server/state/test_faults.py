@@ -1,6 +1,7 @@
 """Workers that die, hang, fail or do not start."""
 
 import pytest
+from decided import of, places
 
 from stoker.order.epoch import EpochOrder
 from stoker.protocol.messages import Close, Credit, Opened, Seek
@@ -9,14 +10,6 @@ from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.streams import MAX_SUSPECTS
 from stoker.server.work.records import Done
-
-
-def of(items, kind):
-    return [item for item in items if isinstance(item, kind)]
-
-
-def places(rig, token):
-    return [(batch.epoch, batch.step) for batch in rig.ready(token)]
 
 
 @pytest.fixture

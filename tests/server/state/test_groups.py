@@ -1,6 +1,7 @@
 """Groups: members of one name share batches and slots; nobody waits for another."""
 
 import pytest
+from decided import of, places
 
 from stoker.protocol.messages import Credit, Error, Opened, Ready, Release, Seek
 from stoker.server.state import events as ev
@@ -14,14 +15,6 @@ PREFETCH, LEASES = 3, 2
 
 def join(rig, group=GROUP, **changes):
     return rig.open(group=group, **changes)
-
-
-def of(items, kind):
-    return [item for item in items if isinstance(item, kind)]
-
-
-def places(rig, token):
-    return [(ready.epoch, ready.step) for ready in rig.ready(token)]
 
 
 def slots_of(rig, token):

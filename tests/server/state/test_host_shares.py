@@ -1,15 +1,12 @@
 """SEEK with several daemons: the core announces the batches of its share, in order."""
 
 import pytest
+from decided import places
 
 from stoker.protocol.messages import Credit, Opened, Seek
 from stoker.protocol.remote.shares import HostShare
 
 KEYS = [11, 22, 33]
-
-
-def places(rig, token):
-    return [(ready.epoch, ready.step) for ready in rig.ready(token)]
 
 
 def take(rig, token, count, run=1):

@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from decided import of
 
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.drawn import Drawn, DrawnField
@@ -17,10 +18,6 @@ from stoker.server.state import instructions as ins
 from stoker.server.work.records import MixPart
 
 BYTES = 4096  # of a slot of the rig's outputs, up to 64 rows
-
-
-def of(items, kind):
-    return [item for item in items if isinstance(item, kind)]
 
 
 def ids(*numbers):

@@ -1,6 +1,7 @@
 """Replays: one at a time for each session, a few at a time in all, none without its session."""
 
 import pytest
+from decided import records
 
 from stoker.protocol.messages import AskReplay, Close, Error
 from stoker.server.state import events as ev
@@ -16,10 +17,6 @@ def of(said, kind):
 def started(said) -> int:
     (start,) = of(said, ins.StartReplay)
     return start.request.replay
-
-
-def refusals(said, token) -> list[Error]:
-    return [record for one in of(said, ins.Send) if one.token == token for record in one.records]
 
 
 def test_a_replay_is_made_and_sent(rig):
@@ -40,7 +37,7 @@ def test_a_replay_that_fails_answers_the_request(rig):
     token = rig.open()
     number = started(rig.send(token, ASK))
     said = rig.do(ev.ReplayFailed, number, "sample", "cannot decode it", {"id": 49})
-    assert refusals(said, token) == [Error(2, "sample", "cannot decode it", {"id": 49}, None)]
+    assert records(said, token) == [Error(2, "sample", "cannot decode it", {"id": 49}, None)]
     assert rig.counters()["replays"] == 0
 
 
@@ -56,20 +53,20 @@ def test_what_the_stream_has_not_is_refused(rig, changes, message):
     values = {name: getattr(ASK, name) for name in ASK.__struct_fields__}
     said = rig.send(token, AskReplay(**{**values, **changes}))
     assert not of(said, ins.StartReplay)
-    (error,) = refusals(said, token)
+    (error,) = records(said, token)
     assert (error.request, error.code, error.message) == (2, "usage", message)
 
 
 def test_a_second_one_and_one_without_a_stream_are_refused(rig):
     token = rig.open()
     started(rig.send(token, ASK))
-    (error,) = refusals(rig.send(token, ASK), token)
+    (error,) = records(rig.send(token, ASK), token)
     assert (
         error.message
         == "replay: expected one at a time per session, got a second one; wait for the first"
     )
     bare = rig.hello()
-    (error,) = refusals(rig.send(bare, ASK), bare)
+    (error,) = records(rig.send(bare, ASK), bare)
     assert (error.request, error.code) == (2, "protocol")
     assert "ASKREPLAY came before OPENED" in error.message
 
@@ -82,7 +79,7 @@ def test_replays_wait_for_each_other(make_rig):
     for token in tokens[2:]:
         assert not of(rig.send(token, ASK), ins.StartReplay)
     assert rig.counters()["replays"] == 4
-    (error,) = refusals(rig.send(tokens[2], ASK), tokens[2])
+    (error,) = records(rig.send(tokens[2], ASK), tokens[2])
     assert "expected one at a time per session" in error.message
     third = started(rig.do(ev.ReplayEnded, first, 1))
     fourth = started(rig.do(ev.ReplayFailed, second, "sample", "bad", {}))
@@ -116,7 +113,7 @@ def test_a_replay_that_hangs_is_ended_and_the_next_one_begins(make_rig):
     rig.send(waits, ASK)
     assert not of(rig.tick(9.9), ins.DropReplay)
     said = rig.tick(0.2)
-    (error,) = refusals(said, hangs)
+    (error,) = records(said, hangs)
     assert (error.request, error.code, error.details) == (2, "sample", {"id": 49})
     assert error.message.startswith("replaying sample 49 took longer than 10 s and was ended")
     assert of(said, ins.DropReplay) == [ins.DropReplay(number)]

@@ -48,8 +48,8 @@ class SocketWatch:
     def check(self) -> bool:
         """Read the reports up to a cut; return whether there was one.
 
-        What comes after it is about the connections that ZeroMQ makes by itself from then on. They
-        are of no use to the session, and may reach nobody.
+        The reports after it are about the connections that ZeroMQ makes by itself from then on.
+        They are of no use to the session, and may reach nobody.
 
         Raises:
             AccessError: the two sides do not agree; the message says what to change.
@@ -93,8 +93,8 @@ class SocketWatch:
 
     def _no_reason(self) -> str:
         if self._keys is None:
-            return "ends the handshake: it requires keys (key=, daemon_key=), or is no daemon"
+            return "ends the handshake: it requires keys (key=, daemon_key=), or is not a daemon"
         return (
             f"ends the handshake: its key is not {public_text(self._keys.daemon)}; compare"
-            " daemon_key= with the key in its log (listening_tcp). Or it is no daemon of Stoker"
+            " daemon_key= with the key in its log (listening_tcp). Or it is not a daemon of Stoker"
         )

@@ -1,8 +1,8 @@
 """Which of several daemons makes which batch of a stream; it affects no byte of any batch.
 
 Each daemon has a key of 64 bits. The steps of an epoch are cut into rounds of as many steps as
-there are daemons. In a round each daemon makes one batch. Their order is that of their weights, the
-lowest first, as in rendezvous hashing:
+there are daemons. In each round, a daemon makes one batch. Their order is that of their weights,
+the lowest first, as in rendezvous hashing:
 
     weight = XXH64 of (key, epoch, round), each as 8 bytes, little-endian
 

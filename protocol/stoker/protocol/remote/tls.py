@@ -2,8 +2,8 @@
 
 Each daemon and each client makes a certificate of its own when it starts, signed by itself. The two
 exchange certificates over the control connection, which CURVE protects, and each trusts only the
-one that it received. So there are no authorities, names or dates, and nothing to configure. There
-are no session tickets: each carrier makes a full handshake. A private key never leaves its
+one that it received. So there are no authorities, names or dates, and nothing to configure. It
+uses no session tickets: each carrier makes a full handshake. A private key never leaves its
 process: OpenSSL reads it from an unnamed memory file.
 
 The cryptography is OpenSSL's, through the standard library's `ssl`; the package `cryptography`

@@ -2,7 +2,7 @@
 
 A function on tensors is neither rewritten nor compiled, so its draws cannot be bound to rows. If it
 draws from torch, NumPy or Python's `random`, these generators are seeded for the batch and restored
-afterwards, so a batch is the same in every run, but a sample depends on its batch. Whether it draws
+later, so a batch is the same in every run, but a sample depends on its batch. Whether it draws
 is found by one call on zeros, when the loader is built.
 """
 

@@ -59,8 +59,8 @@ def write(
 
     Raises:
         UsageError: the fields are invalid, a row has other fields, or there is already a dataset.
-        DatasetError: a value does not fit its field (the message names row and field), or there
-            are no rows.
+        DatasetError: a value does not fit its field (the message names row and field), or
+            rows are missing.
         ResourceError: the disk is full.
     """
     return write_dataset(path, Schema(tuple(fields)), _in_order(rows), cut=cut, overwrite=overwrite)

@@ -1,6 +1,6 @@
 """The error of setting an attribute of an op, which names the remedy.
 
-A pipeline is traced once, so an attribute that is set afterwards would have no effect. A frozen
+A pipeline is traced once, so an attribute that is set later would have no effect. A frozen
 dataclass refuses it, but its error names no remedy, and each dataclass has its own `__setattr__`.
 Therefore `seal` replaces it when the first instance of a class is made.
 """

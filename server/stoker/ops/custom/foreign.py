@@ -7,8 +7,8 @@ returns as many, as a tuple or list. Its source of randomness is one of:
   NumPy Generator over the Philox blocks of this row's key, so its numbers belong to (stream, seed,
   epoch, id, visit, view).
 - `global`: it is called as `function(array)`. Before each call Python's `random`, `numpy.random`
-  and, if it is loaded, torch's CPU generator are seeded from the row's key; afterwards their old
-  states are restored.
+  and, if it is loaded, torch's CPU generator are seeded from the row's key; after the call their
+  old states are restored.
 - `none`: it is called as `function(array)` and draws nothing.
 
 A trial when a pipeline is built checks that the function complies (`try_function`): same row, same
@@ -224,7 +224,7 @@ def _call_module(module: Any, arrays: Sequence[np.ndarray]) -> Any:
 
 @contextlib.contextmanager
 def seeded(key: Key) -> Iterator[None]:
-    """Seed the global generators from a row's key, and restore them afterwards."""
+    """Seed the global generators from a row's key, and restore them at the end."""
     with _globals:
         before = _states()
         try:

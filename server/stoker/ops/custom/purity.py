@@ -54,7 +54,7 @@ def impurities(op: type[Op]) -> Iterator[tuple[FunctionType, int, str]]:
         seen.add(function)
         for value, line in _named(function.__code__, function.__globals__):
             if _is_generator(value):
-                yield function, line, _spelt(value)
+                yield function, line, _spelled(value)
             elif isinstance(value, FunctionType) and _is_of_user(value):
                 waiting.append(value)
 
@@ -105,7 +105,7 @@ def _home(value: Any) -> str:
     return "numpy.random" if str(name).startswith("numpy.random") else str(name)
 
 
-def _spelt(value: Any) -> str:
+def _spelled(value: Any) -> str:
     if isinstance(value, ModuleType):
         return value.__name__
     own = getattr(value, "__name__", None) or type(value).__name__

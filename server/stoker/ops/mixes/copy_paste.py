@@ -84,7 +84,7 @@ class CopyPaste(BatchOp):
         min_visible: instances of the row of which a smaller part of the pixels remains are removed,
             from 0 to 1; those without any pixel left always are.
         ignore: number in the mask that is not an object, or several, at most 32. With "instance",
-            numbers below 1 are no objects either.
+            numbers below 1 are not objects either.
         sigma: standard deviation of a soft edge of pasted pixels; 0 for a sharp one.
         p: probability that a row is pasted on.
     """

@@ -29,7 +29,10 @@ from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun, key_of
 from stoker.pipeline.planning.decision import Decision
-from stoker.pipeline.planning.steps import ApplyStep, FoldStep
+from stoker.pipeline.planning.steps import (
+    FoldStep,
+    KernelStep,
+)
 from stoker.pipeline.planning.tables import physical
 from stoker.protocol.errors import BuildError
 from stoker.rng.row import Row
@@ -102,7 +105,7 @@ class _GuardedRun(PlainRun):
 
     engine: Guarded
 
-    def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
+    def compute(self, step: KernelStep, shape: tuple[int, ...]) -> np.ndarray:
         if step.decision.op.calls_python:
             return super().compute(step, shape)
         dtype = np.dtype(physical(self.plan.states[step.dst].dtype))
@@ -127,7 +130,7 @@ class _GuardedRun(PlainRun):
 
     def call(
         self,
-        step: ApplyStep | FoldStep,
+        step: KernelStep,
         dst: np.ndarray,
         memories: tuple[PaintedMemory, PaintedMemory],
     ) -> None:
@@ -139,7 +142,7 @@ class _GuardedRun(PlainRun):
 
     def call_on(
         self,
-        step: ApplyStep | FoldStep,
+        step: KernelStep,
         value: np.ndarray,
         how: tuple[Callable[..., None], tuple[int, ...]],
         dst: np.ndarray,
@@ -166,7 +169,7 @@ class _GuardedRun(PlainRun):
         for fault in filter(None, faults):
             raise self.refuse(step, fault)
 
-    def refuse(self, step: ApplyStep | FoldStep, fault: str) -> BuildError:
+    def refuse(self, step: KernelStep, fault: str) -> BuildError:
         """Return the error for a kernel."""
         what = f"{step.kind} kernel"
         return _fault(step.decision, what, step.kernel.run, step.site, fault, self.row)

@@ -34,6 +34,7 @@ from stoker.pipeline.planning.steps import (
     IfStep,
     InputStep,
     ItemsStep,
+    KernelStep,
     RescaleStep,
     SameSizeStep,
     Step,
@@ -155,7 +156,7 @@ class PlanWriter:
             self.emit.add("join", join.dst, join.orelse)
         self.emit.jump(end, "goto")
 
-    def apply(self, step: ApplyStep | FoldStep) -> None:
+    def apply(self, step: KernelStep) -> None:
         """Run a kernel, or a fold for each of its values."""
         decision, src, dst = (
             step.decision,

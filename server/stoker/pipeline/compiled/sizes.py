@@ -34,6 +34,7 @@ from stoker.pipeline.planning.steps import (
     FoldStep,
     IfStep,
     InputStep,
+    KernelStep,
     RecordStep,
     RescaleStep,
     Step,
@@ -162,7 +163,7 @@ class SizeWriter:
         else:
             self.emit.draw(decision, self.none if decision.of is None else self.root(decision.of))
 
-    def resize(self, step: ApplyStep | FoldStep) -> None:
+    def resize(self, step: KernelStep) -> None:
         """Compute the size of an op's result."""
         free = (-_FREE, _FREE, -_FREE, _FREE)
         given = (0, step.dst, self.root(step.srcs[0]), 0, step.decision.index, *free, 2)

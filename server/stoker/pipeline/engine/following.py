@@ -18,7 +18,10 @@ from stoker.pipeline.graph.schedule import FACTS, Moment, facts_read
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.declared import declared, params_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import ApplyStep, FoldStep, walk
+from stoker.pipeline.planning.steps import (
+    KernelStep,
+    walk,
+)
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.rng.row import Row
 
@@ -94,7 +97,7 @@ def scheduled_ops(plan: Plan, place: Moment) -> Iterator[tuple[Decision, Op]]:
 
 def _check_states(plan: Plan, decision: Decision, op: Op) -> None:
     for step, _ in walk(plan.steps):
-        if isinstance(step, ApplyStep | FoldStep) and step.decision.index == decision.index:
+        if isinstance(step, KernelStep) and step.decision.index == decision.index:
             state, scratch = declared(op, tuple(plan.states[src] for src in step.srcs))
             if state != plan.states[step.dst] or scratch > step.scratch_bytes:
                 raise BuildError(

@@ -19,13 +19,12 @@ from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
-    ApplyStep,
     ConvertStep,
     ExprStep,
-    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
+    KernelStep,
     Step,
 )
 from stoker.pipeline.planning.tables import physical
@@ -148,7 +147,7 @@ class _Dry(PlainRun):
             )
         super().draw(decision)
 
-    def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
+    def compute(self, step: KernelStep, shape: tuple[int, ...]) -> np.ndarray:
         self.unknown.add(step.dst)
         return shape_only(shape, self.plan.states[step.dst].dtype)
 

@@ -35,6 +35,7 @@ from stoker.pipeline.planning.steps import (
     IfStep,
     InputStep,
     ItemsStep,
+    KernelStep,
     RecordStep,
     RescaleStep,
     SameSizeStep,
@@ -257,7 +258,7 @@ class PlainRun:
         if left != right:
             raise sample_error(self.plan, self.row, step.check, left, right)
 
-    def apply(self, step: ApplyStep | FoldStep) -> None:
+    def apply(self, step: KernelStep) -> None:
         """Run a kernel into new memory."""
         src, state = self.env[step.srcs[0]], self.plan.states[step.dst]
         shape = tuple(side or 0 for side in state.shape) or (1,)
@@ -268,7 +269,7 @@ class PlainRun:
                 raise sample_error(self.plan, self.row, step.check, (size[0], size[1]), (0, 0))
         self.env[step.dst] = self.compute(step, shape)
 
-    def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
+    def compute(self, step: KernelStep, shape: tuple[int, ...]) -> np.ndarray:
         """Return the result of the kernel, read-only."""
         dst = np.empty(shape, physical(self.plan.states[step.dst].dtype))
         params, record = self.engine.parts(step.decision)

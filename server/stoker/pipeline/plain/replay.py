@@ -22,13 +22,13 @@ from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
-    ApplyStep,
     ConvertStep,
     DrawStep,
-    FoldStep,
     IfStep,
     InputStep,
     ItemsStep,
+    KernelStep,
+    OpStep,
     walk,
 )
 from stoker.pipeline.planning.tables import plain_record
@@ -250,7 +250,7 @@ class _Recording(PlainRun):
         super().take(step)
         self.fields += self._keep(step.dst, self.plan.fields[step.column], None)
 
-    def apply(self, step: ApplyStep | FoldStep) -> None:
+    def apply(self, step: KernelStep) -> None:
         super().apply(step)
         self._result(step)
 
@@ -258,7 +258,7 @@ class _Recording(PlainRun):
         super().items(step)
         self._result(step)
 
-    def _result(self, step: ApplyStep | FoldStep | ItemsStep) -> None:
+    def _result(self, step: OpStep) -> None:
         """Keep the result of a step; for a fold, with the first of its values as the source."""
         of = self.origin.get(step.srcs[0])
         name = self._names.get(of, "") if of is not None else ""

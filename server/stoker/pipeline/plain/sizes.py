@@ -18,12 +18,11 @@ from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.sizing import Sizing, sizing_of
 from stoker.pipeline.planning.steps import (
-    ApplyStep,
     ConvertStep,
     DrawStep,
-    FoldStep,
     IfStep,
     InputStep,
+    KernelStep,
     RescaleStep,
     Step,
 )
@@ -102,7 +101,7 @@ class _SizeRun(PlainRun):
         """Take a field; sizes are checked when its pixels are available."""
         self.env[step.dst] = self.columns[step.column]
 
-    def compute(self, step: ApplyStep | FoldStep, shape: tuple[int, ...]) -> np.ndarray:
+    def compute(self, step: KernelStep, shape: tuple[int, ...]) -> np.ndarray:
         """Return an array of that shape."""
         return shape_only(shape, self.plan.states[step.dst].dtype)
 

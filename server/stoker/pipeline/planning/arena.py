@@ -4,7 +4,7 @@ A value that an op makes is stored in a *region*: bytes of the scratch arena, or
 output. Regions live from the step that first writes them to the last step that reads them, through
 every alias (a join is an alias of the values that its branches return). Regions that live at
 different times share bytes; offsets are multiples of 64. A kernel that may run in place shares the
-region of its source if nobody reads the source afterwards. If the last reader of a region is an
+region of its source if nobody reads the source later. If the last reader of a region is an
 output, the region is the output's row, so the final op writes the slot itself and nothing is
 copied; other outputs are copied by their `StoreStep`.
 
@@ -22,21 +22,15 @@ from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.checks import Location
 from stoker.pipeline.planning.steps import (
     ApplyStep,
-    ConvertStep,
-    FoldStep,
-    IfStep,
-    ItemsStep,
+    KernelStep,
+    Maker,
+    OpStep,
     Path,
     Step,
     StoreStep,
     walk,
 )
 from stoker.protocol.layout import ALIGN
-
-_Makers = ApplyStep | FoldStep | ItemsStep | ConvertStep
-"""Steps whose result has its own memory."""
-_Kernels = ApplyStep | FoldStep
-"""Steps that run kernels of images, masks and arrays, with scratch memory."""
 
 
 @dataclass
@@ -107,18 +101,17 @@ class _Planner:
 
     def trace_roots(self, event: _Event) -> None:
         step = event.step
-        if isinstance(step, _Makers) and step.dst not in self.bound.registers:
+        if isinstance(step, Maker) and step.in_memory and step.dst not in self.bound.registers:
             self.roots[step.dst] = frozenset((step.dst,))
             self.last[step.dst] = event.time
-        elif isinstance(step, IfStep):
-            for join in step.joins:
-                none: frozenset[int] = frozenset()
-                sides = (self.roots.get(join.then, none), self.roots.get(join.orelse, none))
-                self.roots[join.dst] = sides[0] | sides[1]
+        for join in step.joins:
+            none: frozenset[int] = frozenset()
+            sides = (self.roots.get(join.then, none), self.roots.get(join.orelse, none))
+            self.roots[join.dst] = sides[0] | sides[1]
 
     def region(self, event: _Event) -> None:
         step = event.step
-        if not isinstance(step, _Makers) or step.dst not in self.roots:
+        if not (isinstance(step, Maker) and step.in_memory and step.dst in self.roots):
             return
         death = self.last[step.dst]
         if isinstance(step, ApplyStep):
@@ -153,14 +146,13 @@ class _Planner:
                 continue
             seen.add(current)
             for event in self.events:
-                if isinstance(event.step, IfStep):
-                    for join in event.step.joins:
-                        if join.dst == current:
-                            pending += (join.then, join.orelse)
+                for join in event.step.joins:
+                    if join.dst == current:
+                        pending += (join.then, join.orelse)
         return False
 
     def place_outputs(self) -> set[Step]:
-        made = {e.step.dst for e in self.events if isinstance(e.step, _Kernels) and not e.path}
+        made = {e.step.dst for e in self.events if isinstance(e.step, KernelStep) and not e.path}
         stored: set[Step] = set()
         taken: set[int] = set()
         for step in self.bound.steps:
@@ -181,7 +173,7 @@ class _Planner:
         needs: dict[int, Region] = {}
         for event in self.events:
             step = event.step
-            if isinstance(step, _Kernels) and step.scratch_bytes:
+            if isinstance(step, OpStep) and step.scratch_bytes:
                 needs[step.dst] = Region(step.scratch_bytes, event.time, event.time, event.path)
         wanted += needs.values()
         offsets, size = _pack(wanted)

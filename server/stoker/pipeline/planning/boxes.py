@@ -54,9 +54,10 @@ def wanted_windows(
 def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
     """Yield the values whose pixels are read, with the decision that bounds them, or None."""
     for step, _ in walk(steps):
-        bounded = isinstance(step, ApplyStep) and _bounds(step.decision)
+        decision = step.decision if isinstance(step, ApplyStep) else None
+        bounds = decision if decision is not None and _bounds(decision) else None
         for value in step.reads:
-            yield value, step.decision if bounded and isinstance(step, ApplyStep) else None
+            yield value, bounds
 
 
 def _bounds(decision: Decision) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stoker.ops.bases.batch import GROUP
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import ApplyStep, FoldStep, ItemsStep, walk
+from stoker.pipeline.planning.steps import OpStep, walk
 
 
 class Working(NamedTuple):
@@ -33,9 +33,9 @@ def working_memory(plan: Plan) -> Working:
         kept = (GROUP + 1) * row
     most_bytes, most = 0, ""
     for step, _ in walk(plan.steps):
-        if not isinstance(step, ApplyStep | FoldStep | ItemsStep):
+        if not isinstance(step, OpStep):
             continue
-        size = 0 if isinstance(step, ItemsStep) else step.scratch_bytes
+        size = step.scratch_bytes
         if plan.places[step.dst].kind == "arena":
             size += plan.states[step.dst].bound_bytes
         if size > most_bytes:

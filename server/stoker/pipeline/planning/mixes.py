@@ -2,7 +2,7 @@
 
 A batch op reads finished rows, so an engine never runs one: it computes each output as it is before
 the first batch op, and draws the decisions. A `Mix` describes what `engine.mixer` does to the
-outputs afterwards. Mixes run one after the other, in the order of their decisions. A batch op
+outputs at the end. Mixes run one after the other, in the order of their decisions. A batch op
 inside a branch applies only to rows that took the branch. It reads its partners as they were before
 the branch, so branches never see each other's results.
 """

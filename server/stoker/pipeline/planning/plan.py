@@ -47,7 +47,7 @@ class Plan:
         scratch: destination of an apply -> offset of its kernel's scratch in the arena.
         arena_bytes: size of the scratch arena, the only pixel memory besides inputs and outputs.
         checks: status - 1 -> its meaning.
-        mixes: what batch ops do to the outputs of rows afterwards, in order.
+        mixes: what batch ops do to the outputs of whole rows, in order.
         clip: which frames of a clip a row has; the plan computes one frame. None: it computes rows.
     """
 

@@ -120,7 +120,7 @@ def common_form(left: State, right: State) -> JoinForm | None:
 def conversions(state: State, form: JoinForm) -> Iterator[tuple[Op, State]]:
     """Yield the ops that give a value a form, each with the state of its result.
 
-    A float32 for levels by value is no op: joins copy those. `to_float` reads from the dtype
+    A float32 for levels by value is not an op: joins copy those. `to_float` reads from the dtype
     whether levels have 16 bits, so levels that were cast to uint16 are cast on.
 
     Raises:

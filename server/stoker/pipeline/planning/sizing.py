@@ -29,6 +29,7 @@ from stoker.pipeline.planning.steps import (
     InputStep,
     ItemsStep,
     Join,
+    KernelStep,
     Maker,
     Path,
     RecordStep,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.planning.plan import Plan
     from stoker.rng.row import Row
 
-_Maker = Step | tuple[IfStep, Join]
+_Maker = Step | tuple[Step, Join]
 _Need = tuple[str, int]
 
 
@@ -130,18 +131,17 @@ class _Walk:
             self.draw_conditions[step.decision.index] = conditions
         for value in step.writes:
             self.conditions[value] = conditions
-        if isinstance(step, IfStep):
-            for join in step.joins:
-                self.makers[join.dst] = (step, join)
-                sides = {roots.get(side, side) for side in (join.then, join.orelse)}
-                roots[join.dst] = sides.pop() if len(sides) == 1 else join.dst
-        elif isinstance(step, Maker):
+        for join in step.joins:
+            self.makers[join.dst] = (step, join)
+            sides = {roots.get(side, side) for side in (join.then, join.orelse)}
+            roots[join.dst] = sides.pop() if len(sides) == 1 else join.dst
+        if isinstance(step, Maker):
             self.makers[step.dst] = step
-            if isinstance(step, ApplyStep | FoldStep | ConvertStep):
+            if isinstance(step, KernelStep | ConvertStep):
                 src = self.source_of_size(step)
                 roots[step.dst] = step.dst if src is None else roots.get(src, src)
 
-    def source_of_size(self, step: ApplyStep | FoldStep | ConvertStep) -> int | None:
+    def source_of_size(self, step: KernelStep | ConvertStep) -> int | None:
         """Return the value that certainly has the size of a step's result, if any."""
         src = step.src if isinstance(step, ConvertStep) else step.srcs[0]
         changes = (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
 from stoker.pipeline.graph.nodes import Form
@@ -24,7 +24,13 @@ SIZES: Final = ("height", "width", "count")
 
 
 class Step:
-    """One action of an engine; the properties describe how values flow through it."""
+    """One action of an engine; the properties describe how values flow through it.
+
+    Attributes:
+        joins: values of the blocks that become values after them.
+    """
+
+    joins: tuple[Join, ...] = ()
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -48,8 +54,9 @@ class Step:
 
 
 class Maker(Step):
-    """A step that makes one value, `dst`."""
+    """A step that makes one value, `dst`; `in_memory`: outside of registers, in its own memory."""
 
+    in_memory: ClassVar[bool] = False
     dst: int
 
     @property
@@ -116,6 +123,7 @@ class ApplyStep(Maker):
     `check` is the status for a size out of bounds; None if the size is fixed.
     """
 
+    in_memory: ClassVar[bool] = True
     decision: Decision
     kind: str
     src: int
@@ -148,6 +156,7 @@ class FoldStep(Maker):
     `check` is the status for a size out of bounds; None if the size is fixed.
     """
 
+    in_memory: ClassVar[bool] = True
     decision: Decision
     kind: str
     srcs: tuple[int, ...]
@@ -176,6 +185,7 @@ class ItemsStep(Maker):
     `check` is the status for a kernel that returns an impossible count.
     """
 
+    in_memory: ClassVar[bool] = True
     decision: Decision
     kind: str
     src: int
@@ -200,6 +210,11 @@ class ItemsStep(Maker):
         return (self.src,)
 
     @property
+    def scratch_bytes(self) -> int:
+        """It needs no memory of its own."""
+        return 0
+
+    @property
     def kernel(self) -> ItemsKernel | None:
         """The kernel that runs; None: the op gives the new positions of points."""
         return self.decision.op.items.get(self.kind)
@@ -212,10 +227,17 @@ class ItemsStep(Maker):
         return forward
 
 
+KernelStep = ApplyStep | FoldStep
+"""Steps that run a kernel of images, masks or arrays."""
+OpStep = KernelStep | ItemsStep
+"""Steps that make a value from others by a decision of an op."""
+
+
 @dataclass(frozen=True)
 class ConvertStep(Maker):
     """Copy `src` to `dst` with the dtype and rank of `dst`."""
 
+    in_memory: ClassVar[bool] = True
     src: int
     dst: int
 
@@ -363,10 +385,14 @@ class Walked(NamedTuple):
     path: Path
 
 
-def walk(steps: Sequence[Step], path: Path = ()) -> Iterator[Walked]:
-    """Yield every step, those of blocks before the step that holds the blocks."""
+def walk(steps: Sequence[Step], path: Path = (), *, outer_first: bool = False) -> Iterator[Walked]:
+    """Yield every step, those of blocks before the step that holds the blocks, or after it."""
     for step in steps:
+        if outer_first:
+            yield Walked(step, path)
         if isinstance(step, IfStep):
             for side, block in enumerate(step.blocks):
-                yield from walk(block, (*path, Branch(id(step), side, step.cond)))
-        yield Walked(step, path)
+                inside = (*path, Branch(id(step), side, step.cond))
+                yield from walk(block, inside, outer_first=outer_first)
+        if not outer_first:
+            yield Walked(step, path)

@@ -2,7 +2,7 @@
 
     image, mask, boxes = rand_augment(sample.image, sample.mask, sample.boxes)
 
-The first value is the image. Geometric transforms move every value, each by the rule of its kind;
+The first value is the image. Geometric transforms move every value, each by the rule for that kind;
 the others change the image alone. Only drawn transforms run. For spaces and magnitudes, with
 sources and differences, see `policies.magnitudes`. Stream names are paths: `rand_augment/0`
 chooses, and `rand_augment/0/rotate` draws for the rotation in the first turn.

@@ -28,11 +28,13 @@ from stoker.pipeline.planning.steps import (
     IfStep,
     InputStep,
     ItemsStep,
+    OpStep,
     RecordStep,
     SameSizeStep,
     Step,
     StoreSizedStep,
     StoreStep,
+    walk,
 )
 from stoker.protocol.layout import Output
 
@@ -48,7 +50,7 @@ def explain(plan: Plan) -> str:
         "memory:",
         *_memory(plan),
         "conditions:",
-        *(_conditions(plan, plan.steps) or ["  none: every step runs for every row"]),
+        *(_conditions(plan) or ["  none: every step runs for every row"]),
         *_mixes(plan),
         "outputs:",
     ]
@@ -75,7 +77,7 @@ def joined(plan: Plan) -> list[str]:
 
 
 def _mixes(plan: Plan) -> list[str]:
-    """Return lines about what batch ops do to the outputs afterwards, and with which rows."""
+    """Return lines about what batch ops do to the outputs of rows, and with which rows."""
     lines = ["batch ops, on finished rows:"] * bool(plan.mixes)
     for mix in plan.mixes:
         names = ", ".join(plan.outputs[place].name for place in mix.states)
@@ -149,20 +151,18 @@ def _memory(plan: Plan) -> list[str]:
     return lines
 
 
-def _conditions(plan: Plan, steps: tuple[Step, ...]) -> list[str]:
+def _conditions(plan: Plan) -> list[str]:
     """Return lines about decisions made for each row, and the number of steps on either side."""
     lines: list[str] = []
-    for step in steps:
+    for step, _ in walk(plan.steps, outer_first=True):
         if isinstance(step, IfStep):
             sides = " or ".join(
-                f"{count} step{'' if count == 1 else 's'}"
-                for count in (len(step.then), len(step.orelse))
+                f"{count} step{'' if count == 1 else 's'}" for count in map(len, step.blocks)
             )
             lines.append(
                 f"  v{step.cond} at {plan.graph.site(step.cond)}: decided for each row, {sides}; "
                 "both are compiled, one runs"
             )
-            lines += _conditions(plan, (*step.then, *step.orelse))
     return lines
 
 
@@ -198,7 +198,7 @@ def _line(plan: Plan, step: Step) -> str:
     return _scalar_line(plan, step)
 
 
-def _applied(plan: Plan, step: ApplyStep | FoldStep | ItemsStep) -> str:
+def _applied(plan: Plan, step: OpStep) -> str:
     op = f"{step.decision.op.name} d{step.decision.index}"
     of = ", ".join(f"v{src}" for src in step.srcs)
     return f"v{step.dst} = {op} of {of}{_about(plan, step.dst)}"

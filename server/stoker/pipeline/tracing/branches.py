@@ -107,7 +107,7 @@ def member(value: Any, among: Any) -> Any:
     """`value in among`.
 
     Raises:
-        BuildError: the value is decided for each sample, and `among` is no collection of numbers.
+        BuildError: the value is decided for each sample, and `among` does not hold numbers.
     """
     if not isinstance(value, TracedValue):
         return value in among

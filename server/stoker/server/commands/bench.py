@@ -3,7 +3,7 @@
 Measures the stages of a row on one core, then the rate through a private daemon and a client for
 one to all processors, and through torch's DataLoader with the same compiled pipeline, if torch is
 there. Other work on the host disturbs it: run it on a quiet one. With buckets the stages are those
-of the fullest one, and there is no DataLoader beside: it has none.
+of the fullest one, and it is not compared with a DataLoader.
 """
 
 import dataclasses

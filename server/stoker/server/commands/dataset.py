@@ -1,7 +1,7 @@
 """`stoker pack`, `stoker verify` and `stoker ls`: make, check and show packed datasets.
 
 Faults are raised as StokerError and printed by the program's main; a dataset that `verify` finds
-bad is no fault of the call: it is reported in full, and the exit status is 1.
+bad is not a fault of the call: it is reported in full, and the exit status is 1.
 """
 
 import json

@@ -41,7 +41,7 @@ def progress_bar(what: str) -> Progress:
 
 
 class _RateColumn(ProgressColumn):
-    """Samples per second and, where bytes are told, bytes per second, since the start."""
+    """Samples per second and, where bytes are known, bytes per second, since the start."""
 
     def render(self, task: Task) -> Text:
         """Return the rates, or nothing before the first sample."""

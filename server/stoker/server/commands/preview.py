@@ -61,7 +61,7 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
 ) -> None:
-    """Write a contact sheet: each sample beside what it becomes, with its targets drawn."""
+    """Write a contact sheet: each sample next to its result, with its targets drawn."""
     check_out("--out", out, ENDINGS)
     frozen = freezes(freeze or ())
     with open_subject(

@@ -2,7 +2,7 @@
 
 For container images, and for hosts that share nothing but an image. Compiled code fits the
 processor it was made on, and the versions of Python, numba and NumPy: elsewhere it is compiled
-anew, as if the cache were empty.
+again, as if the cache were empty.
 """
 
 import time
@@ -55,4 +55,4 @@ def warm(
         with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
             compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)
         typer.echo(f"{pipeline}: compiled")
-    typer.echo(f"kernels lie in {cache_root()}; {time.monotonic() - began:.1f} s")
+    typer.echo(f"kernels are in {cache_root()}; {time.monotonic() - began:.1f} s")

@@ -4,7 +4,7 @@ Runs on the daemon's loop; only `start` waits. A template reports that it is rea
 start. One that was ready and ends is replaced at once; one that did not become ready is replaced
 after a pause that doubles. One that is not ready in time is killed, and so is one that does not
 answer, at the supervisor's request. A killed process is reaped later, so that the loop never waits
-for it. What a killed template leaves behind becomes a child of the daemon and is killed, too. Times
+for it. A child of a killed template becomes a child of the daemon and is killed, too. Times
 are seconds.
 """
 

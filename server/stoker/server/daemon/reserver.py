@@ -80,7 +80,7 @@ class Reserver:
                     size_bytes,
                     capacity_bytes=capacity_bytes,
                     room=self._room,
-                    cancelled=lambda: self._closing.is_set() or slab in self._unwanted,
+                    canceled=lambda: self._closing.is_set() or slab in self._unwanted,
                 )
             except ResourceError as error:
                 return partial(self._not_reserved, slab, size_bytes, error)
@@ -100,7 +100,7 @@ class Reserver:
         def job() -> Outcome:
             error: ResourceError | None = None
             try:
-                memory.fill(parts, room=self._room, cancelled=self._closing.is_set)
+                memory.fill(parts, room=self._room, canceled=self._closing.is_set)
             except ResourceError as refusal:
                 error = refusal
             return partial(self._grown, slab, size_bytes, memory, error)

@@ -67,7 +67,7 @@ class SlabMemory:
         *,
         capacity_bytes: int = 0,
         room: Callable[[], Room] = room,
-        cancelled: Callable[[], bool] = lambda: False,
+        canceled: Callable[[], bool] = lambda: False,
     ) -> "SlabMemory":
         """Create a slab and allocate its first `size_bytes`, `CHUNK_BYTES` at a time.
 
@@ -79,16 +79,16 @@ class SlabMemory:
             size_bytes: at least 1.
             capacity_bytes: the size of the file; 0: `size_bytes`.
             room: returns how much memory may still be used.
-            cancelled: called before each chunk; True ends the work.
+            canceled: called before each chunk; True ends the work.
 
         Raises:
-            ResourceError: not enough memory or descriptors, or it was cancelled; `details` has
+            ResourceError: not enough memory or descriptors, or it was canceled; `details` has
             the `reason` without the remedy, and `needed_bytes`.
         """
         capacity_bytes = capacity_bytes or size_bytes
         slab = cls(_create(capacity_bytes), capacity_bytes)
         try:
-            slab._allocate([(0, size_bytes)], room, cancelled)
+            slab._allocate([(0, size_bytes)], room, canceled)
             fcntl.fcntl(slab.descriptor, fcntl.F_ADD_SEALS, SEALS)
         except BaseException:
             slab.close()
@@ -100,7 +100,7 @@ class SlabMemory:
         parts: Sequence[Part],
         *,
         room: Callable[[], Room] = room,
-        cancelled: Callable[[], bool] = lambda: False,
+        canceled: Callable[[], bool] = lambda: False,
     ) -> None:
         """Allocate parts that have no memory: all of them, or none.
 
@@ -108,7 +108,7 @@ class SlabMemory:
             ResourceError: as in `reserve`.
         """
         try:
-            self._allocate(parts, room, cancelled)
+            self._allocate(parts, room, canceled)
         except BaseException:
             self.punch(parts)
             raise
@@ -134,14 +134,14 @@ class SlabMemory:
             self.descriptor = -1
 
     def _allocate(
-        self, parts: Sequence[Part], room: Callable[[], Room], cancelled: Callable[[], bool]
+        self, parts: Sequence[Part], room: Callable[[], Room], canceled: Callable[[], bool]
     ) -> None:
         wanted = sum(size_bytes for _, size_bytes in parts)
         done = 0
         for start, size_bytes in _chunks(parts):
             rest, now = wanted - done, room()
-            if cancelled():
-                raise ResourceError(reason := "reserving the slab was cancelled", reason=reason)
+            if canceled():
+                raise ResourceError(reason := "reserving the slab was canceled", reason=reason)
             if rest + SPARE_BYTES > now.size_bytes:
                 raise too_little(wanted, max(0, now.size_bytes - SPARE_BYTES + done), now)
             try:

@@ -36,7 +36,7 @@ def is_picture(array: np.ndarray) -> bool:
 
 
 def save(value: ReplayValue, stem: Path) -> Path:
-    """Write a value beside others under a name without suffix; return the file."""
+    """Write a value next to others under a name without suffix; return the file."""
     array = value.array
     if is_picture(array):
         picture = Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)

@@ -1,4 +1,4 @@
-"""A contact sheet: samples beside what a pipeline makes of them, targets drawn.
+"""A contact sheet: samples and what a pipeline makes of them, targets drawn.
 
 One line of the sheet for each sample: the picture as it is stored, then the picture of each replay.
 A picture is what a person would see: the last 8-bit image on the way to the output, of the output's
@@ -73,7 +73,7 @@ def picture_output(replay: Replay, wanted: str | None = None) -> tuple[str, str]
         wanted: name of an output; None takes the first that was made of an image.
 
     Raises:
-        UsageError: there is no such output, or it is no picture.
+        UsageError: there is no such output, or it is not a picture.
     """
     found = {}
     for value in replay.outputs:

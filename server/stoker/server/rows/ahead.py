@@ -1,10 +1,9 @@
-"""Reading ahead: the kernel is told which samples come next, while storage is what rows wait for.
+"""Reading ahead: the kernel learns which samples come next, while rows wait for storage.
 
 The order of a stream is known, so a worker that begins a chunk asks for the same rows of the next
-step: whoever computes them finds them in the page cache. Telling costs some microseconds a row, so
-it is done only while it helps: it goes on for `CHUNKS` chunks after one in which the process had to
-wait for storage (a major fault), and then rests until it has to again. It changes no byte. Runs in
-workers, on one thread.
+step: the worker that computes them finds them in the page cache. This costs some microseconds a
+row, so it is done only while it helps: for `CHUNKS` chunks after one in which the process had to
+wait for storage (a major fault). It changes no byte. Runs in workers, on one thread.
 """
 
 import resource
@@ -21,7 +20,7 @@ class ReadAhead:
     """Tells of samples that come next.
 
     Attributes:
-        told: samples that the kernel was told of.
+        told: samples that the kernel knows of.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ from stoker.server.rows.scratch import Scratch
 from stoker.server.work.cuts import RankCut, Share
 
 KEPT, KEPT_MIXED = 256, 8
-"""Buckets whose computers are kept, others are made anew; with batch ops they hold whole groups."""
+"""Buckets whose computers are kept; others are made again. With batch ops they hold groups."""
 
 
 def plan_buckets(

@@ -3,8 +3,8 @@
 A padded output is as long as the longest row of the global batch, rounded up; or always as long as
 a row can be, if its form says so. The rows that count are those that the order asks for; their
 sizes follow from side columns and draws, so every worker of every rank computes the same shapes,
-and no pixel is read for it. What the last steps had is kept: a worker fills several chunks of one.
-Runs in workers, and in the reference.
+and no pixel is read for it. The shapes of the last steps are kept: a worker fills several chunks of
+one step. Runs in workers, and in the reference.
 """
 
 from collections import OrderedDict

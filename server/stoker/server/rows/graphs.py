@@ -20,7 +20,7 @@ def graph_from_bytes(data: bytes) -> Graph:
     """Read a graph back.
 
     Raises:
-        BuildError: the bytes are no graph; the message says where.
+        BuildError: the bytes are not a graph; the message says where.
         VersionError: the graph is of another version of the format.
     """
     try:

@@ -39,7 +39,7 @@ class MixSamples:
 
     @property
     def crashed(self) -> Collection[int]:
-        """Samples that are not touched, but replaced, whatever the policy."""
+        """Samples that are not touched, but replaced, under any policy."""
         return self._parts[0].crashed
 
     @crashed.setter

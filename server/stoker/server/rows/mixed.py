@@ -1,7 +1,7 @@
 """Rows of a stream whose pipeline ends in batch ops: each is mixed with rows of its group.
 
 Groups are cut from the rows of the global batch, so a row's partner is the same however ranks and
-chunks are cut. What lies outside of a chunk is computed again: chunks of whole groups (the daemon
+chunks are cut. Partners outside of a chunk are computed again: chunks of whole groups (the daemon
 cuts them so) compute each row once. A partner is what its place delivers: the substitute of a bad
 sample, or nothing where the row pads or is masked. A tile of a mosaic is a row of its own: visit 0
 of its id in this epoch, the view of the row that it is for; a bad one follows the stream's policy,
@@ -48,7 +48,7 @@ class MixedRows:
             order: of the stream.
             arithmetic: how rows are mixed; the bytes are the same.
             chunks: see above.
-            listener: hears of each row that is computed for another one, and of `ALL_ROWS` where a
+            listener: notes each row that is computed for another one, and of `ALL_ROWS` where a
                 group is computed in one call.
         """
         self.chunks = chunks
@@ -131,11 +131,11 @@ class MixedRows:
         outputs: Sequence[np.ndarray],
         records: np.ndarray | None = None,
     ) -> bool:
-        """Compute samples in one call, of which all are told; False if that cannot be.
+        """Compute samples in one call and note each; False if that is not possible.
 
         Args:
             found: which; none of them pads.
-            row: which is told again afterwards.
+            row: which is noted again after that.
             outputs: one for each of the plan's, (n, ...).
             records: where what they draw is kept, if at all.
         """

@@ -46,7 +46,7 @@ class SampleReader:
             dataset: what is read.
             names: the fields that are wanted.
             scratch: memory of this thread; None: memory of its own.
-            listener: hears of each value that is decoded.
+            listener: notes each value that is decoded.
             shared: what streams of a fork share; None: it belongs to none.
         """
         self._shared = shared

@@ -3,7 +3,7 @@
 No numba (but where a window is cut out of a gridded JPEG), no worker, no slot that is shared:
 order, draws, plain NumPy kernels, one row after the other. A row is bad where what it reads cannot
 be decoded, as in a worker, but crops are made of the whole picture, if that can be decoded; see
-`SampleReader.read_boxes`. Slow on purpose. The law says that whatever a daemon delivers equals
+`SampleReader.read_boxes`. Slow on purpose. The law says that all that a daemon delivers equals
 this, byte for byte.
 """
 

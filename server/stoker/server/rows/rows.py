@@ -78,7 +78,7 @@ class SampleSource(Protocol):
     """Computes samples: `SampleRows`, or for a mixture those of several datasets.
 
     Attributes:
-        crashed: samples that are not touched, but replaced, whatever the policy.
+        crashed: samples that are not touched, but replaced, under any policy.
     """
 
     crashed: Collection[int]
@@ -122,7 +122,7 @@ class RowComputer:
             params: whether the last output before the columns about the rows takes draw records.
             order: the stream's; None for that of a spec without buckets.
             scratch: memory of this thread; None: memory of its own.
-            listener: hears of each row and sample before it is touched.
+            listener: notes each row and sample before it is touched.
             verify: whether `fill` computes the digests of the rows.
             samples: computes samples, for mixtures, which have no batch ops and no padded outputs;
                 None: those of `dataset`, by `engine`.

@@ -37,7 +37,7 @@ class SampleRows:
         spec: the stream.
         engine: computes the rows.
         drawn: writes the draw records of a row behind its outputs; None if they are not wanted.
-        crashed: samples that are not touched, but replaced, whatever the policy.
+        crashed: samples that are not touched, but replaced, under any policy.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a stream
@@ -64,7 +64,7 @@ class SampleRows:
             arithmetic: how all but the engine computes.
             params: whether draw records are wanted.
             scratch: memory of this thread.
-            listener: hears of each sample before it is read.
+            listener: notes each sample before it is read.
             first_id: the stream's id of the dataset's sample 0; not 0 in mixtures.
             shared: what streams of a fork share.
         """

@@ -1,4 +1,4 @@
-"""Schedules of a stream: whether its ops accept what they are told, before the first row.
+"""Schedules of a stream: whether its ops accept their values, before the first row.
 
 A schedule that leaves an op's range in some later epoch should not be found there. So when a stream
 opens, every schedule is tried at the first and last step of up to 33 epochs, evenly spaced over the

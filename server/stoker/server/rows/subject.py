@@ -52,7 +52,7 @@ class Subject:
     """A pipeline bound to an open dataset.
 
     Attributes:
-        dataset: the dataset; closed by whoever opened it.
+        dataset: the dataset; closed by its opener.
         plan: the pipeline, bound to its fields.
         bucket: size of the samples' bucket; None without buckets.
         chosen: the samples that streams over it visit, and how often.
@@ -183,8 +183,8 @@ class Subject:
         shown = mixed.write(number, outputs, RowCounts())
         if shown is None or (shown.id, shown.visit) != (row.id, row.visit):
             raise UsageError(
-                f"replay: sample {row.id}, visit {row.visit} of epoch {row.epoch} is no row of the "
-                f"stream: its place shows {'none' if shown is None else f'sample {shown.id}'}"
+                f"replay: sample {row.id}, visit {row.visit} of epoch {row.epoch} is not a row of "
+                f"the stream: its place shows {'none' if shown is None else f'sample {shown.id}'}"
             )
         rows, records = mixed.history(number)
         return with_mixes(found, self.plan, [*rows, outputs], records)

@@ -182,7 +182,7 @@ def parse_size(text: str) -> int:
     """Read a size with an optional unit: `parse_size("1.5 GiB") == 1610612736`.
 
     Raises:
-        ValueError: it is no size.
+        ValueError: it is not a size.
     """
     match = _SIZE.match(text)
     if match is None:
@@ -200,9 +200,8 @@ def decode_hook(kind: type, value: object) -> object:
     """Read a `ByteSize` or `SizeOrNone` for msgspec, from a number or from text.
 
     Raises:
-        TypeError: the tree has a key of a type that nobody taught this function; a bug, whatever
-            the value is.
-        ValueError: it is no size.
+        TypeError: the tree has a key of a type that this function does not know; a bug.
+        ValueError: it is not a size.
     """
     if kind not in (ByteSize, SizeOrNone):
         raise TypeError(f"the configuration cannot read a key of type {kind.__name__}")

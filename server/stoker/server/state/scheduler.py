@@ -69,7 +69,7 @@ class Scheduler:
         """Return for how long no worker needs an answer: 0, or up to `Settings.rest_s`.
 
         It is half of the smallest amount of work that any worker has queued behind its head, if
-        that work is brief. No worker runs out of work in this time, whatever they report meanwhile,
+        that work is brief. No worker runs out of work in this time, whichever reports arrive,
         even if the daemon then has to wait for a processor, and one turn answers all reports.
         """
         rest_s = self._context.settings.rest_s if self.claims else 0.0

@@ -20,7 +20,7 @@ class RankCut(NamedTuple):
     Attributes:
         first_row: the first of its rows in the global batch.
         outputs: what each row consists of.
-        layout: how the part lies in a slot.
+        layout: the layout of the part in a slot.
         of: rows of the global batch.
     """
 

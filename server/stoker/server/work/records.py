@@ -2,7 +2,7 @@
 
 Internal to one installation: both ends always are the same release, so these records carry no
 version. They still are typed and bounded like everything that crosses a process border. Rows are
-counted in the global batch. Descriptors (slabs, worker sockets) travel beside a packet.
+counted in the global batch. Descriptors (slabs, worker sockets) travel with a packet.
 """
 
 import msgspec
@@ -14,7 +14,7 @@ from stoker.protocol.layout import Output, SlotLayout
 from stoker.protocol.spec import StreamSpec
 
 MAX_BAD_TOLD = 64
-"""Bad samples that a worker tells of one chunk; those beyond are met again next epoch."""
+"""Bad samples that a worker reports of one chunk; those beyond are met again next epoch."""
 
 
 class MixWanted(msgspec.Struct, frozen=True, array_like=True):
@@ -247,7 +247,7 @@ class BadSample(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
-    """A chunk is written. `home_rows` of its rows lie in the worker's home range.
+    """A chunk is written. `home_rows` of its rows are in the worker's home range.
 
     `shapes` are the shapes of a row in this batch, of each output that `is_told`; they are the
     same for all its chunks. `bad` are the bad samples that were met, at most `MAX_BAD_TOLD`.

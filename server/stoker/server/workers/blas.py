@@ -18,7 +18,7 @@ BLAS = "scipy.linalg.cython_blas"
 def taken_for_granted() -> Iterator[None]:
     """Meanwhile importing the BLAS of an installed SciPy succeeds at once and loads nothing.
 
-    What is imported as that module is empty. Where there is no SciPy, or the module is loaded
+    The module that is imported instead is empty. Where there is no SciPy, or the module is loaded
     already, this does nothing.
     """
     if BLAS in sys.modules or importlib.util.find_spec("scipy") is None:

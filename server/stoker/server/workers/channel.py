@@ -53,7 +53,7 @@ def receive(sock: socket.socket, kinds: Any) -> tuple[Any, int | None] | None:
     """Receive one record of the given kinds and its descriptor; None when the peer is gone.
 
     Raises:
-        ProtocolError: what came is no such record.
+        ProtocolError: the packet is not such a record.
         BlockingIOError: the socket does not block and nothing is there.
     """
     try:

@@ -1,6 +1,6 @@
 """All machine code that a pipeline's workers run, compiled into the cache on disk.
 
-Runs in a builder, and for `stoker warm`. What is not compiled here each worker would compile for
+Runs in a builder, and for `stoker warm`. Each worker would compile the rest for
 itself, in the time that it has for its rows.
 """
 

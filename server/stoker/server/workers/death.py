@@ -133,7 +133,7 @@ def _await_end(pid: int, wait_s: float) -> None:
 def die_first() -> None:
     """Have the kernel take memory from this process and its children before others.
 
-    What a worker computes is computed again elsewhere; a daemon or a trainer is not.
+    Another worker computes its rows again; a daemon or a trainer is not.
     """
     with contextlib.suppress(OSError):
         place = Path("/proc/self/oom_score_adj")

@@ -1,9 +1,9 @@
-"""The engines of a worker: made once for each pipeline, whoever asks for it next.
+"""The engines of a worker: made once for each pipeline, and used by all its sessions.
 
 Runs in a worker, on its one thread. A second session of the same pipeline gets the engine of the
 first, because an engine keeps nothing between two rows: seed and place come with each of them. The
 key is all that an engine is made of: dataset (its path and fingerprint), graph, freeze. The graph
-has the versions of ops. It need not show an edit of a user's file: `forget` after one.
+has the versions of ops. It need not show an edit of the user's file: `forget` after one.
 
 An engine is made for its stream alone where something could remain of another session's rows: with
 batch ops, which keep the rows of a group; with functions in Python, whose objects may keep what

@@ -1,4 +1,4 @@
-"""What all one-off children do: one order in, one answer out, whatever happens.
+"""What all one-off children do: one order in, one answer out, also after a failure.
 
 A one-off child is a fork of the template that serves a single order (a build, a replay) and ends.
 Its answer is a record, with a descriptor if it has one; a fault of any kind is answered as a typed
@@ -41,7 +41,7 @@ def serve(
         number: the child's number, for fail points.
         role: name of the role, for fail points.
         act: the request -> the answer and a descriptor, which is closed once it is sent.
-        fault: what an error that is none of ours becomes; its text is appended.
+        fault: reported for any error that is not a `StokerError`; its text is appended.
         watch: called first, with the socket and the deadline for progress.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

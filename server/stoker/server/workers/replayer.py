@@ -1,7 +1,7 @@
 """A replayer: a one-off child that replays one sample of an open stream for a client.
 
 Runs as a fork of the template. It gets the stream's own graph and StreamSpec, so its outputs are
-the bytes of the stream; it computes them with the interpreter, whatever the workers do. The replay
+the bytes of the stream; it computes them with the interpreter, also if workers do not. The replay
 leaves as a memory file, which the daemon passes on unread.
 """
 

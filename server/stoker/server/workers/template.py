@@ -5,7 +5,7 @@ arguments), it imports what workers need (numba, decoders, ops), then waits for 
 its socket. Forking a warm process takes milliseconds, where a new interpreter with numba takes a
 third of a second; and because it has exactly one thread and holds no client, no lock can be copied
 in a bad state. Before every fork it asserts that: one thread, no torch, no pyarrow. Math libraries
-are pinned to one thread by the environment that the daemon gives it. What it loaded is out of the
+are pinned to one thread by the environment that the daemon gives it. Its objects are out of the
 garbage collector's sight, so that no collection of a child's copies those pages.
 
 One-off children are forked before workers that were asked for earlier: at the start of a daemon

@@ -327,7 +327,7 @@ def serve(sock: socket.socket, number: int) -> int:
     except DescriptorsClosedError:
         return DESCRIPTORS_CLOSED
     except Exception:
-        # What is no StokerError is a bug of ours or of a custom op: die loudly, the daemon goes on.
+        # Any other error is a bug of Stoker or of a custom op: die loudly, the daemon goes on.
         traceback.print_exc(file=sys.stderr)
         return 1
     finally:

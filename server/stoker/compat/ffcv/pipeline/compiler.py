@@ -9,7 +9,7 @@ import numba
 
 
 class Compiler:
-    """Switches for all loaders of the process that are built afterwards."""
+    """Switches for all loaders of the process that are built later."""
 
     _enabled: ClassVar[bool] = True
 

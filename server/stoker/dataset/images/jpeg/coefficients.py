@@ -31,7 +31,7 @@ from stoker.jit import compiled, kernel
 
 REASONS: Final = (
     "",
-    "bits that are no code",
+    "bits that are not a code",
     "a run of coefficients beyond its block",
     "a coefficient that is too large",
     "a restart marker is missing or out of turn",

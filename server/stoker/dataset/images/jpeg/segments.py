@@ -103,7 +103,7 @@ def read_segments(data: bytes) -> Segments:
     """Read a JPEG file's segments.
 
     Raises:
-        UnindexableError: the file is valid, but files of its kind cannot be rewritten.
+        UnindexableError: the file is valid, but such files cannot be rewritten.
         CodecError: the file is damaged.
     """
     try:

@@ -135,7 +135,7 @@ class SessionCarrier:
         return "a client sent data on its carrier after Attach" if data else "closed"
 
     def end(self) -> None:
-        """End the connection; the thread closes it. What was not sent yet is lost."""
+        """End the connection; the thread closes it. Packets that were not sent yet are lost."""
         with contextlib.suppress(OSError):  # the client was faster
             # Not the method of SSLSocket: after it, the thread would send in plain.
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)

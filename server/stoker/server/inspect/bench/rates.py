@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stoker.protocol.errors import UsageError
 
 START_S = 180.0
-"""What a child may take beside measuring: a cold start compiles."""
+"""How long a child may take besides measuring: a cold start compiles."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 `python -m stoker.server.inspect.bench.torch_rows DATASET MODULE:PIPELINE --workers 2`, a process of
 its own, for `stoker bench`. Each item is decoded whole and computed by the same compiled pipeline,
-so what is compared is the loading round it: workers, queues and collating are torch's. Prints the
+so the loading around it is compared: workers, queues and collating are torch's. Prints the
 JSON line of `stoker.client.measure`.
 """
 
@@ -33,7 +33,7 @@ WARM_BATCHES = 5
 class TorchRows:
     """A map-style dataset: item i is the row of sample i that is left, a dict of arrays.
 
-    What cannot go to another process (maps, compiled code) is made there.
+    Maps and compiled code cannot go to another process: they are made there.
     """
 
     def __init__(self, dataset: str, graph: Graph, exclude: str | None = None) -> None:
