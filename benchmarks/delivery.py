@@ -7,6 +7,7 @@ to do. A process's CPU time is that of all its threads, by the scheduler's clock
 
 - `ready`: all batches that the daemon prepares ahead have arrived when the client takes them.
 - `waiting`: the client takes them as fast as they come, so it waits for each.
+- `wakeups`: how often threads of client and daemon sleep for a batch, by the kernel's count.
 - `batches/s`: with a pipeline that passes a label on, one client.
 - `verify`, `params`: `waiting` with digests, with draw records.
 - `death`: from SIGKILL of a worker to the daemon's log line, after which its rows are claimed again
@@ -24,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,6 +60,28 @@ def flipped(sample):
     return {"image": ops.horizontal_flip(sample.image), "label": sample.label}
 
 
+class Cost(NamedTuple):
+    """Of one batch: seconds of CPU, seconds until the next one, and sleeps of threads."""
+
+    client_s: float
+    daemon_s: float
+    wall_s: float
+    client_wakeups: float
+    daemon_wakeups: float
+
+
+def wakeups(pid: int) -> int:
+    """Return how often threads of a process have gone to sleep."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            lines = (task / "status").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(n.split()[1]) for n in lines if n.startswith("voluntary_ctxt_switches"))
+    return total
+
+
 def thread_s(pid: int) -> float:
     """Return the CPU seconds of all threads of a process, to the nanosecond."""
     total = 0
@@ -75,18 +99,19 @@ def endless(loader: Loader) -> Iterator[Batch]:
         yield from loader
 
 
-def costs(
-    loader: Loader, batches: Iterator[Batch], count: int, before: Callable[[], None]
-) -> tuple[float, float, float]:
-    """Take batches; return seconds per batch: client's CPU, daemon's CPU, wall."""
+def costs(loader: Loader, batches: Iterator[Batch], count: int, before: Callable[[], None]) -> Cost:
+    """Take batches; return what each of them costs."""
     before()
-    daemon = daemon_pids()[-1]
-    client_s, daemon_s, begun = thread_s(os.getpid()), thread_s(daemon), time.perf_counter()
+    client, daemon = os.getpid(), daemon_pids()[-1]
+
+    def spent() -> tuple[float, ...]:
+        now = time.perf_counter()
+        return thread_s(client), thread_s(daemon), now, wakeups(client), wakeups(daemon)
+
+    first = spent()
     for _ in range(count):
         next(batches)
-    wall = time.perf_counter() - begun
-    client = thread_s(os.getpid()) - client_s
-    return client / count, (thread_s(daemon) - daemon_s) / count, wall / count
+    return Cost(*((late - early) / count for early, late in zip(first, spent(), strict=True)))
 
 
 def until_ready(loader: Loader) -> Callable[[], None]:
@@ -104,9 +129,9 @@ def until_ready(loader: Loader) -> Callable[[], None]:
 
 def measure(
     packed: Path, chosen: object, rounds: int, workers: int, **options: object
-) -> dict[str, tuple[float, float, float]]:
+) -> dict[str, Cost]:
     """Return the median costs of batches that are ready, and of those that are waited for."""
-    found: dict[str, list[tuple[float, float, float]]] = {"ready": [], "waiting": []}
+    found: dict[str, list[Cost]] = {"ready": [], "waiting": []}
     with Loader(
         str(packed), pipeline=chosen, batch_size=ROWS, workers=workers, prefetch=PREFETCH, **options
     ) as loader:
@@ -117,7 +142,7 @@ def measure(
             found["ready"].append(costs(loader, batches, PREFETCH, until_ready(loader)))
             found["waiting"].append(costs(loader, batches, 100, lambda: None))
     return {
-        name: tuple(statistics.median(column) for column in zip(*each, strict=True))
+        name: Cost(*(statistics.median(column) for column in zip(*each, strict=True)))
         for name, each in found.items()
     }
 
@@ -160,6 +185,17 @@ def _seconds(line: str) -> float:
     return time.mktime(time.strptime(stamp[:19], "%Y-%m-%d %H:%M:%S")) + float(stamp[19:])
 
 
+def images(packed: Path) -> Path:
+    """Pack raw images of 32x32."""
+    rng = np.random.default_rng(0)
+    rows = (
+        {"image": rng.integers(0, 256, (32, 32, 3), dtype=np.uint8), "label": n}
+        for n in range(2 * ROWS)
+    )
+    write(packed, [schema.image(encoding="raw"), schema.label()], rows)
+    return packed
+
+
 def size_of(text: str) -> int:
     """Return the bytes of a size such as 64Ki."""
     return int(text[:-2]) * UNITS[text[-2:]]
@@ -173,13 +209,17 @@ def main() -> int:
     arguments = parser.parse_args()
     rounds, workers = arguments.rounds, arguments.workers
     rng = np.random.default_rng(0)
-    print("| batch | when it is taken | client, us of CPU | daemon, us of CPU | batches/s |")
-    print("|---|---|---|---|---|")
+    print(
+        "| batch | when it is taken | client, us | daemon, us | wakeups of both | batches/s |"
+    )
+    print("|---|---|---|---|---|---|")
 
-    def show(name: str, found: dict[str, tuple[float, float, float]]) -> None:
-        for when, (client, daemon, wall) in found.items():
-            rate = f"{1 / wall:,.0f}" if when == "waiting" else ""
-            print(f"| {name} | {when} | {1e6 * client:.0f} | {1e6 * daemon:.0f} | {rate} |")
+    def show(name: str, found: dict[str, Cost]) -> None:
+        for when, cost in found.items():
+            rate = f"{1 / cost.wall_s:,.0f}" if when == "waiting" else ""
+            cpu = f"{1e6 * cost.client_s:.0f} | {1e6 * cost.daemon_s:.0f}"
+            slept = f"{cost.client_wakeups:.1f}, {cost.daemon_wakeups:.1f}"
+            print(f"| {name} | {when} | {cpu} | {slept} | {rate} |")
         sys.stdout.flush()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -195,12 +235,9 @@ def main() -> int:
         first = Path(folder, arguments.sizes[0])
         show("label alone", measure(first, label_alone, rounds, workers))
         show("with verify", measure(first, passed_on, rounds, workers, verify=True))
-        images = Path(folder, "images")
-        pixels = ({"image": rng.integers(0, 256, (32, 32, 3), dtype=np.uint8), "label": n}
-                  for n in range(2 * ROWS))  # fmt: skip
-        write(images, [schema.image(encoding="raw"), schema.label()], pixels)
-        show("images", measure(images, flipped, rounds, workers))
-        show("images, with params", measure(images, flipped, rounds, workers, params=True))
+        pictures = images(Path(folder, "images"))
+        show("images", measure(pictures, flipped, rounds, workers))
+        show("images, with params", measure(pictures, flipped, rounds, workers, params=True))
         died = death_s(first, rounds, workers, Path(folder))
         print(f"\nworker death to re-issued work: {1e3 * died:.1f} ms")
     return 0

@@ -47,11 +47,15 @@ def batches(given: argparse.Namespace) -> Iterator[Row]:
 
     def both(name: str, packed: Path, chosen: object, times: int = 1, **options: object) -> float:
         found = delivery.measure(packed, chosen, given.rounds, 1, **options)
-        for when, (client, daemon, _) in found.items():
-            for who, spent, bound in (("client", client, CLIENT_US), ("daemon", daemon, DAEMON_US)):
+        for when, cost in found.items():
+            for who, spent, slept, bound in (
+                ("client", cost.client_s, cost.client_wakeups, CLIENT_US),
+                ("daemon", cost.daemon_s, cost.daemon_wakeups, DAEMON_US),
+            ):
                 limit = bound[when] * (times if who == "client" else 1)
-                rows.append((f"{who}, {name}, {when}", f"<= {limit} us", f"{1e6 * spent:.0f} us"))
-        return 1 / found["waiting"][2]
+                measured = f"{1e6 * spent:.0f} us, {slept:.1f} wakeups"
+                rows.append((f"{who}, {name}, {when}", f"<= {limit} us", measured))
+        return 1 / found["waiting"].wall_s
 
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
@@ -60,6 +64,9 @@ def batches(given: argparse.Namespace) -> Iterator[Row]:
             both(size, arrays(folder, count), delivery.passed_on)
         small = folder / str(SIZES["64 KiB"])
         both("64 KiB, digests", small, delivery.passed_on, 2, verify=True)
+        images = delivery.images(folder / "images")
+        both("images of 32x32", images, delivery.flipped)
+        both("images of 32x32, params", images, delivery.flipped, 2, params=True)
         rate = both("label alone", small, delivery.label_alone)
         yield from rows
         yield "batches of a label", ">= 5,000 a second", f"{rate:,.0f}"
