@@ -209,9 +209,7 @@ def main() -> int:
     arguments = parser.parse_args()
     rounds, workers = arguments.rounds, arguments.workers
     rng = np.random.default_rng(0)
-    print(
-        "| batch | when it is taken | client, us | daemon, us | wakeups of both | batches/s |"
-    )
+    print("| batch | when it is taken | client, us | daemon, us | wakeups of both | batches/s |")
     print("|---|---|---|---|---|---|")
 
     def show(name: str, found: dict[str, Cost]) -> None:

@@ -4,6 +4,7 @@ import os
 import queue
 import select
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from stoker.client.remote.session import RemoteSession
 from stoker.protocol.errors import ProtocolError
 from stoker.protocol.layout import Placed
 from stoker.protocol.messages import Bye, Carried, Error, Ready, Slab, Status
-from stoker.protocol.remote.tcp import TcpAddress
+from stoker.protocol.remote.tcp import TcpAddress, expect_full, is_silent, watch_link
 from stoker.server.daemon.remote import carrier as sender_module
 from stoker.server.daemon.remote.carrier import SessionCarrier as Sender
 
@@ -174,3 +175,25 @@ def test_an_error_about_a_session_that_lives_is_raised(ends, session, monkeypatc
     session._lost, session._side = None, ends.client
     with pytest.raises(ProtocolError, match="a broken message"):
         session.heed(Error(0, "protocol", "a broken message", {}))
+
+
+@pytest.mark.parametrize(("silent_ms", "expected"), [(30_000, False), (30_001, True)])
+def test_a_host_is_gone_after_30_s_without_an_acknowledgment(silent_ms, expected) -> None:
+    info = bytes(56) + silent_ms.to_bytes(4, sys.byteorder)
+    assert is_silent(SimpleNamespace(getsockopt=lambda *_: info)) == expected
+
+
+def test_the_kernel_counts_from_the_last_acknowledgment() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as there,
+    ):
+        here, _ = listener.accept()
+        with here:
+            watch_link(here)
+            assert here.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+            expect_full(here)
+            assert here.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 0
+            here.send(b"x")
+            assert there.recv(1) == b"x"
+            assert not is_silent(here)

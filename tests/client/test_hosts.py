@@ -173,7 +173,7 @@ def test_the_others_make_the_batches_of_one_that_is_killed(served, mortal, caplo
     doomed = [mortal(number) for number in range(2)]
     addresses = [served.addresses[0], *(daemon.address for daemon in doomed)]
     found = []
-    with Loader(addresses, **OPTIONS) as loader:
+    with Loader(addresses, **OPTIONS, prefetch=2) as loader:
         for epoch in range(3):
             for batch in loader:
                 found.append(digest(batch))

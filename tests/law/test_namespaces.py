@@ -32,6 +32,8 @@ ISOLATED = [
     "--mount-proc",
     "--kill-child=TERM",
 ]
+SUPPORT = Path(__file__).parents[1] / "support"
+"""The folder of law_pipelines."""
 DEADLINE_S = 60.0
 SHM_BYTES = 64 * 2**20
 
@@ -105,8 +107,8 @@ def test_they_share_only_a_directory(tmp_path, dataset, law):
         ],
         env={
             **os.environ,
-            "STOKER_DAEMON_PYTHON_PATH": str(Path(__file__).parent),
-            "PYTHONPATH": str(Path(__file__).parent),
+            "STOKER_DAEMON_PYTHON_PATH": str(SUPPORT),
+            "PYTHONPATH": str(SUPPORT),
         },
         stderr=subprocess.PIPE,
     )

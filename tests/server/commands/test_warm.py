@@ -34,7 +34,7 @@ def test_a_warmed_pipeline_is_loaded(photos, tmp_path):
     named = ["--pipeline", "command_pipelines:labels", "--dataset", photos]
     told = call("-m", "stoker.server", "warm", *named, "--python-path", HERE, "--cache-root", root)
     assert "command_pipelines:labels: compiled\n" in told
-    assert f"kernels lie in {root}; " in told
+    assert f"kernels are in {root}; " in told
     assert {path.name.partition("-")[0] for path in root.iterdir()} >= {"execute"}
     before = sorted(os.walk(root))
     assert call("-c", LATER, root, photos, HERE) == "1 0\n"

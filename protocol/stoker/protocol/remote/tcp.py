@@ -23,6 +23,8 @@ LINK_TIMEOUT_S: Final = 30
 KEEPALIVE_IDLE_S: Final = 10
 KEEPALIVE_INTERVAL_S: Final = 5
 KEEPALIVE_PROBES: Final = 4
+_LAST_ACK_AT: Final = 56
+"""Where `struct tcp_info` of Linux has the milliseconds since the last acknowledgment."""
 _ADDRESS: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 
 
@@ -98,3 +100,19 @@ def watch_link(sock: socket.socket) -> None:
         (socket.TCP_USER_TIMEOUT, LINK_TIMEOUT_S * 1000),
     ):
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def expect_full(sock: socket.socket) -> None:
+    """Let the other host keep a watched connection full for as long as it likes.
+
+    The kernel's limit for acknowledgments counts that as silence, although a host whose process is
+    stopped still acknowledges; `is_silent` tells the two apart.
+    """
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0)
+
+
+def is_silent(sock: socket.socket) -> bool:
+    """Whether the other host has acknowledged nothing for `LINK_TIMEOUT_S`; see tcp(7)."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_ACK_AT + 4)
+    (silent_ms,) = struct.unpack_from("=I", info, _LAST_ACK_AT)
+    return bool(silent_ms > LINK_TIMEOUT_S * 1000)

@@ -26,7 +26,7 @@ import msgspec
 
 from stoker.protocol import messages
 from stoker.protocol.codec import MAX_PACKET_BYTES
-from stoker.protocol.remote.tcp import HEAD, frame
+from stoker.protocol.remote.tcp import HEAD, expect_full, frame, is_silent
 
 _PART_BYTES: Final = 2**20
 _REPORT_S: Final = 0.002
@@ -64,11 +64,19 @@ class SessionCarrier:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="stoker-carrier", daemon=True)
         sock.setblocking(True)
+        if sock.family != socket.AF_UNIX:
+            expect_full(sock)
         self._thread.start()
 
     def fileno(self) -> int:
         """Return the connection's descriptor, -1 once it is closed."""
         return self._sock.fileno()
+
+    def is_silent(self) -> bool:
+        """Whether the client's host is gone, as far as its acknowledgments say."""
+        with contextlib.suppress(OSError):  # the thread has closed it
+            return is_silent(self._sock)
+        return False
 
     def send(self, record: messages.Record) -> None:
         """Send a record."""

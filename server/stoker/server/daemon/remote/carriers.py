@@ -156,7 +156,12 @@ class Carriers:
             self._ending.append(carrier)
 
     def tick(self) -> None:
-        """End carriers of ended sessions, drop late half-open connections, resume accepting."""
+        """End carriers of ended sessions and lost hosts, drop late half-open connections.
+
+        And accept connections again.
+        """
+        for token in [token for token, made in self._carriers.items() if made.is_silent()]:
+            self._lose(token)
         for carrier in self._ending:
             carrier.end()
         self._ending.clear()
