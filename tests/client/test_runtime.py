@@ -262,8 +262,9 @@ def test_folders_inside_of_installed_packages_are_not_those_of_users(tmp_path, m
     for folder in (mine, brought):
         folder.mkdir(parents=True)
         (folder / "pytest.py").touch()  # imported here, and installed elsewhere
+    python = list(dict.fromkeys(daemon.sysconfig.get_paths().values()))
     monkeypatch.setattr(daemon.sysconfig, "get_path", lambda _: str(tmp_path / "site"))
-    monkeypatch.setattr(sys, "path", [*sys.path, str(mine), str(brought)])
+    monkeypatch.setattr(sys, "path", [*python, str(mine), str(brought)])
     with pytest.warns(UserWarning, match=f"modules of {mine} are shadowed") as warned:
         found = daemon.folders_of_modules()
     assert len(warned) == 1
