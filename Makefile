@@ -27,7 +27,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick alone check bench golden-older hostile fuzz torture clean
+.PHONY: help demo test quick alone check bench golden-older hostile fuzz torture endurance clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,9 +66,12 @@ fuzz: $(STAMP)   ## 1,000,000 inputs for everything that reads bytes, guided by 
 	  $(PIP) install -q -c constraints.txt --group fuzz && \
 	  $(BIN)/python tools/fuzz.py --runs $(FUZZ_RUNS) --jobs $(PROCESSES) $(FUZZ_FLAGS); fi
 
-torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about two hours); SEED replays
+torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about 5 minutes); SEED replays
 	@echo "SEED=$(SEED)"
-	STOKER_ENDURANCE=100 STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x --timeout 1800 tests/torture
+	STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x -n $(PROCESSES) --dist load --timeout 1800 tests/torture/test_storms.py
+
+endurance: $(STAMP) ## look at memory over 100,000 batches, and for what is left after 200 kills of everything (about an hour)
+	STOKER_ENDURANCE=100 $(BIN)/python -m pytest -x --timeout 1800 tests/torture/test_endurance.py
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json

@@ -1,6 +1,6 @@
 """What a daemon and its clients use after many batches, and what is left after kill -9 of all.
 
-STOKER_ENDURANCE multiplies batches and rounds; `make torture` sets it to 100.
+STOKER_ENDURANCE multiplies batches and rounds; `make endurance` sets it to 100.
 """
 
 import contextlib
