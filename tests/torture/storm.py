@@ -208,6 +208,8 @@ class Reading:
         hosts = self._storm.hosts
         if len(hosts.present) < 2 or self._alone or isinstance(self._where, str):
             return False
+        if len(self._where) < 2:  # the job moved to one: without it, no batch would bring it back
+            return False
         self._storm.kills += 1
         host = self._host_there()
         host.leave(self._storm.random.randrange(1, 25))
