@@ -26,7 +26,7 @@ import msgspec
 
 from stoker.protocol import messages
 from stoker.protocol.codec import MAX_PACKET_BYTES
-from stoker.protocol.remote.tcp import HEAD, expect_full, frame, is_silent
+from stoker.protocol.remote.tcp import HEAD, frame, is_silent
 
 _PART_BYTES: Final = 2**20
 _REPORT_S: Final = 0.002
@@ -64,8 +64,6 @@ class SessionCarrier:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="stoker-carrier", daemon=True)
         sock.setblocking(True)
-        if sock.family != socket.AF_UNIX:
-            expect_full(sock)
         self._thread.start()
 
     def fileno(self) -> int:

@@ -23,7 +23,7 @@ from typing import Final
 
 from stoker.protocol import messages
 from stoker.protocol.errors import ProtocolError, StokerError
-from stoker.protocol.remote.tcp import frame, watch_link
+from stoker.protocol.remote.tcp import expect_full, frame, watch_link
 from stoker.protocol.remote.tls import check_certificate
 from stoker.server.daemon.remote.carrier import SessionCarrier
 from stoker.server.daemon.remote.half_open import HalfOpen
@@ -244,6 +244,7 @@ class Carriers:
             return
         del self._half_open[descriptor]
         self.unexpect(token)
+        expect_full(made.sock)
         self._carriers[token] = carrier = SessionCarrier(
             made.sock,
             functools.partial(self._report, token),
