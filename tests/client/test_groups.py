@@ -364,7 +364,7 @@ def test_the_daemon_is_killed_and_the_members_meet_again(
     folder: Path, dataset: Path, alone
 ) -> None:
     with running(folder, dataset) as daemon, contextlib.ExitStack() as stack:
-        loaders = stack.enter_context(members(daemon.address, 2, reconnect_s=60))
+        loaders = stack.enter_context(members(daemon.address, 2, prefetch=1, reconnect_s=60))
         loops = [iter(loader) for loader in loaders]
         for step in range(4):
             assert {digest(next(loop)) for loop in loops} == {alone[step]}

@@ -263,7 +263,7 @@ def test_batches_that_were_copied_ahead(serving, monkeypatch) -> None:
         Target, "source", lambda self, delivery, slab: AheadSource(delivery, copies)
     )
     expected = uninterrupted(serving)
-    with load(serving) as loader:
+    with load(serving, prefetch=1) as loader:
         found = []
         for batch in loader:
             found.append(digest(batch))
