@@ -150,12 +150,12 @@ class Snapshot:
 
 def _files() -> frozenset[str]:
     found, kept = [], _kept_by_multiprocessing()
-    zygote = {found.control.fileno() for found in _zygote()}
+    zygotes = {found.control.fileno() for found in warm.running()}
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the listing's own descriptor is closed by now
             target = os.readlink(f"/proc/self/fd/{number}")
             allowed = target in ALLOWED_FILES or any(part in target for part in ALLOWED_FOLDERS)
-            if not allowed and int(number) not in kept | zygote:
+            if not allowed and int(number) not in kept | zygotes:
                 found.append(f"{number} -> {target}")
     return frozenset(found)
 
@@ -203,7 +203,7 @@ def _describe(pid: int, before: frozenset[int]) -> str | None:
             parent = _parent(parent)
     except OSError:
         return None
-    zygotes = [found.pid for found in _zygote()]
+    zygotes = [found.pid for found in warm.running()]
     if pid in zygotes:
         return None
     child = parent in (os.getpid(), *zygotes)
@@ -212,12 +212,6 @@ def _describe(pid: int, before: frozenset[int]) -> str | None:
     if not (child or orphan) or any(allowed in command for allowed in ALLOWED_COMMANDS):
         return None
     return f"{pid}: {command or '(zombie: nobody waited for it)'}"
-
-
-def _zygote() -> list[warm.Zygote]:
-    """The process from which daemons are forked, if it runs; it lives as long as the session."""
-    found = warm.running()
-    return [found] if found else []
 
 
 def _marked(pid: int) -> bool:
@@ -343,6 +337,7 @@ def kernel_cache(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(home))
         set_cache_root(kernels)
+        warm.share_kernels(str(home))
         yield kernels
 
 

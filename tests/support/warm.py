@@ -1,8 +1,9 @@
 """Daemons forked from a warm process (`zygote.py`), which cost a fifth of what new ones cost.
 
 `start` and `private_subprocess` fork where nothing depends on how a daemon was started, and execute
-otherwise: with another `PYTHON...` variable or another limit on open files than the zygote has. The
-zygote starts when it is first needed and lives as long as this process.
+otherwise: with another `PYTHON...` variable or another limit on open files than the zygote has. A
+zygote starts when it is first needed and lives as long as this process. Daemons with the session's
+kernel cache have a zygote that keeps its kernels loaded; others have one without any.
 """
 
 import atexit
@@ -81,14 +82,14 @@ class Zygote:
         control: the socket to it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_kernels: bool) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
         self.state = _state(os.environ)
         script = str(Path(__file__).with_name("zygote.py"))
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", script, str(theirs.fileno())],
+                [sys.executable, "-P", script, str(theirs.fileno()), str(int(keeps_kernels))],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **PINNED},
@@ -135,34 +136,47 @@ class Zygote:
         atexit.unregister(self.close)
 
 
-_zygotes: dict[int, Zygote] = {}
-"""Process id -> its zygote; a forked process makes one of its own."""
+_zygotes: dict[tuple[int, bool], Zygote] = {}
+"""Process id, whether it keeps kernels -> the zygote; a forked process makes its own."""
+
+_session: dict[str, str] = {}
+"""CACHE -> its value in the tests of the session."""
+
+CACHE = "XDG_CACHE_HOME"
 
 
-def running() -> Zygote | None:
-    """Return this process's zygote, if it has started."""
-    return _zygotes.get(os.getpid())
+def share_kernels(cache_home: str) -> None:
+    """Keep the kernels of this cache loaded for the daemons that use it."""
+    _session[CACHE] = cache_home
 
 
-def zygote() -> Zygote:
-    """Return this process's zygote; start it if necessary."""
-    if os.getpid() not in _zygotes:
-        _zygotes[os.getpid()] = Zygote()
-    return _zygotes[os.getpid()]
+def running() -> list[Zygote]:
+    """Return this process's zygotes that have started."""
+    return [found for (pid, _), found in _zygotes.items() if pid == os.getpid()]
+
+
+def zygote(environment: Mapping[str, str]) -> Zygote:
+    """Return this process's zygote for daemons with an environment; start it if necessary."""
+    keeps_kernels = CACHE in _session and environment.get(CACHE) == _session[CACHE]
+    key = os.getpid(), keeps_kernels
+    if key not in _zygotes:
+        _zygotes[key] = Zygote(keeps_kernels=keeps_kernels)
+    return _zygotes[key]
 
 
 def close() -> None:
-    """End this process's zygote, if it has started."""
-    found = _zygotes.pop(os.getpid(), None)
-    if found is not None:
+    """End this process's zygotes that have started."""
+    for found in running():
         found.close()
+    _zygotes.clear()
 
 
 def start(command: Sequence[str], descriptors: Mapping[int, int]) -> Forked | None:
     """Fork a daemon with this process's environment; None if one must be executed."""
-    if _state(os.environ) != zygote().state:
+    found = zygote(os.environ)
+    if _state(os.environ) != found.state:
         return None
-    return zygote().fork(command, descriptors, os.environ, session=False)
+    return found.fork(command, descriptors, os.environ, session=False)
 
 
 class PrivateSubprocess:
@@ -175,13 +189,14 @@ class PrivateSubprocess:
     def Popen(command: Sequence[str], **options: Any) -> Any:
         """Start it, as `subprocess.Popen` does."""
         usual = command[0] == sys.executable and tuple(command[2:4]) == SERVE
-        if not usual or _state(options["env"]) != zygote().state:
+        found = zygote(options["env"])
+        if not usual or _state(options["env"]) != found.state:
             return subprocess.Popen(command, **options)
         with open(os.devnull, "rb") as nothing:
             given = {0: nothing, 1: options["stdout"], 2: options["stderr"]}
             descriptors = {number: file.fileno() for number, file in given.items()}
             descriptors |= {number: number for number in options["pass_fds"]}
-            return zygote().fork(command, descriptors, options["env"], session=True)
+            return found.fork(command, descriptors, options["env"], session=True)
 
 
 def _state(environment: Mapping[str, str]) -> tuple:

@@ -1,13 +1,14 @@
-"""A warm process from which tests fork daemons: `python zygote.py CONTROL`.
+"""A warm process from which tests fork daemons: `python zygote.py CONTROL KEEPS_KERNELS`.
 
 A new daemon imports for a second and a half of processor time, its template included; most tests
 only need one that serves. This process has imported what both import, holds no socket of ZeroMQ and
 has one thread. For each request it forks a child, which takes over the request's environment,
 folder, descriptors and arguments, and runs `stoker.server` as `python -m` does. The first act of
 that child is to fork its template, which waits until the daemon launches it. So parents, signals,
-sessions, exit codes and logs are those of a real daemon. Differences: the daemon has numba loaded,
-`/proc/PID/cmdline` names this file, and hashes of text are the same in all daemons of a zygote.
-Tests of those, and of starting itself, execute a real one.
+sessions, exit codes and logs are those of a real daemon. If it keeps kernels, it loads what the
+kernel cache has before it forks, so that not every template does. Differences: the daemon has numba
+loaded, `/proc/PID/cmdline` names this file, and hashes of text are the same in all daemons of a
+zygote. Tests of those, and of starting itself, execute a real one.
 
 Messages on the control socket are JSON with descriptors; see `daemons.Zygote`.
 """
@@ -16,6 +17,7 @@ import atexit
 import contextlib
 import fcntl
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -33,12 +35,26 @@ MOST_DESCRIPTORS = 16
 ABOVE = 512
 """Descriptors of a request wait above this number until their own are free."""
 
+IMPORTED = (
+    "stoker.server.commands.serve",
+    "stoker.server.state.core",
+    *(
+        f"stoker.server.daemon.{name}"
+        for name in (
+            "core_settings", "loop", "processes", "quarantine", "reserver", "sidesocket",
+            "snapshot", "stop_signals",
+        )
+    ),
+    "typer",
+    "typer._adapters",  # typer imports it, and pydantic with it, when it reads the first option
+)  # fmt: skip
+"""What a daemon imports, without what imports ZeroMQ."""
+
 
 def warm() -> None:
     """Import what a daemon and its template import; ZeroMQ must not be in a template."""
-    import typer  # noqa: PLC0415, F401
-
-    import stoker.server.commands.serve  # noqa: PLC0415, F401
+    for name in IMPORTED:
+        importlib.import_module(name)
     from stoker.server.workers import recent, template  # noqa: PLC0415
 
     preload, recent.preload = recent.preload, lambda: None  # what it loads depends on the cache
@@ -50,7 +66,17 @@ def warm() -> None:
     gc.freeze()
 
 
-def main(control: socket.socket) -> Callable[[], None] | None:
+def load_kernels() -> None:
+    """Load what the template would load of the kernel cache of this process's environment."""
+    import stoker.jit  # noqa: PLC0415
+    from stoker.server.workers import recent  # noqa: PLC0415
+
+    stoker.jit.set_cache_root(os.path.join(os.environ["XDG_CACHE_HOME"], "stoker", "kernels"))
+    recent.preload()
+    gc.freeze()
+
+
+def main(control: socket.socket, *, keeps_kernels: bool) -> Callable[[], None] | None:
     """Serve requests; return what a child does, in the child."""
     running: dict[int, tuple[int, socket.socket]] = {}
     poll = select.poll()
@@ -70,6 +96,8 @@ def main(control: socket.socket) -> Callable[[], None] | None:
                 return None
             request = json.loads(data)
             status = socket.socket(fileno=descriptors.pop(0))
+            if keeps_kernels:
+                load_kernels()
             pid = os.fork()
             if not pid:
                 return lambda: run(request, descriptors)
@@ -192,7 +220,7 @@ def become_template(waiting: socket.socket) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which end this process
     warm()
-    child = main(socket.socket(fileno=int(sys.argv[1])))
+    child = main(socket.socket(fileno=int(sys.argv[1])), keeps_kernels=sys.argv[2] == "1")
     if child is not None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         child()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import resource
 import subprocess
@@ -100,7 +101,7 @@ def test_a_private_daemon_whose_folder_is_full_is_an_error_that_says_what_to_do(
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     named = {"pipeline": "robust_pipelines:labels", "batch_size": 5, "device": "numpy"}
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    warm.zygote()  # which starts the daemon, without the limit
+    warm.zygote(os.environ)  # which starts the daemon, without the limit
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
         with pytest.raises(ResourceError) as caught:

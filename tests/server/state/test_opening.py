@@ -162,6 +162,17 @@ def test_kept_results_are_bounded(make_rig):
     assert rig.counters()["builds_total"] == 3
 
 
+def test_a_build_with_files_of_users_runs_again_with_the_earlier_result_at_hand(rig):
+    """The builder alone can say whether the files are as they were."""
+    edits = [(("/code/jobs.py", digest * 32),) for digest in "aab"]
+    for sources in edits:
+        rig.open(built={"sources": sources})
+    found = [start.request.known for start in of(rig.said, ins.StartBuild)]
+    assert [known and known.sources for known in found] == [None, *edits[:2]]
+    rig.open(pipeline="plain")
+    assert of(rig.said, ins.StartBuild)[-1].request.known is None
+
+
 def test_a_failed_build_is_told_and_forgotten(rig, make_open):
     tokens = [rig.hello(), rig.hello()]
     for token in tokens:

@@ -2,8 +2,9 @@
 
 The key of a build is (dataset path, `module:attr` or graph, ...). At most `concurrent_builds` run
 at a time, the others wait in order. At most `cached_builds` results are kept; the least recently
-used one is dropped first. A failed build is forgotten, because its cause may have been fixed. A
-build that imported files of users is not kept, because they may be edited.
+used one is dropped first. A failed build is forgotten, because its cause may have been fixed. Files
+of users may be edited: after a build that imported some, the next one runs too, with the earlier
+result at hand, and saves itself the planning and loading if nothing has changed.
 
 A build without progress for `build_deadline_s` fails, so a pipeline that hangs while it is built
 delays others by at most that long. Clients without a running build come first, so one with many
@@ -76,7 +77,8 @@ class Builds:
         """Return a cached result, or add the waiter, of a client's process, to its build."""
         if (result := self._results.get(key)) is not None:
             self._results.move_to_end(key)
-            return result
+            if not result.sources:
+                return result
         build = self._by_key.get(key)
         if build is None:
             self._numbers += 1
@@ -87,12 +89,11 @@ class Builds:
         return None
 
     def done(self, result: BuildResult) -> list[bytes]:
-        """Keep a result, unless it depends on files of users; return its waiters."""
+        """Keep a result; return its waiters."""
         build = self._end(result.build)
         if build is None:
             return []
-        if not result.sources:
-            self._results[build.key] = result
+        self._results[build.key] = result
         while len(self._results) > self._context.settings.cached_builds:
             self._results.popitem(last=False)
         return build.waiters
@@ -197,4 +198,5 @@ class Builds:
             self._running[build.number] = build
             build.progress_at = self._context.now
             self._context.counts.builds += 1
-            self._context.out.append(StartBuild(BuildRequest(build.number, *build.key)))
+            known = self._results.get(build.key)
+            self._context.out.append(StartBuild(BuildRequest(build.number, *build.key, known)))

@@ -48,7 +48,8 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     for them, the dataset's are planned for global batches of `batch_size` positions, without the
     samples of `exclude`, or with those of `subset` alone. `weights` says how often the others come;
     see `stoker.protocol.weights`. With `mix` all of its datasets are built for one stream of such
-    batches, and `dataset`, `pipeline` and `graph` are empty.
+    batches, and `dataset`, `pipeline` and `graph` are empty. `known` is the result of an earlier
+    build of the same; it is the answer again if neither files of users nor the dataset changed.
     """
 
     build: int
@@ -61,6 +62,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     subset: bytes = b""
     weights: bytes = b""
     mix: tuple[MixWanted, ...] = ()
+    known: "BuildResult | None" = None
 
 
 class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):

@@ -15,6 +15,7 @@ Runs in builders, replayers and workers, on their one thread.
 
 import hashlib
 import importlib
+import itertools
 import sys
 import sysconfig
 from pathlib import Path
@@ -35,14 +36,15 @@ class OwnCode:
 
     def __init__(self) -> None:
         """Begin before the first import of such a module."""
-        self._others = set(sys.modules)
+        self._last = next(reversed(sys.modules))
         self._count = len(sys.modules)
+        self._others: set[str] = set()
         self._files: dict[str, tuple[str, str]] = {}
 
     def note(self) -> Sources:
         """Note the files of new modules, and return all of them."""
         if len(sys.modules) != self._count:
-            for name, module in list(sys.modules.items()):
+            for name, module in self._imported():
                 if name not in self._others and name not in self._files:
                     self._note(name, module)
             self._count = len(sys.modules)
@@ -80,6 +82,16 @@ class OwnCode:
         forget_names()
         importlib.invalidate_caches()
 
+    def _imported(self) -> list[tuple[str, ModuleType]]:
+        """Return the modules that came after the last one of the beginning.
+
+        A look at each of the others would copy every page of the template's memory that has one.
+        """
+        later = itertools.takewhile(
+            lambda item: item[0] != self._last, reversed(sys.modules.items())
+        )
+        return list(later)
+
     def _note(self, name: str, module: ModuleType) -> None:
         path = getattr(module, "__file__", None)
         if not _is_own(name, path):
@@ -87,6 +99,11 @@ class OwnCode:
             return
         assert path is not None
         self._files[name] = path, digest_of(Path(path))
+
+
+def unchanged(sources: Sources) -> bool:
+    """Whether the files still have the content of these digests."""
+    return all(digest_of(Path(path)) == digest for path, digest in sources)
 
 
 def digest_of(path: Path) -> str:
