@@ -75,9 +75,7 @@ def build(request: BuildRequest, code: OwnCode | None = None) -> BuildResult:
         dataset.close()
 
 
-def _still(
-    known: BuildResult, dataset: Dataset, graph: Graph, split: bytes, code: OwnCode
-) -> bool:
+def _still(known: BuildResult, dataset: Dataset, graph: Graph, split: bytes, code: OwnCode) -> bool:
     """Whether a build would have an earlier result again; its machine code is then in the cache.
 
     What a dataset holds that only declares its fingerprint may have changed.
