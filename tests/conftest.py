@@ -95,6 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     without the handler, tests that interrupt a process would wait for ever.
     """
     config.option.loadscopereorder = False
+    gc.disable()  # until all modules are imported, which leaves no garbage
     if config.getoption("--check-slow"):
         check = importlib.import_module("costs").CheckSlow()
         config.pluginmanager.register(check, "check-slow")
@@ -112,6 +113,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """Keep all that was imported out of the garbage collector's sight."""
+    gc.freeze()
+    gc.enable()
 
 
 @dataclasses.dataclass(frozen=True)
