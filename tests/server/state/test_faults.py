@@ -566,7 +566,8 @@ def test_a_worker_that_stops_while_it_compiles_is_killed(make_rig):
     assert of(rig.tick(1), ins.KillWorker)
 
 
-def test_a_failed_batch_with_an_undead_writer_fails_in_its_turn(make_rig):
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_failed_batch_with_an_undead_writer_ends_with_its_first_bad_row(make_rig, earlier):
     rig = make_rig(workers=2, outstanding=2)
     rig.up(1, 2)
     token = rig.open(batch_size=8)
@@ -576,17 +577,43 @@ def test_a_failed_batch_with_an_undead_writer_fails_in_its_turn(make_rig):
     while rig.claims(1)[0].step == 0:
         rig.finish(1)
     assert [rig.claims(n)[0].step for n in (1, 2)] == [1, 1]
-    rig.fail(2)
+    lost, failed = rig.claims(1)[0], rig.claims(2)[0]
+    assert (lost.row_lo, failed.row_lo) == (0, lost.row_hi)
+    rig.fail(2, "a later row")
     rig.work((2,))
     rig.tick(61)
-    assert not rig.errors(token)
+    before = rig.counters()["recomputed_rows_total"]
     rig.tick(6)
     assert rig.counters()["retired_slots"] == 1
+    assert not rig.errors(token), "rows below it may be bad as well"
+    assert rig.counters()["unclaimed_rows"] == 0
+    (again,) = rig.claims(2)
+    assert (again.row_lo, again.row_hi) == (0, lost.row_hi), "others are not done again"
+    assert rig.counters()["recomputed_rows_total"] - before == lost.row_hi
+    if earlier:
+        rig.fail(2, "row 0")
+    rig.work((2,))
     (error,) = rig.errors(token)
-    assert error.code == "sample"
+    assert error.message == ("row 0" if earlier else "a later row")
     rig.run(token, run=2, granted=1)
     rig.work((2,))
     assert places(rig, token) == [(0, 0), (0, 0)]
+
+
+def test_an_undead_writer_above_a_failed_claim_changes_nothing(make_rig):
+    rig = make_rig(workers=2, outstanding=1)
+    rig.up(1, 2)
+    token = rig.open(batch_size=8)
+    rig.run(token, granted=1)
+    assert [rig.claims(n)[0].row_lo for n in (1, 2)] == [0, 4]
+    rig.now += 40
+    rig.fail(1, "row 0")
+    assert not rig.errors(token), "worker 2 still writes"
+    rig.tick(21)
+    rig.tick(6)
+    assert rig.counters()["retired_slots"] == 1
+    assert rig.errors(token)[0].message == "row 0"
+    assert rig.counters()["unclaimed_rows"] == 0
 
 
 def test_a_done_chunk_makes_bare_deaths_forgotten(lone):

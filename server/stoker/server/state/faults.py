@@ -80,13 +80,14 @@ class Faults:
         blame = event.blame or (worker.hung and not excused)
         begun = worker.claims.get(event.claim) if event.claim is not None else None
         head = worker.head
+        ranges = [] if begun is None else [Range(begun.lo, begun.hi)]
+        if begun is not None and not stopped:  # before a batch ends that may go on without it
+            ranges = self._suspect(begun, event, blame)
         for claim in worker.claims.values():
             if claim is not begun:
                 self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
-        if begun is not None and stopped:
-            self._put_back(begun.batch, [Range(begun.lo, begun.hi)], begun)
-        elif begun is not None:
-            self._suspect(begun, event, blame)
+        if begun is not None:
+            self._put_back(begun.batch, ranges, begun)
         elif head is not None and not stopped:
             self._bare_death(head.batch.group, blame=blame, hung=worker.hung, reason=event.reason)
         elif head is None:
@@ -145,13 +146,12 @@ class Faults:
         if fresh is not None and not fresh.void:
             fresh.isolate(ranges)
 
-    def _suspect(self, claim: Claim, event: WorkerDown, blame: bool) -> None:
-        """Handle a death at that claim, at a row and a sample if these are known."""
+    def _suspect(self, claim: Claim, event: WorkerDown, blame: bool) -> list[Range]:
+        """Count a death at that claim, at a row and a sample if known; return what is retried."""
         row, sample = event.row, event.sample
         if row is not None and not self._may_be_at(claim, row):
             row = sample = None
-        ranges = self._accuse(claim, row, blame, event.reason, sample)
-        self._put_back(claim.batch, ranges, claim)
+        return self._accuse(claim, row, blame, event.reason, sample)
 
     def _may_be_at(self, claim: Claim, row: int) -> bool:
         """Whether a claim computes that row: one of its own, or one in a row group of those."""
