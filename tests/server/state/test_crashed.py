@@ -200,7 +200,6 @@ def test_a_sample_that_crashes_at_a_later_step_first_is_replaced_from_the_earlie
 def test_a_batch_that_was_begun_before_the_sample_was_replaced_stops_nothing(make_rig):
     two = Two(make_rig)
     two.crash(1)
-    two.crash(0)
     held = next(w for w in two.up if two.rig.claims(w)[0].step == 1)
     two.crash(0)
     two.rig.die(held, blame=True, row=0, sample=33)

@@ -541,6 +541,67 @@ def test_a_row_that_hangs_while_others_work_is_blamed(make_rig, state):
     assert "killed or hung a worker 2 times" in rig.errors(token)[0].message
 
 
+def hang_all(rig, samples, numbers, state="S"):
+    """All workers hang at their head's first row, at these samples by step; others come up."""
+    killed = [kill.worker for kill in of(rig.tick(61), ins.KillWorker)]
+    assert killed == list(numbers)
+    for number in numbers:
+        claim = rig.claims(number)[0]
+        rig.claims(number).clear()
+        at = claim.claim, claim.row_lo, samples[claim.step]
+        rig.do(ev.WorkerDown, number, "hung", False, *at, state)
+    rig.tick(40)
+    numbers = tuple(start.worker for start in of(rig.said, ins.StartWorker)[-len(numbers) :])
+    rig.up(*numbers)
+    return numbers
+
+
+@pytest.mark.parametrize("policy", ["raise", "replace"])
+def test_workers_that_hang_at_one_sample_in_two_batches_are_no_freeze(make_rig, policy):
+    """Twice is enough, as with one worker: the first pair of hangs points to the sample."""
+    rig = make_rig(workers=2, outstanding=1, crash_policy=policy)
+    rig.up(1, 2)
+    token = rig.open(batch_size=1)
+    rig.run(token, granted=2)
+    numbers = hang_all(rig, {0: 33, 1: 33}, (1, 2))
+    assert not rig.errors(token), "it may be a freeze: only the second one counts"
+    numbers = hang_all(rig, {0: 33, 1: 33}, numbers)
+    if policy == "raise":
+        (error,) = rig.errors(token)
+        assert "(sample 33 of dataset" in error.message
+        assert "killed or hung a worker 3 times, the last: hung" in error.message
+    else:
+        rig.work(numbers)
+        assert [ready.crashed for ready in rig.ready(token)] == [[33], [33]]
+        assert not rig.errors(token)
+    assert rig.counters()["worker_hangs_total"] == 4
+
+
+@pytest.mark.parametrize(("samples", "state"), [((33, 34), "S"), ((33, 33), "D")])
+def test_hangs_at_samples_of_their_own_or_in_storage_point_to_none(make_rig, samples, state):
+    rig = make_rig(workers=2, outstanding=1)
+    rig.up(1, 2)
+    token = rig.open(batch_size=1)
+    rig.run(token, granted=2)
+    numbers = (1, 2)
+    for _ in range(3):
+        numbers = hang_all(rig, dict(enumerate(samples)), numbers, state)
+    assert not rig.errors(token)
+    rig.work(numbers)
+    assert places(rig, token) == [(0, 0), (0, 1)]
+
+
+def test_a_sample_that_kills_at_two_rows_is_blamed_for_both(make_rig):
+    rig = make_rig(workers=2, outstanding=1)
+    rig.up(1, 2)
+    token = rig.open(batch_size=1)
+    rig.run(token, granted=2)
+    for number in (1, 2):
+        assert not rig.errors(token)
+        rig.die(number, blame=True, row=0, sample=33)
+    assert "(sample 33 of dataset" in rig.errors(token)[0].message
+
+
 def test_a_worker_that_compiles_is_not_late(make_rig):
     rig = make_rig(workers=1, outstanding=1, build_deadline_s=100.0)
     rig.up(1)
