@@ -112,6 +112,23 @@ def test_a_member_that_goes_frees_its_slots_and_those_that_it_brought(rig, way):
     assert rig.counters()["memory_used_bytes"] == rig.counters()["groups"] == 0
 
 
+def test_a_kept_slot_that_is_owed_is_not_the_last_one_that_is_taken(rig):
+    """A member left while workers wrote two slots: the next two that nobody holds are gone."""
+    late, reads, goes = join(rig), join(rig), join(rig)
+    for epoch, token in enumerate((late, reads)):
+        rig.send(token, Seek(1, 5 * epoch, 0), Credit(1, 100))
+        rig.work()
+        assert len(rig.ready(token)) == PREFETCH + LEASES
+    rig.send(goes, Seek(1, 9, 0), Credit(1, 100))
+    rig.end(goes)
+    counters = rig.counters()
+    assert (counters["cancelled_slots"], counters["leased_slots"]) == (2, 10)
+    rig.release(reads, *rig.ready(reads)[:3])
+    counters = rig.counters()
+    assert counters["dropped_batches_total"] == 3, "two are gone, the third one is used"
+    assert (counters["kept_slots"], counters["batches_under_way"]) == (0, 1)
+
+
 def test_the_first_member_may_go(rig):
     first, second = join(rig), join(rig)
     rig.run(first)

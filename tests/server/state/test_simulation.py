@@ -13,9 +13,6 @@ EVERYTHING = (
     "goes on after all", "shared seek", "error usage",
 )  # fmt: skip
 
-FOUND = (2333, 5747)
-"""Seeds that have found an error of the core."""
-
 
 def play(simulation, seeds):
     """Play the seeds; each tenth one is handled once more by another core, event by event."""
@@ -34,10 +31,6 @@ def play(simulation, seeds):
 
 def test_worlds(simulation):
     assert play(simulation, range(30))["ChunkDone"] > 1000
-
-
-def test_worlds_that_have_found_something(simulation):
-    play(simulation, FOUND)
 
 
 @pytest.mark.slow
