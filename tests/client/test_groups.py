@@ -8,20 +8,18 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, children, serving
 from loading import digest
 
 from stoker.client import Loader
-from stoker.client.session import ClientSession
 from stoker.dataset import schema, write
 from stoker.protocol.errors import UsageError
-from stoker.protocol.messages import AskStatus, Status
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -63,27 +61,6 @@ def alone(shared: Daemon) -> list[str]:
     """The digests of four epochs of a loader without a group."""
     with Loader(shared.address, **{**OPTIONS, "group": None}) as loader:
         return [digest(batch) for _ in range(EPOCHS) for batch in loader]
-
-
-def counters(address: str) -> dict[str, int | float]:
-    session = ClientSession(address, 10.0)
-    with contextlib.closing(session):
-        session.send(AskStatus())
-        session.receive(time.monotonic() + 10.0)
-        (status,) = [record for record in session.inbox if isinstance(record, Status)]
-        return status.counters
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-
-
-def counters_at_rest(address: str) -> dict[str, int | float]:
-    """Counters, once the sessions of earlier tests and their work have ended."""
-    wait_for(lambda: not counters(address)["groups"] and not counters(address)["claims"])
-    return counters(address)
 
 
 def computed(before: dict, address: str) -> int:

@@ -10,21 +10,19 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import law_pipelines
 import pytest
+from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, children
 from law_damage import ROWS, damage, write_pictures
 from law_rig import serving
+from loading import digest
 
 from stoker.client import Loader
-from stoker.client.session import ClientSession
-from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import UsageError
-from stoker.protocol.messages import AskStatus, Status
 from stoker.protocol.spec import OrderSpec
 
 pytestmark = pytest.mark.slow
@@ -85,33 +83,13 @@ def digests(loader: Loader, into: list[str]) -> Iterator[None]:
     yield
     begun.join(60)
     for batch in (*first, *loop):
-        into.append(batch_digest(batch, batch.epoch, batch.step))
+        into.append(digest(batch))
         yield
 
 
 def alone(address: str, wanted: dict, dataset: str = "whole", count: int = EPOCHS) -> list[str]:
     with Loader(address, dataset=dataset, device="numpy", **ORDER, **wanted) as loader:
-        return [batch_digest(b, b.epoch, b.step) for _ in range(count) for b in loader]
-
-
-def counters(address: str) -> dict[str, int | float]:
-    session = ClientSession(address, 10.0)
-    with contextlib.closing(session):
-        session.send(AskStatus())
-        session.receive(time.monotonic() + 10.0)
-        (status,) = [record for record in session.inbox if isinstance(record, Status)]
-        return status.counters
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-
-
-def at_rest(address: str) -> dict[str, int | float]:
-    wait_for(lambda: not counters(address)["groups"] and not counters(address)["claims"])
-    return counters(address)
+        return [digest(b) for _ in range(count) for b in loader]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +101,7 @@ def lone(served) -> list[list[str]]:
 @pytest.mark.parametrize("count", [2, 4])
 def test_each_sample_is_decoded_once_for_all(served, lone, count) -> None:
     """Batches prefetched beyond the end are counted apart."""
-    before = at_rest(served.address)
+    before = counters_at_rest(served.address)
     with loaders(served.address, f"once-{count}", MEMBERS[:count]) as made:
         assert epochs(made) == lone[:count]
         ahead = made[0]._connection.stream.opened.slots
@@ -132,7 +110,8 @@ def test_each_sample_is_decoded_once_for_all(served, lone, count) -> None:
     assert EPOCHS * STEPS * B * FIELDS <= decodes <= (EPOCHS * STEPS + ahead) * B * FIELDS
     rows = after["rows_total"] - before["rows_total"]
     assert decodes * count <= rows * FIELDS + ahead * B * FIELDS, "so no row was decoded apart"
-    assert at_rest(served.address)["memory_working_bytes"] == before["memory_working_bytes"] == 0
+    after = counters_at_rest(served.address)
+    assert after["memory_working_bytes"] == before["memory_working_bytes"] == 0
 
 
 def test_damaged_pictures_are_bad_where_a_lone_stream_reads_them(served, pictures, law) -> None:
@@ -155,10 +134,10 @@ def test_a_late_member_and_one_that_stops(served, lone) -> None:
         loop = iter(first)
         found = [next(loop) for _ in range(3)]
         with loaders(served.address, "late", MEMBERS[2:3], group_size=None) as (late,):
-            assert [batch_digest(b, b.epoch, b.step) for b in late] == lone[2][:STEPS]
+            assert [digest(b) for b in late] == lone[2][:STEPS]
         found += loop
-        assert [batch_digest(b, b.epoch, b.step) for b in found] == lone[0][:STEPS]
-        assert batch_digest(held, 0, 0) == lone[1][0]
+        assert [digest(b) for b in found] == lone[0][:STEPS]
+        assert digest(held) == lone[1][0]
 
 
 MEMBER = """
@@ -190,7 +169,7 @@ def test_a_member_and_workers_are_killed(served, lone) -> None:
             if step == 1:
                 os.kill(children(children(served.pid)[0])[0], signal.SIGKILL)
             batches = [next(loop) for loop in loops]
-            found = [batch_digest(batch, 0, step) for batch in batches]
+            found = [digest(batch) for batch in batches]
             assert found == [lone[0][step], lone[2][step]]
             del batches
         # The build of the member that is gone needs no memory of workers any more.

@@ -4,23 +4,19 @@ import contextlib
 import importlib
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import counting
 import pytest
 from daemons import Daemon
 
 from stoker.client import Loader
-from stoker.client.session import ClientSession
 from stoker.dataset import open_dataset
 from stoker.protocol.digest import batch_digest
-from stoker.protocol.messages import AskStatus
 from stoker.server.rows.reference import make_spec, reference_batches
 
 HERE = Path(__file__).parent
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -109,23 +105,11 @@ def sum_of(small_dataset: Path) -> Callable[[int], str]:
 def counters() -> Callable[[Daemon], dict[str, int | float]]:
     """What a daemon counts, asked by a session of its own."""
 
-    def ask(daemon: Daemon) -> dict[str, int | float]:
-        with contextlib.closing(ClientSession(daemon.address, 20.0)) as session:
-            session.send(AskStatus())
-            session.receive(time.monotonic() + 20.0)
-            return session.inbox.popleft().counters
-
-    return ask
+    return lambda daemon: counting.counters(daemon.address)
 
 
 @pytest.fixture
 def wait_for() -> Callable[[Callable[[], object]], None]:
     """Wait until something has happened."""
 
-    def wait(happened: Callable[[], object]) -> None:
-        pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
-        while not happened():
-            assert time.monotonic() < deadline, happened
-            pause.wait(0.01)
-
-    return wait
+    return counting.wait_for

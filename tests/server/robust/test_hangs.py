@@ -27,7 +27,7 @@ def hanging(serve, sum_of):
             "STOKER_TEST_HANG": sum_of(CULPRIT),
             "STOKER_TEST_PAUSE_S": str(pause_s),
         }
-        # One worker: two would hang at the sample in two batches at once, as if all had frozen.
+        # One worker: two would hang at the sample in two batches, and be killed in pairs.
         return serve(environment={**settings, **more}, warm=True, workers=1)
 
     return run

@@ -63,6 +63,7 @@ class Rig:
         self.said: list[ins.Instruction] = []
         self._tokens = itertools.count(1)
         self._claims: dict[int, list[Work]] = {}
+        self._taken: list[tuple[bytes, Ready]] = []
         self.note(self.core.start())
 
     def note(self, said: list[ins.Instruction]) -> list[ins.Instruction]:
@@ -183,6 +184,12 @@ class Rig:
 
     def release(self, token: bytes, *batches: Ready) -> list[ins.Instruction]:
         return self.send(token, Release([(batch.slot, batch.generation) for batch in batches]))
+
+    def take(self, token: bytes, run: int = 1) -> list[ins.Instruction]:
+        """A member releases the oldest batch that it has not taken, and grants a credit for it."""
+        ready = next(one for one in self.ready(token) if (token, one) not in self._taken)
+        self._taken.append((token, ready))
+        return self.send(token, Release([(ready.slot, ready.generation)]), Credit(run, 1))
 
     def end(self, token: bytes, way: str = "close") -> list[ins.Instruction]:
         if way == "close":

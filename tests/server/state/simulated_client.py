@@ -60,17 +60,13 @@ class Client:
         if isinstance(record, Error):
             assert record.code == ("connect" if self.world.stopping else "resource")
             self.world.clients.pop(self.token, None)
-            self.world.later(1.0, self.again)
+            self.world.todo += 1  # it comes again, so the world is not over
+            self.world.later(1.0, self.world.new_client)
             return
         assert isinstance(record, Welcome)
         if self.world.chance(0.1):
             return  # never attaches: the deadline ends it
         self.world.later(self.world.random.uniform(0, 0.1), self.attach)
-
-    def again(self) -> None:
-        self.world.clients.pop(self.token, None)
-        self.world.todo += 1
-        self.world.new_client()
 
     def attach(self) -> None:
         if not self.closed:

@@ -136,7 +136,8 @@ class Worker:
             self.confirmed = True
             claim = head.claim if known and head is not None else None
             sample = self.sample if row is not None else None
-            self.world.event(ev.WorkerDown, self.number, reason, blame, claim, row, sample)
+            place = claim, row, sample, "RS"[self.number % 2]
+            self.world.event(ev.WorkerDown, self.number, reason, blame, *place)
 
         at = max(self._posted_at, self.world.now + delay + 0.001)
         self.world.later(at - self.world.now, seen)

@@ -183,16 +183,13 @@ class World(Outside):
                 self.check_first_bad(do.token, record.details)
 
     def check_first_bad(self, token: bytes, details: Any) -> None:
-        """A run ends with the first bad row of a batch, as far as no sample is replaced in it."""
+        """A run ends with the first bad row of a batch; a replaced sample is bad no longer."""
         (group,) = [g for g in self.core._groups.by_number.values() if token in g.members]
         sid, place = group.stream.stream_id, (details["epoch"], details["step"])
         cut, crashed = group.course.cut(*place), group.crashed(group.members[token].run, *place)
         rows = range(cut.first_row, cut.first_row + cut.rows)
         bad = [row for row in rows if self.fate(sid, *place, row, crashed) == "fail"]
-        if crashed:  # what failed before a sample was replaced in the batch stays its failure
-            assert details["row"] in bad, (details, bad)
-        else:
-            assert details["row"] == bad[0], (details, bad)
+        assert bad[:1] == [details["row"]], (details, bad, crashed)
 
     def do_SendPeer(self, do: ins.SendPeer) -> None:
         client = self.clients.get(do.peer)

@@ -144,6 +144,26 @@ def test_a_later_batch_that_failed_is_computed_again(make_rig):
     assert places(rig.ready(token)) == [(0, 0, [33]), (0, 1, [33]), (0, 2, [33])]
 
 
+def test_a_failed_batch_does_not_end_with_the_death_that_replaces_a_sample(make_rig):
+    """The dead worker has its last claim; it is computed again, as later deaths would have it."""
+    rig = make_rig(workers=2, outstanding=2, crash_policy="replace")
+    rig.up(1, 2)
+    failing, dying = (rig.open(rank=rank, world_size=2, batch_size=4) for rank in (0, 1))
+    rig.run(dying, granted=1)
+    rig.run(failing, granted=1)
+    rig.finish(1)
+    assert [(w.stream, w.row_lo) for n in (1, 2) for w in rig.claims(n)] == [
+        (1, 0), (2, 3), (1, 1),
+    ]  # fmt: skip
+    rig.fail(1)
+    rig.core._groups.by_number[2].stream.accuse((0, 0, 3), True)
+    rig.die(2, blame=True, row=3, sample=33)
+    assert not rig.errors(failing)
+    rig.up(3)
+    rig.work((1, 3))
+    assert places(rig.ready(failing)) == places(rig.ready(dying)) == [(0, 0, [33])]
+
+
 class Two:
     """Two workers with a claim of one row each, at steps whose rows show the same sample."""
 
@@ -180,7 +200,6 @@ def test_a_sample_that_crashes_at_a_later_step_first_is_replaced_from_the_earlie
 def test_a_batch_that_was_begun_before_the_sample_was_replaced_stops_nothing(make_rig):
     two = Two(make_rig)
     two.crash(1)
-    two.crash(0)
     held = next(w for w in two.up if two.rig.claims(w)[0].step == 1)
     two.crash(0)
     two.rig.die(held, blame=True, row=0, sample=33)

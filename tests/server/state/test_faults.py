@@ -541,6 +541,67 @@ def test_a_row_that_hangs_while_others_work_is_blamed(make_rig, state):
     assert "killed or hung a worker 2 times" in rig.errors(token)[0].message
 
 
+def hang_all(rig, samples, numbers, state="S"):
+    """All workers hang at their head's first row, at these samples by step; others come up."""
+    killed = [kill.worker for kill in of(rig.tick(61), ins.KillWorker)]
+    assert killed == list(numbers)
+    for number in numbers:
+        claim = rig.claims(number)[0]
+        rig.claims(number).clear()
+        at = claim.claim, claim.row_lo, samples[claim.step]
+        rig.do(ev.WorkerDown, number, "hung", False, *at, state)
+    rig.tick(40)
+    numbers = tuple(start.worker for start in of(rig.said, ins.StartWorker)[-len(numbers) :])
+    rig.up(*numbers)
+    return numbers
+
+
+@pytest.mark.parametrize("policy", ["raise", "replace"])
+def test_workers_that_hang_at_one_sample_in_two_batches_are_no_freeze(make_rig, policy):
+    """Twice is enough, as with one worker: the first pair of hangs points to the sample."""
+    rig = make_rig(workers=2, outstanding=1, crash_policy=policy)
+    rig.up(1, 2)
+    token = rig.open(batch_size=1)
+    rig.run(token, granted=2)
+    numbers = hang_all(rig, {0: 33, 1: 33}, (1, 2))
+    assert not rig.errors(token), "it may be a freeze: only the second one counts"
+    numbers = hang_all(rig, {0: 33, 1: 33}, numbers)
+    if policy == "raise":
+        (error,) = rig.errors(token)
+        assert "(sample 33 of dataset" in error.message
+        assert "killed or hung a worker 3 times, the last: hung" in error.message
+    else:
+        rig.work(numbers)
+        assert [ready.crashed for ready in rig.ready(token)] == [[33], [33]]
+        assert not rig.errors(token)
+    assert rig.counters()["worker_hangs_total"] == 4
+
+
+@pytest.mark.parametrize(("samples", "state"), [((33, 34), "S"), ((33, 33), "D")])
+def test_hangs_at_samples_of_their_own_or_in_storage_point_to_none(make_rig, samples, state):
+    rig = make_rig(workers=2, outstanding=1)
+    rig.up(1, 2)
+    token = rig.open(batch_size=1)
+    rig.run(token, granted=2)
+    numbers = (1, 2)
+    for _ in range(3):
+        numbers = hang_all(rig, dict(enumerate(samples)), numbers, state)
+    assert not rig.errors(token)
+    rig.work(numbers)
+    assert places(rig, token) == [(0, 0), (0, 1)]
+
+
+def test_a_sample_that_kills_at_two_rows_is_blamed_for_both(make_rig):
+    rig = make_rig(workers=2, outstanding=1)
+    rig.up(1, 2)
+    token = rig.open(batch_size=1)
+    rig.run(token, granted=2)
+    for number in (1, 2):
+        assert not rig.errors(token)
+        rig.die(number, blame=True, row=0, sample=33)
+    assert "(sample 33 of dataset" in rig.errors(token)[0].message
+
+
 def test_a_worker_that_compiles_is_not_late(make_rig):
     rig = make_rig(workers=1, outstanding=1, build_deadline_s=100.0)
     rig.up(1)
@@ -566,7 +627,8 @@ def test_a_worker_that_stops_while_it_compiles_is_killed(make_rig):
     assert of(rig.tick(1), ins.KillWorker)
 
 
-def test_a_failed_batch_with_an_undead_writer_fails_in_its_turn(make_rig):
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_failed_batch_with_an_undead_writer_ends_with_its_first_bad_row(make_rig, earlier):
     rig = make_rig(workers=2, outstanding=2)
     rig.up(1, 2)
     token = rig.open(batch_size=8)
@@ -576,17 +638,43 @@ def test_a_failed_batch_with_an_undead_writer_fails_in_its_turn(make_rig):
     while rig.claims(1)[0].step == 0:
         rig.finish(1)
     assert [rig.claims(n)[0].step for n in (1, 2)] == [1, 1]
-    rig.fail(2)
+    lost, failed = rig.claims(1)[0], rig.claims(2)[0]
+    assert (lost.row_lo, failed.row_lo) == (0, lost.row_hi)
+    rig.fail(2, "a later row")
     rig.work((2,))
     rig.tick(61)
-    assert not rig.errors(token)
+    before = rig.counters()["recomputed_rows_total"]
     rig.tick(6)
     assert rig.counters()["retired_slots"] == 1
+    assert not rig.errors(token), "rows below it may be bad as well"
+    assert rig.counters()["unclaimed_rows"] == 0
+    (again,) = rig.claims(2)
+    assert (again.row_lo, again.row_hi) == (0, lost.row_hi), "others are not done again"
+    assert rig.counters()["recomputed_rows_total"] - before == lost.row_hi
+    if earlier:
+        rig.fail(2, "row 0")
+    rig.work((2,))
     (error,) = rig.errors(token)
-    assert error.code == "sample"
+    assert error.message == ("row 0" if earlier else "a later row")
     rig.run(token, run=2, granted=1)
     rig.work((2,))
     assert places(rig, token) == [(0, 0), (0, 0)]
+
+
+def test_an_undead_writer_above_a_failed_claim_changes_nothing(make_rig):
+    rig = make_rig(workers=2, outstanding=1)
+    rig.up(1, 2)
+    token = rig.open(batch_size=8)
+    rig.run(token, granted=1)
+    assert [rig.claims(n)[0].row_lo for n in (1, 2)] == [0, 4]
+    rig.now += 40
+    rig.fail(1, "row 0")
+    assert not rig.errors(token), "worker 2 still writes"
+    rig.tick(21)
+    rig.tick(6)
+    assert rig.counters()["retired_slots"] == 1
+    assert rig.errors(token)[0].message == "row 0"
+    assert rig.counters()["unclaimed_rows"] == 0
 
 
 def test_a_done_chunk_makes_bare_deaths_forgotten(lone):

@@ -1,8 +1,9 @@
 """Forks: members have streams of their own, and their rows are claimed together while in step."""
 
 import pytest
+from decided import of, places
 
-from stoker.protocol.messages import Credit, Error, Release, Seek
+from stoker.protocol.messages import Credit, Error, Seek
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 
@@ -20,14 +21,6 @@ def join(rig, built=DECODED, **changes):
 def two(rig, **changes):
     """Two members whose seeds differ, in one order."""
     return [join(rig, seed=seed, shuffle_seed=7, **changes) for seed in (7, 8)]
-
-
-def of(items, kind):
-    return [item for item in items if isinstance(item, kind)]
-
-
-def places(rig, token):
-    return [(ready.epoch, ready.step) for ready in rig.ready(token)]
 
 
 def chunks(rig):
@@ -53,19 +46,6 @@ def alone(rig):
     return found
 
 
-def take(rig, token, run=1):
-    """The member takes and releases its oldest unreleased batch, and grants a credit for it."""
-    ready = next(one for one in rig.ready(token) if (token, one) not in rig.taken)
-    rig.taken.append((token, ready))
-    return rig.send(token, Release([(ready.slot, ready.generation)]), Credit(run, 1))
-
-
-@pytest.fixture
-def rig(rig):
-    rig.taken = []
-    return rig
-
-
 def test_members_in_step_have_their_rows_claimed_together(rig):
     members = two(rig, group_size=2)
     for token in members:
@@ -73,7 +53,7 @@ def test_members_in_step_have_their_rows_claimed_together(rig):
     rig.work()
     for _ in range(6):
         for token in members:
-            take(rig, token)
+            rig.take(token)
         rig.work()
     assert [places(rig, token) for token in members] == [[divmod(n, STEPS) for n in range(9)]] * 2
     assert alone(rig) == 0
@@ -98,11 +78,11 @@ def test_a_quick_member_has_its_mate_begin_ahead_of_its_credits(rig):
     rig.run(slow, granted=1)
     rig.work()
     assert places(rig, slow) == [(0, 0)], "a batch is announced for a credit"
-    take(rig, quick)
-    take(rig, quick)
+    rig.take(quick)
+    rig.take(quick)
     rig.work()
     assert alone(rig) == 0, "it has slots for five batches"
-    take(rig, quick)
+    rig.take(quick)
     rig.work()
     assert alone(rig) == 16
     rig.send(slow, Credit(1, 4))
@@ -119,9 +99,9 @@ def test_a_member_that_is_little_behind_catches_up(rig):
     before = alone(rig)
     assert before == 2 * 3 * 16, "each computed its first batches alone"
     for _ in range(3):
-        take(rig, first)
+        rig.take(first)
         rig.work()
-        take(rig, second)
+        rig.take(second)
         rig.work()
     assert alone(rig) == before
 
@@ -132,20 +112,20 @@ def test_a_member_that_stops_or_comes_late_holds_up_nobody(rig):
     rig.run(slow, granted=1)
     rig.work()
     for _ in range(20):
-        take(rig, quick)
+        rig.take(quick)
         rig.work()
     late = join(rig, seed=7)
     rig.run(late)
     rig.work()
     for _ in range(20):
-        take(rig, quick)
-        take(rig, late)
+        rig.take(quick)
+        rig.take(late)
         rig.work()
     assert places(rig, quick) == [divmod(n, STEPS) for n in range(43)]
     assert places(rig, late) == [divmod(n, STEPS) for n in range(23)]
     assert places(rig, slow) == [(0, 0)]
     for _ in range(10):
-        take(rig, slow)
+        rig.take(slow)
         rig.work()
     assert places(rig, slow) == [divmod(n, STEPS) for n in range(11)]
 

@@ -3,7 +3,7 @@
 import pytest
 from decided import of, places
 
-from stoker.protocol.messages import Credit, Error, Opened, Ready, Release, Seek
+from stoker.protocol.messages import Credit, Error, Opened, Ready, Seek
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 
@@ -19,19 +19,6 @@ def join(rig, group=GROUP, **changes):
 
 def slots_of(rig, token):
     return [(ready.slot, ready.generation) for ready in rig.ready(token)]
-
-
-def take(rig, token, run=1):
-    """The member takes and releases its oldest unreleased batch, and grants a credit for it."""
-    ready = next(one for one in rig.ready(token) if (token, one) not in rig.taken)
-    rig.taken.append((token, ready))
-    return rig.send(token, Release([(ready.slot, ready.generation)]), Credit(run, 1))
-
-
-@pytest.fixture
-def rig(rig):
-    rig.taken = []
-    return rig
 
 
 def test_members_get_the_same_slots_and_each_row_is_computed_once(rig):
@@ -79,13 +66,13 @@ def test_a_member_that_stops_holds_up_nobody_and_gets_its_batches_later(rig):
     rig.run(slow, granted=1)
     rig.work()
     for _ in range(40):
-        take(rig, quick)
+        rig.take(quick)
         rig.work()
     assert places(rig, quick) == [(n // STEPS, n % STEPS) for n in range(43)]
     assert places(rig, slow) == [(0, 0)]
     assert rig.counters()["dropped_batches_total"] > 0
     for _ in range(30):
-        take(rig, slow)
+        rig.take(slow)
         rig.work()
     assert places(rig, slow) == [(n // STEPS, n % STEPS) for n in range(31)]
 
@@ -98,7 +85,7 @@ def test_a_member_that_keeps_all_its_slots_costs_the_others_nothing(rig):
     rig.run(other)
     rig.work()
     for _ in range(20):
-        take(rig, other)
+        rig.take(other)
         rig.work()
     assert places(rig, other) == [(n // STEPS, n % STEPS) for n in range(23)]
     assert len(rig.ready(hoarder)) == PREFETCH + LEASES
@@ -123,6 +110,23 @@ def test_a_member_that_goes_frees_its_slots_and_those_that_it_brought(rig, way):
     assert len(rig.ready(stays)) == 6
     rig.end(stays)
     assert rig.counters()["memory_used_bytes"] == rig.counters()["groups"] == 0
+
+
+def test_a_kept_slot_that_is_owed_is_not_the_last_one_that_is_taken(rig):
+    """A member left while workers wrote two slots: the next two that nobody holds are gone."""
+    late, reads, goes = join(rig), join(rig), join(rig)
+    for epoch, token in enumerate((late, reads)):
+        rig.send(token, Seek(1, 5 * epoch, 0), Credit(1, 100))
+        rig.work()
+        assert len(rig.ready(token)) == PREFETCH + LEASES
+    rig.send(goes, Seek(1, 9, 0), Credit(1, 100))
+    rig.end(goes)
+    counters = rig.counters()
+    assert (counters["cancelled_slots"], counters["leased_slots"]) == (2, 10)
+    rig.release(reads, *rig.ready(reads)[:3])
+    counters = rig.counters()
+    assert counters["dropped_batches_total"] == 3, "two are gone, the third one is used"
+    assert (counters["kept_slots"], counters["batches_under_way"]) == (0, 1)
 
 
 def test_the_first_member_may_go(rig):
@@ -159,7 +163,7 @@ def test_a_member_that_the_daemon_ends_may_still_read_its_slots(rig):
     rig.run(stays, granted=1)
     for _ in range(20):
         rig.work()
-        take(rig, stays)
+        rig.take(stays)
     rig.work()
     assert not held & {ready.slot for ready in rig.ready(stays)[3:]}
     assert rig.counters()["leased_slots"] >= len(held)

@@ -46,8 +46,10 @@ class TlsStream:
     def recv_into(self, view: memoryview, count: int, _: int = 0) -> int:
         """Receive exactly `count` bytes, or fewer (also 0) at the end of the connection.
 
+        If it ends in the middle of a record, no byte of that record is received.
+
         Raises:
-            OSError: the connection ended in the middle of a record, or TLS was broken.
+            OSError: the connection failed, or a record was changed on its way (`ssl.SSLError`).
         """
         done = 0
         while done < count:

@@ -247,17 +247,15 @@ class Deliveries:
         """Begin a batch again in the spare slot: a writer of its slot cannot be confirmed dead.
 
         Returns:
-            The batch that replaces it, to be filled; or None: it was void or had failed, or no
-            spare is left and the run has ended with an error.
+            The batch that replaces it, to be filled; or None: it was void, or its first claim had
+            failed, or no spare is left and the run has ended with an error.
         """
         group, runs = batch.group, list(batch.runs)
         if batch.slot.state is SlotState.RETIRED:  # two of its writers cannot be confirmed dead
             return None
         self._context.counts.retired_slots += 1
         replaced, wanted = group.slots.retire(batch.slot), not batch.void
-        self._context.counts.recomputed_rows += (
-            0 if batch.void else batch.cut.rows - batch.unclaimed
-        )
+        unclaimed = batch.unclaimed
         batch.drop()
         group.forget(batch)
         self._reopen(group)
@@ -284,11 +282,12 @@ class Deliveries:
         for run in runs:
             run.pending[run.pending.index(batch)] = fresh
         if batch.failure is not None:
-            fresh.fail(batch.cut.first_row, batch.failure)
+            fresh.fail(batch.failed_lo, batch.failure)  # the rows below it may fail as well
             group.unlist(fresh)
-            self.deliver(fresh)
+        self._context.counts.recomputed_rows += fresh.unclaimed - unclaimed
+        self.deliver(fresh)
         self._reopen(group)
-        return fresh if fresh.failure is None else None
+        return fresh if fresh.unclaimed else None
 
     def close(self, group: Group, token: bytes, *, reads_on: bool = False) -> None:
         """Remove a session; the group ends with the last one, once its claims have ended.

@@ -2,13 +2,14 @@
 
 - All claims of a dead worker are redone completely; claims that it had not started are beyond
   suspicion.
-- A row that killed or hung a worker (blame) is then claimed alone. After `blamed_deaths` times the
-  stream stops, or, with `crash_policy` "replace", the sample that was read is replaced from that
-  step on, in all groups of the stream. Deaths that say nothing about the row count as well, up to
-  `unblamed_deaths`. If the claim that killed is known, but not the row, the claim is halved.
+- A row that killed or hung a worker (blame) is then claimed alone. After `blamed_deaths` times, at
+  any rows of a sample, the stream stops, or, with `crash_policy` "replace", the sample is replaced
+  from that step on, in all groups of the stream. Deaths that say nothing about the row count as
+  well, up to `unblamed_deaths`. If the claim is known, but not the row, the claim is halved.
 - A hang is blamed on the row, unless the worker was stopped (which counts for nothing), waited for
   storage, or waited while all other workers hung too: then it counts as a death that says nothing
-  about the row. So a freeze of the pool costs time, but no stream.
+  about the row. So a freeze of the pool costs time, but no stream. If two of them hung at different
+  rows of one sample (of two batches under way), the second and later ones are blamed on it.
 - A worker that dies with claims before it starts one (while it opens their stream) counts against
   the stream of its head: up to `quick_deaths` in a row, or `blamed_deaths` if it hung. Deaths from
   outside count only once they last for `start_deadline_s`.
@@ -19,6 +20,7 @@
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 from stoker.order.stream import PlainOrder
@@ -80,13 +82,14 @@ class Faults:
         blame = event.blame or (worker.hung and not excused)
         begun = worker.claims.get(event.claim) if event.claim is not None else None
         head = worker.head
+        ranges = [] if begun is None else [Range(begun.lo, begun.hi)]
+        if begun is not None and not stopped:  # before a batch ends that may go on without it
+            ranges = self._suspect(begun, event, blame, hung=worker.hung)
         for claim in worker.claims.values():
             if claim is not begun:
                 self._put_back(claim.batch, [Range(claim.lo, claim.hi)], claim)
-        if begun is not None and stopped:
-            self._put_back(begun.batch, [Range(begun.lo, begun.hi)], begun)
-        elif begun is not None:
-            self._suspect(begun, event, blame)
+        if begun is not None:
+            self._put_back(begun.batch, ranges, begun)
         elif head is not None and not stopped:
             self._bare_death(head.batch.group, blame=blame, hung=worker.hung, reason=event.reason)
         elif head is None:
@@ -145,13 +148,16 @@ class Faults:
         if fresh is not None and not fresh.void:
             fresh.isolate(ranges)
 
-    def _suspect(self, claim: Claim, event: WorkerDown, blame: bool) -> None:
-        """Handle a death at that claim, at a row and a sample if these are known."""
-        row, sample = event.row, event.sample
+    def _suspect(self, claim: Claim, event: WorkerDown, blame: bool, *, hung: bool) -> list[Range]:
+        """Count a death at that claim, at a row and a sample if known; return what is retried."""
+        row, sample, batch, now = event.row, event.sample, claim.batch, self._context.now
         if row is not None and not self._may_be_at(claim, row):
             row = sample = None
-        ranges = self._accuse(claim, row, blame, event.reason, sample)
-        self._put_back(claim.batch, ranges, claim)
+        if hung and event.state in _WAITS and row is not None and sample is not None:
+            since, place = now - self._context.settings.claim_deadline_s / 2, (*batch.place, row)
+            blame = blame or batch.group.stream.points_to(sample, place, since)
+        hung_at = now if hung else -inf
+        return self._accuse(claim, row, blame, event.reason, sample, hung_at)
 
     def _may_be_at(self, claim: Claim, row: int) -> bool:
         """Whether a claim computes that row: one of its own, or one in a row group of those."""
@@ -160,7 +166,13 @@ class Faults:
         return claim.lo // unit * unit <= row < min(end, claim.batch.cut.of)
 
     def _accuse(
-        self, claim: Claim, row: int | None, blame: bool, reason: str, sample: int | None = None
+        self,
+        claim: Claim,
+        row: int | None,
+        blame: bool,
+        reason: str,
+        sample: int | None = None,
+        hung_at: float = -inf,
     ) -> list[Range]:
         """Count the death; return the ranges in which the claim is retried."""
         batch, lo, hi = claim.batch, claim.lo, claim.hi
@@ -171,7 +183,7 @@ class Faults:
             middle = (lo + hi) // 2
             return [Range(lo, middle, True), Range(middle, hi, True)]
         at = lo if row is None else row
-        blamed, unblamed = stream.accuse((batch.epoch, batch.step, at), blame)
+        blamed, unblamed = stream.accuse((*batch.place, at), blame, sample, hung_at)
         if blamed >= settings.blamed_deaths or unblamed >= settings.unblamed_deaths:
             if row is not None and sample is None:
                 sample = _sample_at(batch, row)

@@ -344,10 +344,11 @@ class BatchState:
         self.unclaimed += sum(r.hi - r.lo for r in ranges)
 
     def isolate(self, ranges: list[Range]) -> None:
-        """Have these adjacent ranges claimed as they are; nothing may be claimed yet."""
+        """Have these adjacent ranges claimed as they are, if wanted; nothing may be claimed yet."""
         first, last = self.ranges[0].lo, self.ranges[0].hi
-        parts = [Range(first, ranges[0].lo), *ranges, Range(ranges[-1].hi, last)]
-        self.ranges = deque(part for part in parts if part.hi > part.lo)
+        if ranges[0].lo < last:  # otherwise they are above a failed claim
+            parts = [Range(first, ranges[0].lo), *ranges, Range(ranges[-1].hi, last)]
+            self.ranges = deque(part for part in parts if part.hi > part.lo)
 
     def fail(self, lo: int, failure: Fault) -> None:
         """Record that the claim starting at row `lo` failed: only rows below it matter from now on.
@@ -356,7 +357,7 @@ class BatchState:
         """
         if self.failure is None or lo < self.failed_lo:
             self.failure, self.failed_lo = failure, lo
-            self.ranges = deque(r for r in self.ranges if r.lo < lo)
+            self.ranges = deque(r._replace(hi=min(r.hi, lo)) for r in self.ranges if r.lo < lo)
             self.unclaimed = sum(r.hi - r.lo for r in self.ranges)
 
     def tell_shapes(self, shapes: Shapes) -> None:

@@ -33,7 +33,7 @@ class Settings:
         worker_restart_backoff_max_s: bound of that pause.
         quick_death_s: a worker that did no chunk and lived for less died quickly.
         quick_deaths: after that many in a row, sessions get an error instead of waiting.
-        blamed_deaths: a row that killed or hung that many workers stops its stream.
+        blamed_deaths: a sample that killed or hung that many workers stops its stream.
         unblamed_deaths: the same for deaths that say nothing about the row (signals from outside).
         exit_with_last_client: leave when the last session is gone.
         first_client_s: with that, leave if no session attaches for so long after the start.

@@ -44,9 +44,12 @@ def find(group: Group, member: Member, run: Run) -> BatchState | None:
 
 
 def take(context: CoreContext, group: Group) -> Slot | None:
-    """Return a slot to fill: a free one, or one whose batch was kept; None if there is none."""
+    """Return a slot to fill: a free one, or one whose batch was kept; None if there is none.
+
+    A kept one may be owed for a member that has left, and then another one is needed.
+    """
     slot = group.slots.take()
-    if slot is None and _drop_kept(context, group):
+    while slot is None and _drop_kept(context, group):
         slot = group.slots.take()
     return slot
 

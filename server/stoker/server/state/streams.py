@@ -5,7 +5,8 @@ speed estimate, and the record of deaths: a row that kills two workers stops the
 """
 
 from collections import OrderedDict
-from math import ceil, sqrt
+from dataclasses import dataclass
+from math import ceil, inf, sqrt
 
 from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
@@ -36,6 +37,23 @@ PROBE_ROWS = 4
 
 RowPlace = tuple[int, int, int]
 """(epoch, step, row of the global batch)."""
+
+
+@dataclass
+class Suspect:
+    """A row at which workers died, and the sample that they read for it, if known.
+
+    Attributes:
+        sample: the sample.
+        blamed: deaths that point to the row.
+        unblamed: deaths that say nothing about it.
+        hung_at: when a worker last hung at it.
+    """
+
+    sample: int | None = None
+    blamed: int = 0
+    unblamed: int = 0
+    hung_at: float = -inf
 
 
 class Stream:
@@ -82,7 +100,7 @@ class Stream:
         self._mean_s = self._spread = 0.0
         self.bad: set[int] = set()
         self.crashed: dict[int, tuple[int, int]] = {}
-        self.suspects: OrderedDict[RowPlace, list[int]] = OrderedDict()
+        self.suspects: OrderedDict[RowPlace, Suspect] = OrderedDict()
 
     def measure(self, seconds: float, rows: int, *, eased: bool = False) -> None:
         """Add the cost of a chunk to the averages; an implausible cost is ignored.
@@ -119,13 +137,40 @@ class Stream:
         """Whether a batch of so many rows is so cheap that its messages matter."""
         return self.brief_rows > 0 and self.row_s * rows < self._settings.brief_batch_s
 
-    def accuse(self, row: RowPlace, blame: bool) -> tuple[int, int]:
-        """Count a death at (epoch, step, row); return the deaths (with blame, without)."""
-        deaths = self.suspects.setdefault(row, [0, 0])
-        deaths[not blame] += 1
+    def accuse(
+        self, row: RowPlace, blame: bool, sample: int | None = None, hung_at: float = -inf
+    ) -> tuple[int, int]:
+        """Count a death at (epoch, step, row), where a worker read a sample, if that is known.
+
+        Returns:
+            The deaths with blame at any row of the sample, and those without at this row.
+        """
+        suspect = self.suspects.setdefault(row, Suspect())
+        suspect.sample = suspect.sample if sample is None else sample
+        suspect.blamed += blame
+        suspect.unblamed += not blame
+        suspect.hung_at = max(suspect.hung_at, hung_at)
         if len(self.suspects) > MAX_SUSPECTS:
             self.suspects.popitem(last=False)
-        return deaths[0], deaths[1]
+        others = [one.blamed for one in self._at_sample(sample) if one is not suspect]
+        return suspect.blamed + sum(others), suspect.unblamed
+
+    def points_to(self, sample: int, row: RowPlace, since: float) -> bool:
+        """Whether a hang points to a sample, although all workers hung: they did so at the sample.
+
+        A worker has hung at another row of the sample since that time, or the sample is blamed
+        already. Workers that freeze together are at samples of their own.
+        """
+        here = self.suspects.get(row)
+        return any(
+            one.blamed or (one is not here and one.hung_at >= since)
+            for one in self._at_sample(sample)
+        )
+
+    def _at_sample(self, sample: int | None) -> list[Suspect]:
+        if sample is None:
+            return []
+        return [one for one in self.suspects.values() if one.sample == sample]
 
     def check_crashed(self, crashed: list[int]) -> None:
         """Check the samples that a cursor lists as replaced, because they crashed workers.

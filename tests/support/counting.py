@@ -1,0 +1,42 @@
+"""What a daemon counts, asked by a session of its own; waiting until something has happened."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+from stoker.client.session import ClientSession
+from stoker.protocol.messages import AskStatus, Status
+
+ANSWER_S = 20.0
+PATIENCE_S = 60.0
+PAUSE_S = 0.01
+
+
+def counters(address: str) -> dict[str, int | float]:
+    """The daemon's counters."""
+    with contextlib.closing(ClientSession(address, ANSWER_S)) as session:
+        session.send(AskStatus())
+        session.receive(time.monotonic() + ANSWER_S)
+        (status,) = [record for record in session.inbox if isinstance(record, Status)]
+        return status.counters
+
+
+def wait_for(happened: Callable[[], object]) -> None:
+    """Wait until something has happened."""
+    pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline, happened
+        pause.wait(PAUSE_S)
+
+
+def counters_at_rest(address: str) -> dict[str, int | float]:
+    """The counters, once the sessions of earlier tests and their work have ended."""
+
+    def rests() -> bool:
+        found.update(counters(address))
+        return not found["groups"] and not found["claims"]
+
+    found: dict[str, int | float] = {}
+    wait_for(rests)
+    return found
