@@ -7,10 +7,8 @@ from damage import accept_damage
 from law_rig import (
     arrows,
     boxed,
-    daemon,
     dataset,
     datasets,
-    law,
     photographs,
     source,
     tars,
@@ -21,9 +19,7 @@ from streams import BAD
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.splitting import split
 
-__all__ = [
-    "arrows", "boxed", "daemon", "dataset", "datasets", "law", "photographs", "source", "tars",
-]  # fmt: skip
+__all__ = ["arrows", "boxed", "dataset", "datasets", "photographs", "source", "tars"]
 
 
 @pytest.fixture(scope="session")

@@ -62,6 +62,15 @@ class Party(NamedTuple):
         """Names of the streams."""
         return {stream.name for stream in (*self.streams, *filter(None, [self.reader]))}
 
+    @property
+    def told(self) -> str:
+        """What an error says of it; random pipelines are left out, as the seed has them."""
+        shown = [
+            {name: value for name, value in stream.data.items() if name != "graph"}
+            for stream in self.streams
+        ]
+        return f"{self.mode or 'no'} group, {shown}"
+
 
 class Storm:
     """One storm; `play` raises an AssertionError that names the seed if a byte differs.
@@ -109,12 +118,14 @@ class Storm:
         if party.names <= self._built and self.random.random() < 0.3:
             more["timeout_s"] = SHORT_S  # the kernels are there, so the stream opens in time
         self._readings += 1
-        text = f"seed {self._seed}, reading {self._readings}, after {self.kills} kills"
         full = self.events["full"]
         name = f"storm-{self._seed}-{self._readings}"
-        reading = Reading(self, party, more, text, self._folder / name)
+        reading = Reading(self, party, more, self._folder / name)
         try:
             reading.read()
+        except Exception as error:
+            error.add_note(f"{name}, after {self.kills} kills, at {reading.where}: {party.told}")
+            raise
         finally:
             reading.close()
         if self.events["full"] == full:  # otherwise some kernels may not have been stored
@@ -137,22 +148,23 @@ class Storm:
 
 
 class Reading:
-    """The streams of a party, its trainings, and what happens to them."""
+    """The streams of a party, its trainings, and what happens to them.
 
-    def __init__(
-        self, storm: Storm, party: Party, more: Mapping[str, object], text: str, out: Path
-    ) -> None:
+    Attributes:
+        where: the daemons that the trainings use.
+    """
+
+    def __init__(self, storm: Storm, party: Party, more: Mapping[str, object], out: Path) -> None:
         """Prepare.
 
         Args:
             storm: counts.
             party: who reads what.
             more: further arguments of its loaders.
-            text: names the storm in errors.
             out: output of its reader; it has the name of the group.
         """
         self._storm, self._party, self._more = storm, party, dict(more)
-        self._text = f"{text}, {party.mode}, {[_short(one.data) for one in party.streams]}"
+        self.where: str | list[str] = ""
         self._out = out
         self._reader: Reader | None = None
         self._killed = False
@@ -168,8 +180,8 @@ class Reading:
         self._start_reader()
         self._open()
         since = time.monotonic()
-        while self._read_batch():
-            assert time.monotonic() - since < HANG_S, f"{self._text}: a batch came late"
+        while self._job.read(storm.random):
+            assert time.monotonic() - since < HANG_S, "a batch came late"
             for host in storm.hosts.hosts:
                 host.tick()
             self._happen()
@@ -179,8 +191,8 @@ class Reading:
         if self._reader is not None and self._party.reader is not None:
             expected = self._party.reader.expected
             seen = self._reader.received(patient=not self._killed)
-            assert seen == expected[: len(seen)], f"{self._text}: a process of its own"
-            assert self._killed or len(seen) == len(expected), self._text
+            assert seen == expected[: len(seen)], "batches of a process of its own differ"
+            assert self._killed or len(seen) == len(expected), "it did not get all batches"
 
     def close(self) -> None:
         """Close what is open."""
@@ -198,14 +210,6 @@ class Reading:
             data |= group_options(party.mode, self._out.name, 1)
         self._reader = Reader(where, data, self._out)
 
-    def _read_batch(self) -> bool:
-        """Let one training read a batch; name the storm if it differs."""
-        try:
-            return self._job.read(self._storm.random)
-        except AssertionError as error:
-            error.add_note(f"{self._text}: at {self._where}")
-            raise
-
     def _draw_where(self) -> str | list[str]:
         rng = self._storm.random
         if self._host is not None:
@@ -216,10 +220,10 @@ class Reading:
         """Begin, or go on at cursors, at daemons that are there."""
         storm = self._storm
         storm.hosts.settle()
-        self._where = self._draw_where()
-        options = self._more | storm.hosts.keys_for(self._where)
-        self._job.open(self._where, storm.random, states, **options)
-        kinds = [self._where] if isinstance(self._where, str) else self._where
+        self.where = self._draw_where()
+        options = self._more | storm.hosts.keys_for(self.where)
+        self._job.open(self.where, storm.random, states, **options)
+        kinds = [self.where] if isinstance(self.where, str) else self.where
         storm.events[" and ".join(sorted(kind.partition(":")[0] for kind in kinds))] += 1
 
     # ---------------------------------------------------------------- events
@@ -255,9 +259,9 @@ class Reading:
     def _leave(self) -> bool:
         """One of two is away for a while; the other one makes its batches."""
         hosts = self._storm.hosts
-        if len(hosts.present) < 2 or isinstance(self._where, str):
+        if len(hosts.present) < 2 or isinstance(self.where, str):
             return False
-        if len(self._where) < 2:  # the job moved to one: without it, no batch would bring it back
+        if len(self.where) < 2:  # the job moved to one: without it, no batch would bring it back
             return False
         self._storm.kills += 1
         host = self._host_there()
@@ -300,12 +304,12 @@ class Reading:
     def _move(self) -> bool:
         """The job takes other addresses, in the middle of an epoch."""
         hosts = self._storm.hosts
-        if isinstance(self._where, str) or len(hosts.present) < len(hosts.hosts):
+        if isinstance(self.where, str) or len(hosts.present) < len(hosts.hosts):
             return False
         hosts.settle()  # all new addresses must answer
         where = hosts.draw_where(self._storm.random)
-        self._where = [where] if isinstance(where, str) else where
-        self._job.move(self._where)
+        self.where = [where] if isinstance(where, str) else where
+        self._job.move(self.where)
         return True
 
     def _resume(self) -> bool:
@@ -320,7 +324,3 @@ class Reading:
         self._storm.kills += 1
         self._reader.kill()
         return True
-
-
-def _short(data: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in data.items() if name != "graph"}
