@@ -36,6 +36,8 @@ from streams import Stream, Streams
 SHORT_S, STALL_S = 6.0, 8.0
 """What clients of some streams grant a batch, and for how long a daemon is then stopped."""
 HANG_S = 120.0
+FULL_FIRST = 0.08
+"""How often a disk is full before a stream opens, whose kernels then cannot be stored."""
 EVENTS = {
     "": 35, "worker": 50, "template": 2, "daemon": 3, "freeze": 3, "freeze_daemon": 1,
     "resume": 3, "reader_dies": 3, "leave": 3, "stall": 1, "cut": 4, "move": 3, "full": 4,
@@ -177,6 +179,8 @@ class Reading:
         """Read all of it."""
         storm = self._storm
         storm.hosts.bring_back()
+        if storm.random.random() < FULL_FIRST:
+            storm.events["full"] += self._full(most=5)
         self._start_reader()
         self._open()
         since = time.monotonic()
@@ -294,11 +298,11 @@ class Reading:
             self._storm.random.choice(hosts).cut(self._storm.random)
         return bool(hosts)
 
-    def _full(self) -> bool:
+    def _full(self, most: int = 25) -> bool:
         host = self._host_there()
         if host.full:
             return False
-        host.fill(self._storm.random.randrange(1, 25))
+        host.fill(self._storm.random.randrange(1, most))
         return True
 
     def _move(self) -> bool:

@@ -29,7 +29,7 @@ from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches, reference_mix
 from stoker.server.rows.states import field_states
 
-EPOCHS = 3
+EPOCHS = 2
 USUAL = 8
 """Random pipelines whose kernels other tests have compiled."""
 SIZES = (
