@@ -131,7 +131,7 @@ class Host:
         self.full = batches
         if self._disk:
             self._disk.fill()
-        self._limit_files(0)
+        self._limit_files(full=True)
 
     def tick(self, batches: int = 1) -> None:
         """Count batches until it comes back, and until there is room on its disk."""
@@ -147,15 +147,15 @@ class Host:
     def _make_room(self) -> None:
         if self._disk:
             self._disk.make_room()
-        self._limit_files(resource.RLIM_INFINITY)
+        self._limit_files(full=False)
 
-    def _limit_files(self, size_bytes: int) -> None:
+    def _limit_files(self, *, full: bool) -> None:
         """Limit files of the templates, then of their children; later children inherit it."""
         for find in (self.templates, lambda: descendants(self.pid)):
             for pid in find():
                 with contextlib.suppress(ProcessLookupError):
                     hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
-                    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, hard))
+                    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0 if full else hard, hard))
 
     def join(self) -> None:
         """Wait until it listens, unless it is away."""

@@ -209,7 +209,9 @@ class Reading:
         if party.reader is None:
             return
         where = self._draw_where()
-        data = party.reader.data | hosts.keys_for(where) | {"reconnect_s": PATIENCE_S}
+        verify = self._storm.random.random() < 0.5
+        data = {"verify": verify, **party.reader.data, **hosts.keys_for(where)}
+        data["reconnect_s"] = PATIENCE_S
         if party.mode:
             data |= group_options(party.mode, self._out.name, 1)
         self._reader = Reader(where, data, self._out)

@@ -85,7 +85,7 @@ class Streams:
 
     def draw(self, rng: random.Random) -> Stream:
         """Return a stream."""
-        data = _draw_batches(rng)
+        data = draw_batches(rng)
         if rng.random() < 0.12:
             data["mix"], data["pipeline"] = rng.choice(MIXES)
             if "spoiled" in data["mix"]:
@@ -97,7 +97,7 @@ class Streams:
 
     def draw_fork(self, rng: random.Random, count: int) -> list[Stream]:
         """Return the streams of a fork's members: one order, other pipelines, seeds and options."""
-        data = _draw_batches(rng)
+        data = draw_batches(rng)
         if data["shuffle"]:
             data["shuffle_seed"] = rng.randrange(2**64)
         data["dataset"] = rng.choice(("photos", "boxed", "spoiled"))
@@ -180,7 +180,7 @@ class Streams:
                 yield (epoch, step), arrays
 
 
-def _draw_batches(rng: random.Random) -> dict[str, Any]:
+def draw_batches(rng: random.Random) -> dict[str, Any]:
     """Return what every stream has."""
     return {
         "global_batch_size": rng.randrange(3, 14),

@@ -4,12 +4,17 @@ See `storm`. STOKER_STORMS sets how many storms of `KILLS` kills there are, STOK
 first seed; `make torture` draws it and plays 1,000 kills.
 """
 
+import inspect
 import os
+import random
 
 import pytest
 from hosts import KEYS, LOCAL, OPEN, Hosts, plan
+from options import ORDER, ROWS
 from storm import Storm
-from streams import USUAL, Streams
+from streams import USUAL, Streams, draw_batches
+
+from stoker.client import Loader
 
 FIRST = int(os.environ.get("STOKER_STORMS_FROM", "0"))
 STORMS = int(os.environ.get("STOKER_STORMS", "6"))
@@ -27,6 +32,20 @@ def test_storm(tmp_path, stormy, seed, record_property):
         storm.play(KILLS)
     assert storm.kills >= KILLS
     record_property("events", dict(storm.events))
+
+
+def test_storms_draw_every_argument_of_a_loader_but_these():
+    drawn = {option.name for option in (*ORDER, *ROWS)} | draw_batches(random.Random(0)).keys()
+    drawn |= {"dataset", "mix", "pipeline", "buckets", "on_error"}  # with the pipeline
+    drawn |= {"rank", "world_size", "prefetch", "verify", "group", "mode", "timeout_s"}
+    drawn |= {"address_or_path", "key", "daemon_key"}
+    taken = inspect.signature(Loader).parameters.keys() - {"unknown"}
+    assert taken - drawn == {
+        "batch_size", "drop_last", "as_numpy",  # others name the same
+        "device", "as_tuple",  # where batches go
+        "group_size", "connect_timeout_s", "reconnect_s",  # for how long to wait
+        "workers",  # of private daemons
+    }  # fmt: skip
 
 
 def test_the_usual_storms_have_all_kinds_of_daemons():
