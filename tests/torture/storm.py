@@ -35,9 +35,8 @@ from streams import Stream, Streams
 
 SHORT_S, STALL_S = 6.0, 8.0
 """What clients of some streams grant a batch, and for how long a daemon is then stopped."""
-HANG_S = 120.0
-FULL_FIRST = 0.08
-"""How often a disk is full before a stream opens, whose kernels then cannot be stored."""
+HANG_S = 300.0
+"""No batch takes longer, also if each process has to compile the kernels."""
 EVENTS = {
     "": 35, "worker": 50, "template": 2, "daemon": 3, "freeze": 3, "freeze_daemon": 1,
     "resume": 3, "reader_dies": 3, "leave": 3, "stall": 1, "cut": 4, "move": 3, "full": 4,
@@ -82,9 +81,12 @@ class Storm:
         hosts: the daemons; they run.
         kills: processes that got SIGKILL.
         events: how often each event happened.
+        full_first: see `__init__`.
     """
 
-    def __init__(self, seed: int, folder: Path, hosts: Hosts, streams: Streams) -> None:
+    def __init__(
+        self, seed: int, folder: Path, hosts: Hosts, streams: Streams, full_first: float = 0.0
+    ) -> None:
         """Prepare.
 
         Args:
@@ -92,6 +94,8 @@ class Storm:
             folder: for the output of readers.
             hosts: the daemons; they run.
             streams: draws streams of their datasets.
+            full_first: how often a disk is full before a stream opens: then kernels that are not
+                stored yet cannot be stored, and each process compiles them.
         """
         self.random = random.Random(seed)
         self.hosts = hosts
@@ -100,6 +104,7 @@ class Storm:
         self._seed = seed
         self._folder = folder
         self._streams = streams
+        self.full_first = full_first
         self._readings = 0
         self._built: set[str] = set()
 
@@ -179,7 +184,7 @@ class Reading:
         """Read all of it."""
         storm = self._storm
         storm.hosts.bring_back()
-        if storm.random.random() < FULL_FIRST:
+        if storm.random.random() < storm.full_first:
             storm.events["full"] += self._full(most=5)
         self._start_reader()
         self._open()
