@@ -17,7 +17,8 @@ from streams import USUAL, Streams, draw_batches
 from stoker.client import Loader
 
 FIRST = int(os.environ.get("STOKER_STORMS_FROM", "0"))
-STORMS = int(os.environ.get("STOKER_STORMS", "6"))
+USUAL_STORMS = 6
+STORMS = int(os.environ.get("STOKER_STORMS", USUAL_STORMS))
 KILLS = 35
 FIRST_LONG = 10
 """Storms from this seed on draw from 1,000 random pipelines, which compile for minutes; in them a
@@ -52,5 +53,5 @@ def test_storms_draw_every_argument_of_a_loader_but_these():
 
 
 def test_the_usual_storms_have_all_kinds_of_daemons():
-    found = {(len(drawn), link) for drawn, link in map(plan, range(STORMS))}
+    found = {(len(drawn), link) for drawn, link in map(plan, range(USUAL_STORMS))}
     assert found == {(count, link) for count in (1, 2) for link in (LOCAL, OPEN, KEYS)}
