@@ -116,10 +116,14 @@ def serving(folder: Path, *flags: str) -> Iterator[Daemon]:
 
 
 class Restarted:
-    """A daemon that is killed and started again at one address."""
+    """A daemon that is killed and started again at one address.
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    `stderr` is a descriptor that takes its log; a file in the folder if None.
+    """
+
+    def __init__(self, folder: Path, *flags: str, stderr: int | None = None) -> None:
         self.folder = folder
+        self.stderr = stderr
         self.flags = flags
         self.address = f"ipc://{folder}/stoker.sock"
         self._daemon: Daemon | None = None
@@ -127,7 +131,8 @@ class Restarted:
 
     def start(self, *flags: str) -> None:
         """Start it with these flags, or those that it had."""
-        self._daemon = Daemon(self.folder, *(flags or self.flags), warm=True)
+        given = flags or self.flags
+        self._daemon = Daemon(self.folder, *given, stderr=self.stderr, warm=True)
         ready = self._daemon.ready or {}
         assert ready.get("address") == self.address, (ready, self._daemon.log.read_text())
 

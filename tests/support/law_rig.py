@@ -170,7 +170,13 @@ def encoded(pixels: np.ndarray, form: str) -> bytes:
 
 
 def flags(
-    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = "", more: str = ""
+    folder: Path,
+    datasets: dict[str, Path],
+    workers: int,
+    fail_points: str = "",
+    more: str = "",
+    *,
+    chunk_rows: int = 0,
 ) -> list[str]:
     """Write a configuration into a folder; return the flags of a daemon that reads it."""
     names = (
@@ -183,6 +189,7 @@ def flags(
         f"python_path = [{json.dumps(str(HERE))}]",
         "[testing]",
         f"fail_points = {json.dumps(fail_points)}",
+        f"chunk_rows = {chunk_rows}",
         "[pipelines]",
         *(f'{name} = "law_pipelines:{name}"' for name in names),
         "[datasets]",

@@ -8,8 +8,10 @@ tries the port of a dead daemon again and again may at last be connected to itse
 
 import contextlib
 import errno
+import json
 import os
 import random
+import resource
 import signal
 import socket
 import threading
@@ -17,10 +19,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from daemons import Restarted, children, descendants
+from disks import make_disk
 from law_rig import flags
 from proxy import BATCHES, RECORDS, Proxy
+from streams import BAD
 
 from stoker.protocol.remote.tcp import tcp_address
 from stoker.server.commands.keygen import keygen
@@ -30,6 +35,8 @@ PORTS = range(20_000, 32_000)
 FREEZE_S = 0.05
 PATIENCE_S = 60.0
 CUTS = ((RECORDS,), (BATCHES,), (RECORDS, BATCHES))
+CHUNK_ROWS = (0, 0, 1, 2, 3, 5, 100)
+"""Rows of a worker's chunks: as many as their cost says (0), so many, or all of a batch."""
 
 
 class Host:
@@ -37,16 +44,17 @@ class Host:
 
     Attributes:
         away: after how many batches it comes back; 0: it is there, or starting.
+        full: after how many batches there is room on its disk again; 0: there is.
     """
 
     def __init__(
-        self, folder: Path, datasets: Mapping[str, Path], workers: int, link: str, keys: Path
+        self, folder: Path, datasets: Mapping[str, Path], drawn: "Drawn", link: str, keys: Path
     ) -> None:
         """Prepare; `link` is one of `LOCAL`, `OPEN` and `KEYS`, `keys` the folder of keys."""
         folder.mkdir(mode=0o700)
         more = []
         self._port = 0
-        self._workers = workers
+        self._workers = drawn.workers
         if link != LOCAL:
             self._port = free_port()
             more.append(f"--tcp=tcp://127.0.0.1:{self._port}")
@@ -55,10 +63,15 @@ class Host:
                 if link == OPEN
                 else [f"--key={keys}/daemon.key", f"--clients={keys}/clients"]
             )
-        self.away = 0
+        self.away = self.full = 0
         self._proxy: Proxy | None = None
         self._stack = contextlib.ExitStack()
-        self._served = Restarted(folder, *flags(folder, datasets, workers), *more)
+        self._disk = make_disk()
+        self._bad = self._disk.bad if self._disk else folder / "bad"
+        written = f"[bad_samples]\nfolder = {json.dumps(str(self._bad))}"
+        given = flags(folder, datasets, self._workers, "", written, chunk_rows=drawn.chunk_rows)
+        log = self._disk.log if self._disk else None
+        self._served = Restarted(folder, *given, *more, stderr=log)
         self._timers: list[threading.Timer] = []
         self._idle: Counter[str] = Counter()
 
@@ -109,12 +122,40 @@ class Host:
         self._served.kill()
         self.away = batches
 
+    def fill(self, batches: int) -> None:
+        """Fill its disk; there is room again after so many batches.
+
+        Log and quarantine files are on a disk of their own. Kernels are not, as all daemons share
+        them: a limit on the size of files stands for a full disk, for all that store kernels.
+        """
+        self.full = batches
+        if self._disk:
+            self._disk.fill()
+        self._limit_files(full=True)
+
     def tick(self, batches: int = 1) -> None:
-        """Count batches until it comes back."""
+        """Count batches until it comes back, and until there is room on its disk."""
+        if self.full:
+            self.full = max(0, self.full - batches)
+            if not self.full:
+                self._make_room()
         if self.away:
             self.away = max(0, self.away - batches)
             if not self.away:
                 self._served.in_thread(self._served.start)
+
+    def _make_room(self) -> None:
+        if self._disk:
+            self._disk.make_room()
+        self._limit_files(full=False)
+
+    def _limit_files(self, *, full: bool) -> None:
+        """Limit files of the templates, then of their children; later children inherit it."""
+        for find in (self.templates, lambda: descendants(self.pid)):
+            for pid in find():
+                with contextlib.suppress(ProcessLookupError):
+                    hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+                    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0 if full else hard, hard))
 
     def join(self) -> None:
         """Wait until it listens, unless it is away."""
@@ -152,12 +193,21 @@ class Host:
         wait_until(lambda: not any(map(is_there, pids)), lambda: f"of {pids} some are left")
         left = [p.name for p in self._served.folder.glob("*.sock*") if p.suffix != ".lock"]
         assert left == [], left
+        self._check_bad()
+
+    def _check_bad(self) -> None:
+        """Check that quarantine files have whole lines, of samples that are bad."""
+        for file in self._bad.glob("*"):
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            assert {(line["id"], line["field"]) for line in lines} <= BAD.items(), lines
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill what still runs; keep the log."""
         self.thaw()
         self._served.close()
         self._stack.close()
+        if self._disk:
+            (self._served.folder / "log").write_text(self._disk.close())
 
 
 class Hosts:
@@ -170,7 +220,7 @@ class Hosts:
 
     def __init__(self, folder: Path, datasets: Mapping[str, Path], seed: int) -> None:
         """Draw them; `play` starts them."""
-        count, workers, self.link = plan(seed)
+        drawn, self.link = plan(seed)
         keys = folder / "keys"
         if self.link == KEYS:
             make_keys(keys)
@@ -178,8 +228,8 @@ class Hosts:
         else:
             self._keys = {}
         self.hosts = [
-            Host(folder / str(number), datasets, workers[number], self.link, keys)
-            for number in range(count)
+            Host(folder / str(number), datasets, each, self.link, keys)
+            for number, each in enumerate(drawn)
         ]
 
     def __enter__(self) -> "Hosts":
@@ -223,20 +273,27 @@ class Hosts:
     def bring_back(self) -> None:
         """Wait until all are there."""
         for host in self.hosts:
-            host.tick(host.away)
+            host.tick(max(host.away, host.full))
         self.settle()
 
 
-def plan(seed: int) -> tuple[int, list[int], str]:
-    """Return what a seed decides about daemons: how many, workers of each, the link.
+class Drawn(NamedTuple):
+    """What a seed decides about one daemon."""
+
+    workers: int
+    chunk_rows: int
+
+
+def plan(seed: int) -> tuple[list[Drawn], str]:
+    """Return what a seed decides about daemons: each of them, and the link.
 
     Six storms in a row have both numbers with all links.
     """
     rng = random.Random(seed)
     link = (LOCAL, OPEN, KEYS)[seed % 3]
     count = 1 + seed // 3 % 2
-    workers = [rng.choice((1, 2, 3, 4) if count == 1 else (1, 2)) for _ in range(count)]
-    return count, workers, link
+    most = (1, 2, 3, 4) if count == 1 else (1, 2)
+    return [Drawn(rng.choice(most), rng.choice(CHUNK_ROWS)) for _ in range(count)], link
 
 
 def make_keys(folder: Path) -> None:

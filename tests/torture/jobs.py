@@ -1,4 +1,4 @@
-"""The trainings of a storm: ranks in this process, and a second process."""
+"""The trainings of a storm: one, or several of a group, in this process; and a second process."""
 
 import contextlib
 import json
@@ -11,24 +11,50 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from reader import batch_parts, loader_options
+from streams import Stream
 
 from stoker.client import Loader
-from stoker.protocol.digest import batch_digest, digest_parts
+from stoker.protocol.digest import batch_digest
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
+LEADS = (1, 3, 12)
+"""How many batches a member of a group may be ahead of the last one."""
 
 
-class Job:
-    """The ranks of one training, in this process; and the place that they have reached."""
+class Training:
+    """One training: its ranks, in this process, and the place that it has reached.
 
-    def __init__(
-        self, where: str | Sequence[str], stream: Mapping[str, object], rng: random.Random
+    Attributes:
+        stream: what it reads.
+        count: how many global batches it has read.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.count = 0
+        self._loaders: list[Loader] = []
+        self._stack = contextlib.ExitStack()
+        self._turns: list = []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has read all batches."""
+        return self.count == len(self.stream.expected)
+
+    def open(
+        self,
+        where: str | Sequence[str],
+        ranks: int,
+        rng: random.Random,
+        state: dict | None,
+        **more: object,
     ) -> None:
-        ranks = min(rng.choice((1, 1, 2, 3)), stream["global_batch_size"])
-        ranks = 1 if "group" in stream else ranks
+        """Begin, or go on at a cursor, with so many ranks."""
+        given = loader_options(self.stream.data) | more
         with contextlib.ExitStack() as stack:  # closes the first ranks if a later one fails
-            self.loaders = [
+            self._loaders = [
                 stack.enter_context(
                     Loader(
                         where,
@@ -37,41 +63,32 @@ class Job:
                         prefetch=rng.randrange(1, 6),
                         device="numpy",
                         reconnect_s=PATIENCE_S,
-                        verify=rng.random() < 0.5 and "group" not in stream,
-                        **stream,
+                        **{"verify": rng.random() < 0.5, **given},
                     )
                 )
                 for rank in range(ranks)
             ]
             self._stack = stack.pop_all()
-        self._turns = [iter(loader) for loader in self.loaders]
-
-    def resume(self, state: dict) -> None:
-        """Go on at a cursor."""
-        for loader in self.loaders:
-            loader.load_state_dict(state)
-        self._turns = [iter(loader) for loader in self.loaders]
+        for loader in self._loaders:
+            if state is not None:
+                loader.load_state_dict(state)
+        self._begin()
 
     def move(self, hosts: Sequence[str]) -> None:
         """Use these daemons from the next batch on."""
-        for loader in self.loaders:
+        for loader in self._loaders:
             loader.set_hosts(hosts)
 
-    def next(self) -> str | None:
-        """Return the digest of the next global batch; None at the end of an epoch."""
-        cuts = [next(turn, None) for turn in self._turns]
-        if cuts[0] is None:
-            assert cuts == [None] * len(cuts), "ranks disagree on the length of an epoch"
-            self._turns = [iter(loader) for loader in self.loaders]
-            return None
-        assert len({(cut.epoch, cut.step) for cut in cuts}) == 1, "ranks disagree on the step"
-        parts = [digest_parts(cut) for cut in cuts]
-        merged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return batch_digest(merged, cuts[0].epoch, cuts[0].step)
+    def read(self) -> None:
+        """Read the next global batch, and compare it."""
+        while (digest := self._next()) is None:
+            self._begin()
+        assert digest == self.stream.expected[self.count], f"batch {self.count} differs"
+        self.count += 1
 
     def finish(self) -> dict:
-        """End it in good order; return the cursor of its last rank."""
-        states = [loader.state_dict() for loader in self.loaders]
+        """End it in good order; return the cursor of its ranks."""
+        states = [loader.state_dict() for loader in self._loaders]
         assert all(state == states[0] for state in states), "a cursor holds no rank"
         self.close()
         return states[0]
@@ -80,6 +97,83 @@ class Job:
         """Close its loaders."""
         self._turns = []
         self._stack.close()
+
+    def _begin(self) -> None:
+        self._turns = [iter(loader) for loader in self._loaders]
+
+    def _next(self) -> str | None:
+        """Return the digest of the next global batch; None at the end of an epoch."""
+        cuts = [next(turn, None) for turn in self._turns]
+        if cuts[0] is None:
+            assert cuts == [None] * len(cuts), "ranks disagree on the length of an epoch"
+            return None
+        assert len({(cut.epoch, cut.step) for cut in cuts}) == 1, "ranks disagree on the step"
+        parts = [batch_parts(cut, self.stream.data) for cut in cuts]
+        merged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return batch_digest(merged, cuts[0].epoch, cuts[0].step)
+
+
+class Job:
+    """A training, or those of a group, in turns that are drawn; they have equally many ranks.
+
+    With `mode` they are a group of that mode. It has another name for each number of ranks, which
+    its members must have in common.
+    """
+
+    def __init__(
+        self, streams: Sequence[Stream], mode: str | None, group: str, most_ranks: int
+    ) -> None:
+        self._trainings = [Training(stream) for stream in streams]
+        self._mode, self._group = mode, group
+        self._lead = 1
+        self._most_ranks = min(most_ranks, streams[0].data["global_batch_size"])
+
+    def open(
+        self,
+        where: str | Sequence[str],
+        rng: random.Random,
+        states: Sequence[dict | None] | None = None,
+        **more: object,
+    ) -> None:
+        """Begin, or go on at cursors, with a number of ranks that is drawn."""
+        ranks = min(rng.choice((1, 1, 2, 3)), self._most_ranks)
+        if self._mode is not None:
+            more |= group_options(self._mode, self._group, ranks)
+        self._lead = rng.choice(LEADS)
+        for number, training in enumerate(self._trainings):
+            training.open(where, ranks, rng, states[number] if states else None, **more)
+
+    def move(self, hosts: Sequence[str]) -> None:
+        """Use these daemons from the next batch on."""
+        for training in self._trainings:
+            training.move(hosts)
+
+    def read(self, rng: random.Random) -> bool:
+        """Let one training read a batch, one of those that are not too far ahead.
+
+        Returns:
+            False if all have read all.
+        """
+        left = [training for training in self._trainings if not training.is_done]
+        if left:
+            last = min(training.count for training in left)
+            near = [training for training in left if training.count < last + self._lead]
+            rng.choice(near).read()
+        return bool(left)
+
+    def finish(self) -> list[dict]:
+        """End all in good order; return their cursors."""
+        return [training.finish() for training in self._trainings]
+
+    def close(self) -> None:
+        """Close all loaders."""
+        for training in self._trainings:
+            training.close()
+
+
+def group_options(mode: str, name: str, ranks: int) -> dict[str, object]:
+    """Return the arguments of a group's member."""
+    return {"mode": mode, "group": f"{name} of {ranks}"}
 
 
 class Reader:

@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
-from stoker.client import Buckets, LengthBuckets, Loader
+from stoker.client import Batch, Buckets, LengthBuckets, Loader
 from stoker.pipeline.graph.graph import Graph
-from stoker.protocol.digest import batch_digest
+from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import PeerError
 
 
@@ -25,7 +26,8 @@ def main() -> None:
     with open_loader(where, options) as loader:
         for _ in range(options["total_epochs"]):
             for batch in loader:
-                sys.stdout.write(batch_digest(batch, batch.epoch, batch.step) + "\n")
+                parts = batch_parts(batch, options)
+                sys.stdout.write(batch_digest(parts, batch.epoch, batch.step) + "\n")
                 sys.stdout.flush()
 
 
@@ -39,6 +41,21 @@ def loader_options(data: Mapping[str, object]) -> dict[str, object]:
         buckets = options["buckets"]
         options["buckets"] = (LengthBuckets if "field" in buckets else Buckets)(**buckets)
     return options
+
+
+def batch_parts(batch: Batch, options: Mapping[str, object]) -> dict[str, Any]:
+    """Return the arrays of a batch that its digest covers, and its draw records, if it has them."""
+    return with_params(batch, batch.params if options.get("params") else {})
+
+
+def with_params(batch: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a batch, and the fields of its draw records."""
+    fields = {
+        f"params.{name}.{field}": array[field]
+        for name, array in params.items()
+        for field in array.dtype.names
+    }
+    return digest_parts(batch) | fields
 
 
 def open_loader(where: str | list[str], options: dict[str, object]) -> Loader:

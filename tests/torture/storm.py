@@ -1,9 +1,10 @@
 """A storm: daemons, streams that are read from them, and kills of everything around them.
 
-Everything is decided by the seed: the daemons, one or two, and their workers; the streams, see
-`streams`; how clients reach the daemons, see `hosts`; ranks, groups, prefetch, verification; and
-after which batches something happens. There is no clock in it: the next event comes when so many
-batches were delivered. The events:
+Everything is decided by the seed: the daemons, one or two, their workers and chunks; the streams,
+see `streams`, and their options, see `options`; how clients reach the daemons, see `hosts`; ranks,
+prefetch, verification; groups of 2 to 4 trainings, mirrors or forks, which are at places of their
+own; and after which batches something happens. There is no clock in it: the next event comes when
+so many batches were delivered. The events:
 
 - a worker, or the template with all workers, gets SIGKILL;
 - a daemon gets SIGKILL, at once or while its clients wait, and is started again;
@@ -11,9 +12,10 @@ batches were delivered. The events:
 - a worker or a daemon is stopped by SIGSTOP, and goes on a moment later; a daemon also after its
   clients gave it up;
 - connections through a proxy are cut: those for messages, for batches, or both;
+- the disk of a daemon is full, and has room again some batches later;
 - the job takes other addresses of its daemons (`set_hosts`);
-- a second training process, which reads the same stream, in the same group or alone, gets SIGKILL;
-- the job ends without a word, and one with another number of ranks goes on from its cursor, at
+- a training process of its own, which reads the same stream, or is of the same group, gets SIGKILL;
+- the trainings end without a word, and go on from their cursors with another number of ranks, at
   other daemons.
 
 The batches of every client are compared with the interpreter's stream, batch by batch.
@@ -25,19 +27,50 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from hosts import Host, Hosts, send_signal
-from jobs import PATIENCE_S, Job, Reader
-from reader import loader_options
+from jobs import PATIENCE_S, Job, Reader, group_options
 from streams import Stream, Streams
 
 SHORT_S, STALL_S = 6.0, 8.0
 """What clients of some streams grant a batch, and for how long a daemon is then stopped."""
-HANG_S = 120.0
+HANG_S = 300.0
+"""No batch takes longer, also if each process has to compile the kernels."""
 EVENTS = {
     "": 35, "worker": 50, "template": 2, "daemon": 3, "freeze": 3, "freeze_daemon": 1,
-    "resume": 3, "reader_dies": 3, "leave": 3, "stall": 1, "cut": 4, "move": 3,
+    "resume": 3, "reader_dies": 3, "leave": 3, "stall": 1, "cut": 4, "move": 3, "full": 4,
 }  # fmt: skip
+COMPANY = {"alone": 50, "and a reader": 15, "mirror": 20, "fork": 15}
+"""How many read a stream: one training; a second process too; or a group of that mode."""
+
+
+class Party(NamedTuple):
+    """Who reads.
+
+    Attributes:
+        streams: of the trainings in this process.
+        reader: of a second process; None: there is none.
+        mode: of their group; None: they are not of one.
+    """
+
+    streams: list[Stream]
+    reader: Stream | None
+    mode: str | None
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the streams."""
+        return {stream.name for stream in (*self.streams, *filter(None, [self.reader]))}
+
+    @property
+    def told(self) -> str:
+        """What an error says of it; random pipelines are left out, as the seed has them."""
+        shown = [
+            {name: value for name, value in stream.data.items() if name != "graph"}
+            for stream in self.streams
+        ]
+        return f"{self.mode or 'no'} group, {shown}"
 
 
 class Storm:
@@ -48,9 +81,12 @@ class Storm:
         hosts: the daemons; they run.
         kills: processes that got SIGKILL.
         events: how often each event happened.
+        full_first: see `__init__`.
     """
 
-    def __init__(self, seed: int, folder: Path, hosts: Hosts, streams: Streams) -> None:
+    def __init__(
+        self, seed: int, folder: Path, hosts: Hosts, streams: Streams, full_first: float = 0.0
+    ) -> None:
         """Prepare.
 
         Args:
@@ -58,6 +94,8 @@ class Storm:
             folder: for the output of readers.
             hosts: the daemons; they run.
             streams: draws streams of their datasets.
+            full_first: how often a disk is full before a stream opens: then kernels that are not
+                stored yet cannot be stored, and each process compiles them.
         """
         self.random = random.Random(seed)
         self.hosts = hosts
@@ -66,6 +104,8 @@ class Storm:
         self._seed = seed
         self._folder = folder
         self._streams = streams
+        self.full_first = full_first
+        self._readings = 0
         self._built: set[str] = set()
 
     def play(self, kills: int) -> None:
@@ -77,100 +117,124 @@ class Storm:
             host.stop()
 
     def _read_stream(self) -> None:
-        """Read one random stream while things happen."""
-        stream = self._streams.draw(self.random)
-        self.events[f"stream {stream.name}"] += 1
+        """Read one random stream, or those of a group, while things happen."""
+        party = self._draw_party()
+        for name in party.names:
+            self.events[f"stream {name}"] += 1
         more: dict[str, object] = {}
-        if stream.name in self._built and self.random.random() < 0.3:
+        if party.names <= self._built and self.random.random() < 0.3:
             more["timeout_s"] = SHORT_S  # the kernels are there, so the stream opens in time
-        self._built |= {stream.name} - {"sent"}
-        text = f"seed {self._seed}, after {self.kills} kills"
-        reading = Reading(self, stream, more, text, self._folder / f"reader-{self.kills}")
+        self._readings += 1
+        full = self.events["full"]
+        name = f"storm-{self._seed}-{self._readings}"
+        reading = Reading(self, party, more, self._folder / name)
         try:
             reading.read()
+        except Exception as error:
+            error.add_note(f"{name}, after {self.kills} kills, at {reading.where}: {party.told}")
+            raise
         finally:
             reading.close()
+        if self.events["full"] == full:  # otherwise some kernels may not have been stored
+            self._built |= party.names - {"sent"}
+
+    def _draw_party(self) -> Party:
+        rng, streams = self.random, self._streams
+        company = rng.choices(list(COMPANY), list(COMPANY.values()))[0]
+        self.events[company] += 1
+        if company in ("alone", "and a reader"):
+            stream = streams.draw(rng)
+            return Party([stream], stream if company == "and a reader" else None, None)
+        count = rng.randrange(2, 5)
+        found = [streams.draw(rng)] * count if company == "mirror" else None
+        found = found or streams.draw_fork(rng, count)
+        if company == "mirror":
+            found[0].data["verify"] = rng.random() < 0.6  # the same for all members
+        reader = found.pop() if rng.random() < 0.4 else None
+        return Party(found, reader, company)
 
 
 class Reading:
-    """One stream, its trainings, and what happens to them."""
+    """The streams of a party, its trainings, and what happens to them.
 
-    def __init__(
-        self, storm: Storm, stream: Stream, more: Mapping[str, object], text: str, out: Path
-    ) -> None:
-        """Open it.
+    Attributes:
+        where: the daemons that the trainings use.
+    """
+
+    def __init__(self, storm: Storm, party: Party, more: Mapping[str, object], out: Path) -> None:
+        """Prepare.
 
         Args:
             storm: counts.
-            stream: what to read.
+            party: who reads what.
             more: further arguments of its loaders.
-            text: names the storm in errors.
-            out: output of its reader.
+            out: output of its reader; it has the name of the group.
         """
-        rng, hosts = storm.random, storm.hosts
-        self._storm, self._stream = storm, stream
-        self._text = f"{text}, {_short(stream.data)}"
+        self._storm, self._party, self._more = storm, party, dict(more)
+        self.where: str | list[str] = ""
+        self._out = out
         self._reader: Reader | None = None
         self._killed = False
-        self._job: Job | None = None
-        self._data = dict(stream.data)
-        self._more = dict(more)
-        hosts.bring_back()
-        with_reader = rng.random() < 0.25
-        self._alone = with_reader and rng.random() < 0.5  # a group is at one daemon
-        if self._alone:
-            self._data["group"] = f"storm-{storm.kills}"
-            self._host = rng.choice(hosts.hosts)
-        if with_reader:
-            where = self._draw_where()
-            data = self._data | hosts.keys_for(where) | {"reconnect_s": PATIENCE_S}
-            self._reader = Reader(where, data, out)
-        self._open()
+        host = storm.random.choice(storm.hosts.hosts)
+        self._host = host if party.mode else None  # a group is at one daemon
+        most_ranks = 1 if party.mode and party.reader else 2 if party.mode else 3
+        self._job = Job(party.streams, party.mode, out.name, most_ranks)
 
     def read(self) -> None:
         """Read all of it."""
-        expected, storm = self._stream.expected, self._storm
-        count, since = 0, time.monotonic()
-        while count < len(expected):
-            digest = self._job.next()
-            if digest is None:
-                continue
-            assert digest == expected[count], f"{self._text}: batch {count} at {self._where}"
-            assert time.monotonic() - since < HANG_S, f"{self._text}: batch {count} came late"
-            count += 1
+        storm = self._storm
+        storm.hosts.bring_back()
+        if storm.random.random() < storm.full_first:
+            storm.events["full"] += self._full(most=5)
+        self._start_reader()
+        self._open()
+        since = time.monotonic()
+        while self._job.read(storm.random):
+            assert time.monotonic() - since < HANG_S, "a batch came late"
             for host in storm.hosts.hosts:
                 host.tick()
             self._happen()
             since = time.monotonic()
         self._job.finish()
-        self._job = None
         storm.hosts.bring_back()
-        if self._reader is not None:
+        if self._reader is not None and self._party.reader is not None:
+            expected = self._party.reader.expected
             seen = self._reader.received(patient=not self._killed)
-            assert seen == expected[: len(seen)], f"{self._text}: a process of its own"
-            assert self._killed or len(seen) == len(expected), self._text
+            assert seen == expected[: len(seen)], "batches of a process of its own differ"
+            assert self._killed or len(seen) == len(expected), "it did not get all batches"
 
     def close(self) -> None:
         """Close what is open."""
-        if self._job is not None:
-            self._job.close()
+        self._job.close()
         if self._reader is not None:
             self._reader.kill()
 
+    def _start_reader(self) -> None:
+        party, hosts = self._party, self._storm.hosts
+        if party.reader is None:
+            return
+        where = self._draw_where()
+        verify = self._storm.random.random() < 0.5
+        data = {"verify": verify, **party.reader.data, **hosts.keys_for(where)}
+        data["reconnect_s"] = PATIENCE_S
+        if party.mode:
+            data |= group_options(party.mode, self._out.name, 1)
+        self._reader = Reader(where, data, self._out)
+
     def _draw_where(self) -> str | list[str]:
         rng = self._storm.random
-        if self._alone:
+        if self._host is not None:
             return self._host.draw_address(rng)
         return self._storm.hosts.draw_where(rng)
 
-    def _open(self) -> None:
-        """Begin a job, at daemons that are there."""
+    def _open(self, states: list[dict] | None = None) -> None:
+        """Begin, or go on at cursors, at daemons that are there."""
         storm = self._storm
         storm.hosts.settle()
-        self._where = self._draw_where()
-        options = loader_options(self._data) | self._more | storm.hosts.keys_for(self._where)
-        self._job = Job(self._where, options, storm.random)
-        kinds = [self._where] if isinstance(self._where, str) else self._where
+        self.where = self._draw_where()
+        options = self._more | storm.hosts.keys_for(self.where)
+        self._job.open(self.where, storm.random, states, **options)
+        kinds = [self.where] if isinstance(self.where, str) else self.where
         storm.events[" and ".join(sorted(kind.partition(":")[0] for kind in kinds))] += 1
 
     # ---------------------------------------------------------------- events
@@ -206,9 +270,9 @@ class Reading:
     def _leave(self) -> bool:
         """One of two is away for a while; the other one makes its batches."""
         hosts = self._storm.hosts
-        if len(hosts.present) < 2 or self._alone or isinstance(self._where, str):
+        if len(hosts.present) < 2 or isinstance(self.where, str):
             return False
-        if len(self._where) < 2:  # the job moved to one: without it, no batch would bring it back
+        if len(self.where) < 2:  # the job moved to one: without it, no batch would bring it back
             return False
         self._storm.kills += 1
         host = self._host_there()
@@ -241,23 +305,27 @@ class Reading:
             self._storm.random.choice(hosts).cut(self._storm.random)
         return bool(hosts)
 
+    def _full(self, most: int = 25) -> bool:
+        host = self._host_there()
+        if host.full:
+            return False
+        host.fill(self._storm.random.randrange(1, most))
+        return True
+
     def _move(self) -> bool:
         """The job takes other addresses, in the middle of an epoch."""
         hosts = self._storm.hosts
-        if isinstance(self._where, str) or len(hosts.present) < len(hosts.hosts):
+        if isinstance(self.where, str) or len(hosts.present) < len(hosts.hosts):
             return False
         hosts.settle()  # all new addresses must answer
         where = hosts.draw_where(self._storm.random)
-        self._where = [where] if isinstance(where, str) else where
-        self._job.move(self._where)
+        self.where = [where] if isinstance(where, str) else where
+        self._job.move(self.where)
         return True
 
     def _resume(self) -> bool:
-        """The job ends, and one with other ranks, at other daemons, goes on from its cursor."""
-        state = self._job.finish()
-        self._job = None
-        self._open()
-        self._job.resume(state)
+        """The job ends, and one with other ranks, at other daemons, goes on from its cursors."""
+        self._open(self._job.finish())
         return True
 
     def _reader_dies(self) -> bool:
@@ -267,7 +335,3 @@ class Reading:
         self._storm.kills += 1
         self._reader.kill()
         return True
-
-
-def _short(data: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in data.items() if name != "graph"}

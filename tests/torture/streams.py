@@ -1,25 +1,35 @@
 """The streams of a storm: what a seed draws, and the digests that the law demands.
 
 A stream is a pipeline of the Law's table, a random one that the client sends as data, one with
-buckets of sizes or of lengths, or a mixture of two datasets.
+buckets of sizes or of lengths, or a mixture of datasets; `options` has the tables of its further
+arguments. Streams of `spoiled`, a dataset with bad samples, replace or mask these.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import law_pipelines
+from options import ORDER, ROWS, SAMPLES, add
 from random_graphs import Writer
-from reader import loader_options
+from reader import loader_options, with_params
 
+from stoker.dataset import open_dataset
+from stoker.dataset.format.manifest import read_manifest
+from stoker.dataset.format.splits import split_subset
+from stoker.pipeline.engine.drawing import drawn_by
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest
+from stoker.protocol.params import read_params
 from stoker.protocol.spec import OrderSpec
-from stoker.server.rows.reference import reference_mix
+from stoker.server.rows.reference import make_spec, reference_batches, reference_mix
+from stoker.server.rows.states import field_states
 
-EPOCHS = 3
-SAMPLES = 37
+EPOCHS = 2
 USUAL = 8
 """Random pipelines whose kernels other tests have compiled."""
 SIZES = (
@@ -33,26 +43,23 @@ LENGTHS = (
      "constant": "tokens", "max_rows": 7},
 )  # fmt: skip
 BUCKETS = {"fitted": SIZES, "sentences": LENGTHS}
+A_BUCKET = {"fitted": Size(32, 32), "sentences": Size(0, 4)}
+"""Any one: what a pipeline draws is the same in all of them."""
 MIXES = (
     ({"photos": 0.7, "tars": 0.3}, "windows"),
     ({"photos": 0.6, "boxed": 0.4}, {"photos": "squares", "boxed": "windows"}),
     ({"tars": 1, "boxed": 2, "photos": 5}, "windows"),
+    ({"spoiled": 2, "photos": 1}, {"photos": "windows", "spoiled": "squares"}),
 )
-DATASETS = {
-    "crops": "photos",
-    "training": "photos",
-    "padded": "photos",
-    "evaluation": "photos",
-    "scheduled": "photos",
-    "fitted": "photos",
-    "folded": "photos",
-    "mixed": "photos",
-    "detection": "boxed",
-    "mosaics": "boxed",
-    "varying": "boxed",
-    "sentences": "boxed",
-}
-WEIGHTS = {"photos": {"day": 1, "night": 2.5}, "boxed": "weight"}
+PIPELINES = {
+    "photos": ("crops", "training", "padded", "evaluation", "scheduled", "fitted", "folded",
+               "mixed"),
+    "boxed": ("detection", "mosaics", "varying", "sentences"),
+}  # fmt: skip
+PIPELINES["spoiled"] = (*PIPELINES["photos"], *PIPELINES["boxed"])
+BAD = {3: "image", 11: "mask", 22: "image", 36: "mask"}
+"""Samples of `spoiled` that cannot be decoded, and by which field."""
+POLICIES = ("replace", "mask")
 
 
 class Stream(NamedTuple):
@@ -70,72 +77,95 @@ class Stream(NamedTuple):
 
 
 class Streams:
-    """Draws streams of the datasets; `reference` is `law.reference`.
+    """Draws streams of the datasets. Of random pipelines there are `pipelines`."""
 
-    Of random pipelines there are `pipelines`.
-    """
-
-    def __init__(
-        self,
-        datasets: Mapping[str, Path],
-        reference: Callable[..., list[str]],
-        pipelines: int = USUAL,
-    ) -> None:
+    def __init__(self, datasets: Mapping[str, Path], pipelines: int = USUAL) -> None:
         self._datasets = datasets
-        self._reference = reference
         self._pipelines = pipelines
 
     def draw(self, rng: random.Random) -> Stream:
         """Return a stream."""
-        data = {
-            "global_batch_size": rng.randrange(3, 14),
-            "seed": rng.randrange(2**64),
-            "shuffle": rng.random() < 0.8,
-            "last": "drop" if rng.random() < 0.5 else "pad",
-            "views": rng.choice((1, 1, 2)),
-            "total_epochs": EPOCHS,
-        }
-        kind = rng.random()
-        if kind < 0.12:
+        data = draw_batches(rng)
+        if rng.random() < 0.12:
             data["mix"], data["pipeline"] = rng.choice(MIXES)
-            return Stream("mix", data, self._mixed(data))
-        if rng.random() < 0.2:
-            data["exclude"] = rng.sample(range(SAMPLES), 5)
-        if rng.random() < 0.2 and data["shuffle"]:
-            data["shuffle_block_size"] = rng.choice((4, 9))
-        if kind < 0.42:
+            if "spoiled" in data["mix"]:
+                data["on_error"] = rng.choice(POLICIES)
+            add(ORDER, data, rng)
+            return self._finished("mix", data)
+        data["dataset"] = rng.choices(("photos", "boxed", "spoiled"), (4, 4, 2))[0]
+        return self._drawn(data, rng, sent=0.35)
+
+    def draw_fork(self, rng: random.Random, count: int) -> list[Stream]:
+        """Return the streams of a fork's members: one order, other pipelines, seeds and options."""
+        data = draw_batches(rng)
+        if data["shuffle"]:
+            data["shuffle_seed"] = rng.randrange(2**64)
+        data["dataset"] = rng.choice(("photos", "boxed", "spoiled"))
+        add(ORDER, data, rng)
+        return [
+            self._drawn(data | {"seed": rng.randrange(2**64)}, rng, sent=0.2, fork=True)
+            for _ in range(count)
+        ]
+
+    def _drawn(
+        self, data: dict[str, Any], rng: random.Random, *, sent: float, fork: bool = False
+    ) -> Stream:
+        """Draw the pipeline and what goes with it."""
+        dataset = data["dataset"]
+        if dataset == "spoiled":
+            data["on_error"] = rng.choice(POLICIES)
+        if dataset != "photos" and rng.random() < sent:
+            name = "sent"
             written = Writer(rng.randrange(self._pipelines)).graph()
             data["graph"] = Graph.from_data(written).to_data()
-            data["dataset"] = "boxed"
-            if rng.random() < 0.2:
-                data["weights"] = "weight"
-            return Stream("sent", data, self._digests(data))
-        name = data["pipeline"] = rng.choice(sorted(DATASETS))
-        data["dataset"] = DATASETS[name]
-        if name in BUCKETS:
-            data.pop("shuffle_block_size", None)
-            data["buckets"] = rng.choice(BUCKETS[name])
-        elif rng.random() < 0.2:
-            data["weights"] = WEIGHTS[data["dataset"]]
-        return Stream(name, data, self._digests(data))
+        else:
+            known = [n for n in PIPELINES[dataset] if not (fork and n in BUCKETS)]
+            name = data["pipeline"] = rng.choice(known)
+            if name in BUCKETS:
+                data["buckets"] = rng.choice(BUCKETS[name])
+        if not fork:
+            add(ORDER, data, rng)
+        add(ROWS, data, rng, self._plan(data).streams)
+        return self._finished(name, data)
 
-    def _digests(self, data: Mapping[str, object]) -> list[str]:
-        """Return the digests of a stream by the interpreter."""
+    def _finished(self, name: str, data: dict[str, Any]) -> Stream:
+        find = self._mixed if "mix" in data else self._batches
+        return Stream(name, data, [batch_digest(arrays, *place) for place, arrays in find(data)])
+
+    def _plan(self, data: Mapping[str, Any]) -> Plan:
+        with open_dataset(self._datasets[data["dataset"]]) as dataset:
+            bucket = A_BUCKET.get(data.get("pipeline", ""))
+            return bind(_graph(data), field_states(dataset), bucket=bucket)
+
+    def _batches(self, data: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], dict]]:
+        """Yield (epoch, step) and the parts of each batch of a stream, by the interpreter."""
+        path, graph = self._datasets[data["dataset"]], _graph(data)
         options = loader_options(data)
-        named = options["pipeline"]
-        found = getattr(law_pipelines, named) if isinstance(named, str) else named
-        return self._reference(
-            self._datasets[data["dataset"]],
-            found.graph(),
-            range(EPOCHS),
-            options.get("buckets"),
-            data.get("exclude", ()),
-            data.get("weights"),
-            **_fields(data),
-        )
+        given = {
+            "buckets": options.get("buckets"),
+            "exclude": self._left_out(data),
+            "weights": data.get("weights"),
+        }
+        spec = make_spec(path, graph, **given, **_fields(data))
+        params = bool(data.get("params"))
+        drawn = drawn_by(self._plan(data)) if params else ()
+        for epoch in range(EPOCHS):
+            found = reference_batches(path, graph, spec, epoch=epoch, params=params, **given)
+            for step, arrays in found:
+                records = arrays.pop("params", None)
+                known = {} if records is None else read_params(drawn, records)
+                yield (epoch, step), with_params(arrays, known)
 
-    def _mixed(self, data: Mapping[str, object]) -> list[str]:
-        """Return the digests of a mixture by the interpreter."""
+    def _left_out(self, data: Mapping[str, Any]) -> set[int]:
+        """Return the samples that do not occur: a subset is the stream without all others."""
+        subset = data.get("subset", range(SAMPLES))
+        if isinstance(subset, str):
+            splits = read_manifest(self._datasets[data["dataset"]]).splits
+            subset = split_subset(splits, subset, SAMPLES).ids.tolist()
+        return {*range(SAMPLES)} - {*subset} | {*data.get("exclude", ())}
+
+    def _mixed(self, data: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], dict]]:
+        """The same for a mixture."""
         own = data["pipeline"]
         parts = [
             (
@@ -145,20 +175,41 @@ class Streams:
             )
             for name, ratio in data["mix"].items()
         ]
-        return [
-            batch_digest(arrays, epoch, step)
-            for epoch in range(EPOCHS)
-            for step, arrays in reference_mix(parts, epoch=epoch, **_fields(data))
-        ]
+        for epoch in range(EPOCHS):
+            for step, arrays in reference_mix(parts, epoch=epoch, **_fields(data)):
+                yield (epoch, step), arrays
 
 
-def _fields(data: Mapping[str, object]) -> dict[str, object]:
+def draw_batches(rng: random.Random) -> dict[str, Any]:
+    """Return what every stream has."""
+    return {
+        "global_batch_size": rng.randrange(3, 14),
+        "seed": rng.randrange(2**64),
+        "shuffle": rng.random() < 0.8,
+        "last": "drop" if rng.random() < 0.5 else "pad",
+        "views": rng.choice((1, 1, 2)),
+        "total_epochs": EPOCHS,
+    }
+
+
+def _graph(data: Mapping[str, Any]) -> Graph:
+    named = loader_options(data)["pipeline"]
+    return (getattr(law_pipelines, named) if isinstance(named, str) else named).graph()
+
+
+def _fields(data: Mapping[str, Any]) -> dict[str, object]:
     """Return the fields of a StreamSpec."""
     return {
         "batch_size": data["global_batch_size"],
         "seed": data["seed"],
-        "order": OrderSpec(shuffle=data["shuffle"], block=data.get("shuffle_block_size")),
+        "order": OrderSpec(
+            shuffle=data["shuffle"],
+            block=data.get("shuffle_block_size"),
+            seed=data.get("shuffle_seed"),
+        ),
         "tail": data["last"],
         "views": data["views"],
         "total_epochs": data["total_epochs"],
+        "freeze": data.get("freeze", {}),
+        "on_error": data.get("on_error", "raise"),
     }

@@ -4,31 +4,54 @@ See `storm`. STOKER_STORMS sets how many storms of `KILLS` kills there are, STOK
 first seed; `make torture` draws it and plays 1,000 kills.
 """
 
+import inspect
 import os
+import random
 
 import pytest
 from hosts import KEYS, LOCAL, OPEN, Hosts, plan
+from options import ORDER, ROWS
 from storm import Storm
-from streams import USUAL, Streams
+from streams import USUAL, Streams, draw_batches
+
+from stoker.client import Loader
 
 FIRST = int(os.environ.get("STOKER_STORMS_FROM", "0"))
-STORMS = int(os.environ.get("STOKER_STORMS", "6"))
+USUAL_STORMS = 6
+STORMS = int(os.environ.get("STOKER_STORMS", USUAL_STORMS))
 KILLS = 35
 FIRST_LONG = 10
-"""Storms from this seed on draw from 1,000 random pipelines, which compile for minutes."""
+"""Storms from this seed on draw from 1,000 random pipelines, which compile for minutes; in them a
+disk may also be full before a stream opens."""
+FULL_FIRST = 0.04
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORMS))
-def test_storm(tmp_path, datasets, law, seed, record_property):
-    pipelines = USUAL if seed < FIRST_LONG else 1000
-    with Hosts(tmp_path, datasets, seed) as hosts:
-        storm = Storm(seed, tmp_path, hosts, Streams(datasets, law.reference, pipelines))
+def test_storm(tmp_path, stormy, seed, record_property):
+    is_long = seed >= FIRST_LONG
+    with Hosts(tmp_path, stormy, seed) as hosts:
+        streams = Streams(stormy, 1000 if is_long else USUAL)
+        storm = Storm(seed, tmp_path, hosts, streams, FULL_FIRST if is_long else 0.0)
         storm.play(KILLS)
     assert storm.kills >= KILLS
     record_property("events", dict(storm.events))
 
 
+def test_storms_draw_every_argument_of_a_loader_but_these():
+    drawn = {option.name for option in (*ORDER, *ROWS)} | draw_batches(random.Random(0)).keys()
+    drawn |= {"dataset", "mix", "pipeline", "buckets", "on_error"}  # with the pipeline
+    drawn |= {"rank", "world_size", "prefetch", "verify", "group", "mode", "timeout_s"}
+    drawn |= {"address_or_path", "key", "daemon_key"}
+    taken = inspect.signature(Loader).parameters.keys() - {"unknown"}
+    assert taken - drawn == {
+        "batch_size", "drop_last", "as_numpy",  # others name the same
+        "device", "as_tuple",  # where batches go
+        "group_size", "connect_timeout_s", "reconnect_s",  # for how long to wait
+        "workers",  # of private daemons
+    }  # fmt: skip
+
+
 def test_the_usual_storms_have_all_kinds_of_daemons():
-    found = {(count, link) for count, _, link in map(plan, range(STORMS))}
+    found = {(len(drawn), link) for drawn, link in map(plan, range(USUAL_STORMS))}
     assert found == {(count, link) for count in (1, 2) for link in (LOCAL, OPEN, KEYS)}

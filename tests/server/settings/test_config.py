@@ -120,6 +120,12 @@ def test_the_limit_of_a_session_may_be_absent_or_0():
     assert shown in show(found)
 
 
+def test_tests_choose_the_rows_of_a_chunk():
+    found = load(environment={"STOKER_TESTING_CHUNK_ROWS": "3"}).config
+    assert settings(found).chunk_rows == 3
+    assert settings(load(environment={}).config).chunk_rows == 0
+
+
 MISTAKES = [
     (
         "[wrokers]\ncount = 1\n",

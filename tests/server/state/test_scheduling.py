@@ -132,6 +132,16 @@ def test_groups_take_turns(rig):
     assert order[4:] == [1, 2, 3] * 4
 
 
+def test_a_test_may_say_how_many_rows_a_chunk_has(make_rig):
+    """Before the cost is known, and after it; the last one has what is left."""
+    rig = make_rig(chunk_rows=3)
+    rig.up(1, 2)
+    token = rig.open(batch_size=16)
+    warm(rig, token)
+    warm(rig, token, row_s=1e-6)
+    assert sizes(rig.said) == 2 * ([3] * 5 + [1])
+
+
 def test_the_earliest_step_comes_first(rig):
     token = rig.open(batch_size=16)
     rig.run(token, granted=3)

@@ -38,4 +38,5 @@ def settings(config: Config) -> Settings:
         crash_policy=config.bad_samples.crash_policy,
         session_limit_bytes=int(config.memory.session_limit),
         integrity=config.daemon.integrity,
+        chunk_rows=config.testing.chunk_rows,
     )

@@ -141,9 +141,11 @@ class TestingSection(Section, frozen=True, kw_only=True):
 
     Attributes:
         fail_points: named failures to provoke, for tests only.
+        chunk_rows: rows of every chunk, for tests only; 0: as many as their cost says.
     """
 
     fail_points: str = ""
+    chunk_rows: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,8 @@ class Settings:
             ("raise"), or continues with a substitute ("replace").
         integrity: which rows workers check when they read them; clients compare it.
         session_limit_bytes: bound on the slots of one session; 0: none.
+        chunk_rows: every chunk has that many rows, as far as views and groups of rows allow, for
+            tests; 0: the cost of rows decides.
     """
 
     workers: int
@@ -94,3 +96,4 @@ class Settings:
     crash_policy: Literal["raise", "replace"] = "raise"
     integrity: str = "auto"
     session_limit_bytes: int = 0
+    chunk_rows: int = 0

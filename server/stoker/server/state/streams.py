@@ -65,7 +65,8 @@ class Stream:
         build: the result that it was built from.
         groups: number of groups that it is served to.
         row_s: moving average of the seconds per row; 0 until the first chunk is done.
-        least_rows: the least rows in a chunk; ceil(min_chunk_s / row_s).
+        least_rows: the least rows in a chunk; ceil(min_chunk_s / row_s), or `chunk_rows` of the
+            settings, as `most_rows`.
         brief_rows: the rows of a chunk if rows cost little; otherwise 0.
         cuts: into how many chunks a worker's share of a step is cut: the standard deviation of the
             cost of a row divided by the mean, from 1 to `MOST_CUTS`. When a few rows dominate the
@@ -87,9 +88,9 @@ class Stream:
         self, settings: Settings, stream_id: str, spec: StreamSpec, build: BuildResult
     ) -> None:
         self._settings = settings
-        self.least_rows = 1
+        self.least_rows = settings.chunk_rows or 1
         self.brief_rows = 0
-        self.most_rows = PROBE_ROWS
+        self.most_rows = settings.chunk_rows or PROBE_ROWS
         self.stream_id = stream_id
         self.spec = spec
         self.build = build
@@ -115,6 +116,8 @@ class Stream:
             self._note_spread(row_s, rows)
         self.row_s += (row_s - self.row_s) * (SPEED_WEIGHT if self.row_s else 1.0)
         settings = self._settings
+        if settings.chunk_rows:
+            return
         self.least_rows = ceil(settings.min_chunk_s / self.row_s)
         brief = self.row_s < settings.brief_row_s
         self.brief_rows = ceil(settings.brief_chunk_s / self.row_s) if brief else 0
