@@ -1,5 +1,7 @@
 """What numba compiles for its own use: no machine code, the same results and errors."""
 
+import functools
+
 import numba
 import numpy as np
 import pytest
@@ -93,6 +95,20 @@ def test_functions_that_call_each_other():
 
     fast = with_shortcuts(numba.njit, None, first)
     assert [fast(n) for n in range(4)] == [True, False, True, False]
+
+
+def test_a_parallel_loop_becomes_machine_code_once_for_each_thread_and_once_around(monkeypatch):
+    def doubled(values, number):
+        for i in numba.prange(len(values)):
+            values[i] *= number
+
+    fast = with_shortcuts(functools.partial(numba.njit, parallel=True), None, doubled)
+    made = libraries_of(fast, monkeypatch)
+    glue = [one for one in made if one.name.startswith(overloads.GLUE)]
+    assert [type(one) for one in glue] == [overloads.CopiedLibrary] * len(overloads.GLUE)
+    values = np.arange(100.0)
+    fast(values, 3)
+    assert np.array_equal(values, np.arange(100.0) * 3)
 
 
 def copies(target, value):

@@ -5,7 +5,9 @@ an error. While it compiles a kernel it compiles those that the kernel needs, ea
 code, with a wrapper for callers in C. Yet only the kernel calls them, and their code is copied into
 it: neither is ever run. `no_wrapper` replaces numba's method that adds the wrapper. The library of
 such a function then stops before machine code, unless somebody asks for an address in it; the code
-that callers copy is the same. Its environment of Python objects has a place as before.
+that callers copy is the same. Its environment of Python objects has a place as before. The wrappers
+that numba puts between a parallel loop and the function around it stop there too
+(`create_library`), and are optimized only where they are copied.
 
 If an array is assigned to a slice of another shape, numba's error names both shapes. The code that
 writes this text at run time is the largest part of many kernels: it took half of the time of their
@@ -34,6 +36,10 @@ _other_shape: Any = getattr(untyped_arrayobj, "raise_with_shape_context", None)
 OTHER_SHAPE: Final = "cannot assign slice from input of different size"
 UNRESOLVED: Final = ".numba.unresolved$"
 """Begins the names of functions that are called before they are made, as recursion does."""
+GLUE: Final = ("parallelgufuncwrapper", "<numba.np.ufunc.wrappers._GufuncWrapper object")
+"""Begin the names of libraries between a parallel loop and the function around it."""
+maker: Any = codegen.CPUCodegen
+_numbas_library: Any = getattr(maker, "create_library", None)
 _numbas_wrapper: Any = getattr(lower, "create_cfunc_wrapper", None)
 
 
@@ -41,13 +47,18 @@ class CopiedLibrary(library):  # type: ignore[misc]
     """The code of a function that only compiled code calls; machine code only if it is asked for.
 
     Attributes:
-        environment: the name of the variable with its Python objects.
+        environment: the name of the variable with its Python objects, if it has one.
         context: numba's target.
     """
 
-    environment: str
-    context: Any
+    environment: str | None = None
+    context: Any = None
     _is_apart = False
+
+    def _optimize_final_module(self) -> None:
+        """Leave code around parallel loops as it is: it is optimized where it is copied."""
+        if self.environment is not None:
+            super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
         """Make no machine code, except for a function that is called before it is made."""
@@ -57,9 +68,10 @@ class CopiedLibrary(library):  # type: ignore[misc]
             return
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
-        place = self._codegen._create_empty_module(self.environment)
-        self.context.declare_env_global(place, self.environment)
-        self._codegen._add_module(llvm.parse_assembly(str(place)))
+        if self.environment is not None:
+            place = self._codegen._create_empty_module(self.environment)
+            self.context.declare_env_global(place, self.environment)
+            self._codegen._add_module(llvm.parse_assembly(str(place)))
         self._is_apart = self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -82,6 +94,14 @@ def no_wrapper(self: Any) -> None:
         self.library.__class__ = CopiedLibrary
         self.library.environment = self.context.get_env_name(self.fndesc)
         self.library.context = self.context
+
+
+def create_library(self: Any, name: str, **options: Any) -> Any:
+    """Make a library; a `CopiedLibrary` for code between a parallel loop and what is around it."""
+    made = _numbas_library(self, name, **options)
+    if type(made) is library and name.startswith(GLUE):
+        made.__class__ = CopiedLibrary
+    return made
 
 
 def signature_of(fn: Any, args: Any) -> Any:

@@ -29,7 +29,6 @@ from numba.core import transforms as untyped_transforms
 from numba.core.compiler_lock import global_compiler_lock
 
 from stoker.jit import overloads, views
-from stoker.jit.overloads import lower, no_wrapper
 
 llvm: Any = untyped_llvm
 postproc: Any = untyped_postproc
@@ -163,7 +162,8 @@ _ALWAYS: Final[tuple[tuple[Any, str, Callable[..., Any]], ...]] = (
     (processor, "run", _run),
     (target, "get_function", _function),
     (lookup, "_has_loc", functools.lru_cache(maxsize=4096)(_has_loc)),
-    (lower, "create_cfunc_wrapper", no_wrapper),
+    (overloads.lower, "create_cfunc_wrapper", overloads.no_wrapper),
+    (overloads.maker, "create_library", overloads.create_library),
 )
 _NESTED: Final = ((target, "load_additional_registries", _look_again),)
 """Only inside of another compile."""

@@ -72,7 +72,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(run, tmp_path,
 
 
 def test_a_sheet_that_the_format_cannot_hold_is_one_line(photos, run, tmp_path, monkeypatch):
-    """WebP has at most 16383 pixels a side; the sheet is wide, not high, as it is held in memory."""
+    """WebP has at most 16383 pixels a side; the sheet is wide, not high, to need less memory."""
     monkeypatch.setattr("stoker.server.inspect.preview.GAP", 800)
     with pytest.raises(UsageError, match=r"--out .*s.webp: an image of .* cannot be written \("):
         run(preview, PIPELINE, photos, "--out", tmp_path / "s.webp", "--ids", "1", "--columns", 20)
