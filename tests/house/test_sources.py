@@ -56,13 +56,15 @@ def _attribute(node: ast.Attribute) -> list[str]:
     return []
 
 
+@pytest.fixture(scope="module")
 def sources(root: Path, tracked: list[Path]) -> dict[str, ast.Module]:
+    """The syntax tree of every module by its path."""
     found = {str(path.relative_to(root)): path for path in tracked if path.suffix == ".py"}
     return {name: ast.parse(path.read_text()) for name, path in found.items()}
 
 
-def test_nothing_received_can_become_code(root: Path, tracked: list[Path]) -> None:
-    code = {name: tree for name, tree in sources(root, tracked).items() if CODE.match(name)}
+def test_nothing_received_can_become_code(sources: dict[str, ast.Module]) -> None:
+    code = {name: tree for name, tree in sources.items() if CODE.match(name)}
     assert len(code) > 10
     found = [
         f"{name}:{line}: {used}"
@@ -73,11 +75,12 @@ def test_nothing_received_can_become_code(root: Path, tracked: list[Path]) -> No
     assert found == []
 
 
-def test_each_reason_is_still_needed(root: Path, tracked: list[Path]) -> None:
-    code = sources(root, tracked)
+def test_each_reason_is_still_needed(sources: dict[str, ast.Module]) -> None:
     for name, (allowed, reason) in REASONED.items():
         assert reason
-        assert {used for _, used in uses(code[name])} >= allowed, f"{name} no longer uses {allowed}"
+        assert {used for _, used in uses(sources[name])} >= allowed, (
+            f"{name} no longer uses {allowed}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -100,8 +103,8 @@ def test_the_guard_lets_the_rest_pass() -> None:
     assert not list(uses(ast.parse("re.compile('a'); loader.load(f); f(allow_pickle=False)")))
 
 
-def test_no_test_sleeps(root: Path, tracked: list[Path]) -> None:
-    tests = {n: tree for n, tree in sources(root, tracked).items() if n.startswith("tests/")}
+def test_no_test_sleeps(sources: dict[str, ast.Module]) -> None:
+    tests = {n: tree for n, tree in sources.items() if n.startswith("tests/")}
     assert len(tests) > 5
     sleeps = [
         f"{name}:{node.lineno}"

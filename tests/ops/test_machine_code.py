@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 from kept_code import Kept
 from llvmlite.binding import get_host_cpu_features
@@ -22,7 +23,7 @@ SCRIPT = """
 import json, sys
 sys.path[:0] = sys.argv[4:]
 import numpy as np
-from kept_code import Kept, loop_faults, optimized
+from kept_code import Kept, loop_faults, optimized, remember_objects
 from stoker import ops
 from stoker.ops import State, StateError, make
 from stoker.ops.contract.states import storage
@@ -41,6 +42,7 @@ from stoker.rng.streams import machine_key, make_key
 import importlib
 
 set_cache_root(sys.argv[1])
+remember_objects()
 
 def record_of(dtype, value=None):
     array = np.zeros(1, machine_record(dtype))
@@ -279,13 +281,34 @@ def test_nothing_calls_libm_allocates_or_fuses(machine, examples):
     assert {name: found for name, found in faults.items() if found} == {}
 
 
-def test_a_fused_operation_is_seen():
-    @numba.njit(fastmath=True)
-    def fused(a, b, c):
-        return a * b + c
+def multiply_add(a, b, c):
+    return a * b + c
 
-    fused(1.0, 2.0, 3.0)
+
+def multiply_add_all(a, b, c):
+    for i in range(len(c)):
+        c[i] = a[i] * b[i] - c[i]
+
+
+NUMBERS = [np.float64(2)] * 3, [np.float32(2)] * 3
+ARRAYS = [np.ones(40)] * 3, [np.ones(40, np.float32)] * 3
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [*((multiply_add, given) for given in NUMBERS), *((multiply_add_all, x) for x in ARRAYS)],
+)
+def test_a_fused_operation_is_seen(function, given):
+    fused = numba.njit(fastmath=True)(function)
+    fused(*given)
     found = violations(Kept(fused))
     assert "lets fmul be reordered or rounded differently: fast" in found
     if get_host_cpu_features().get("fma"):
         assert any(fault.startswith("fuses a multiplication and an addition: ") for fault in found)
+
+
+def test_assembly_is_made_only_of_code_that_may_fuse():
+    plain = numba.njit(multiply_add)
+    plain(1.0, 2.0, 3.0)
+    assert Kept(plain).multiplies
+    assert Kept(plain).inspect_asm() == {}

@@ -1,6 +1,12 @@
 """The text of compiled functions, whether they were compiled here or come from the cache."""
 
+import platform
 import re
+
+import llvmlite.binding as llvm
+from llvmlite.binding.object_file import ObjectFileRef
+
+from stoker.jit.dispatchers import StoredLibrary
 
 MULTIPLIES = re.compile(r"= fmul\b")
 """Without it there is nothing to fuse."""
@@ -10,6 +16,49 @@ DOUBLES = re.compile(r"= f(?:add|sub|mul|div)[^\n]* double [^\n]*")
 WIDE = re.compile(r"= mul [^\n]*<\d+ x i64>")
 NARROW = re.compile(r"= mul [^\n]*<\d+ x i32>|@llvm\.x86\.\w+\.pmadd")
 TO_FLOATS = re.compile(r"= fptrunc [^\n]*double")
+
+FUSED_BYTES = re.compile(
+    rb"(?s:\xc4[\x02\x22\x42\x62\x82\xa2\xc2\xe2](.)|\x62(.)(.).)"
+    rb"(?=[\x96-\x9f\xa6-\xaf\xb6-\xbf])"
+)
+"""What an instruction of x86-64 that fuses begins with: a VEX or EVEX prefix, then its code.
+
+Other bytes may look like that, so a match says only that the assembly is worth reading.
+"""
+
+
+def remember_objects():
+    """Keep the object files that are loaded from the cache from now on, for `may_fuse`."""
+    hand_over = StoredLibrary._set_compiled_object
+
+    def keep(self, value):
+        self.kept_object = value
+        hand_over(self, value)
+
+    StoredLibrary._set_compiled_object = keep
+
+
+def may_fuse(library) -> bool:
+    """Whether machine code may have an instruction that multiplies and adds at once."""
+    found = getattr(library, "kept_object", None) or library._compiled_object
+    features = llvm.get_host_cpu_features()
+    others = platform.machine() != "x86_64" or features.get("fma4") or features.get("egpr")
+    if not found or others:
+        return True
+    return any(
+        _is_fused(match)
+        for section in ObjectFileRef.from_data(found).sections()
+        if section.is_text()
+        for match in FUSED_BYTES.finditer(section.data())
+    )
+
+
+def _is_fused(match) -> bool:
+    """Whether the fields of a prefix choose the map 0F38 (or 6, of halves) and the prefix 66."""
+    short, first, second = match.groups()
+    if short is not None:
+        return short[0] & 3 == 1
+    return first[0] & 11 == 2 and second[0] & 7 == 5
 
 
 def optimized(made):
@@ -50,7 +99,8 @@ class Kept:
     """Replaces a dispatcher where `machine_code.violations` reads its code.
 
     The cache keeps the optimized module beside the machine code; what the same code generator makes
-    of it is the assembly. Only modules that multiply floats are worth that.
+    of it is the assembly. That takes long, so only modules that multiply floats are worth it, and
+    of these the ones whose machine code may fuse.
     """
 
     def __init__(self, fast):
@@ -71,9 +121,9 @@ class Kept:
         return self.texts
 
     def inspect_asm(self):
-        """Return assembly by signature, of what multiplies floats."""
+        """Return assembly by signature, of what multiplies floats and may fuse."""
         return {
             types: str(library.codegen._tm.emit_assembly(module))
             for types, (library, module) in self.modules.items()
-            if MULTIPLIES.search(self.texts[types])
+            if MULTIPLIES.search(self.texts[types]) and may_fuse(library)
         }

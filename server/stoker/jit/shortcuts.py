@@ -4,7 +4,8 @@ Numba resolves `int64 + int64` for every sum in a kernel, lists the variables of
 after every pass, and reports every call into LLVM to one timer per nested compile. That is a third
 of the time in Python that a kernel costs. `shortcuts` replaces these functions while a kernel is
 compiled. They return what numba's own return, so the code that comes out is the same; only views of
-contiguous arrays become shorter (`stoker.jit.views`). Meanwhile Python collects no garbage: its
+contiguous arrays and errors of assignments become shorter (`stoker.jit.views`,
+`stoker.jit.overloads`). Meanwhile Python collects no garbage: its
 search for cycles among objects that all live until the compile ends was a seventh of the time.
 
 The replacements are in place only while this process holds numba's compiler lock for a kernel, and
@@ -25,8 +26,9 @@ import llvmlite.binding as untyped_llvm
 from numba.core import base, cpu, ir, targetconfig, types
 from numba.core import postproc as untyped_postproc
 from numba.core import transforms as untyped_transforms
+from numba.core.compiler_lock import global_compiler_lock
 
-from stoker.jit.views import lowering_of
+from stoker.jit import overloads, views
 
 llvm: Any = untyped_llvm
 postproc: Any = untyped_postproc
@@ -92,6 +94,8 @@ def _signature(self: Any, context: Any, args: Any, kws: Any) -> Any:
     Overloads are not kept: numba compiles them with the options of the caller.
     """
     if kws or not all(map(_is_plain, args)):
+        if (own := overloads.signature_of(self, args)) is not None:
+            return own
         return _numbas_signature(self, context, args, kws)
     key = (context, self, *args)
     found = _signatures.get(key)
@@ -133,7 +137,7 @@ def _run(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> 
 
 def _function(self: Any, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
     """Return what emits a call of a function; for views, Stoker's own."""
-    build = lowering_of(fn, sig)
+    build = views.lowering_of(fn, sig) or overloads.lowering_of(fn)
     if build is None:
         return _numbas_function(self, fn, sig, _firstcall)
     plain = sig.as_function()
@@ -158,6 +162,8 @@ _ALWAYS: Final[tuple[tuple[Any, str, Callable[..., Any]], ...]] = (
     (processor, "run", _run),
     (target, "get_function", _function),
     (lookup, "_has_loc", functools.lru_cache(maxsize=4096)(_has_loc)),
+    (overloads.lower, "create_cfunc_wrapper", overloads.no_wrapper),
+    (overloads.maker, "create_library", overloads.create_library),
 )
 _NESTED: Final = ((target, "load_additional_registries", _look_again),)
 """Only inside of another compile."""
@@ -181,6 +187,29 @@ def shortcuts() -> Iterator[None]:
             yield
         finally:
             _depth -= 1
+
+
+def with_shortcuts(compiler: Callable[..., Any], signature: Any, code: Callable[..., Any]) -> Any:
+    """Return a dispatcher of numba's that compiles with shortcuts, now and when it is called.
+
+    Args:
+        compiler: `numba.njit` with options.
+        signature: compile for it now; None: compile when it is called.
+        code: the function.
+    """
+    locked: Any = global_compiler_lock
+    with locked, shortcuts():
+        made = compiler(signature)(code)
+    compile_plainly = getattr(made, "compile", None)
+    if compile_plainly is None:  # NUMBA_DISABLE_JIT: the function itself
+        return made
+
+    def compile_(sig: Any) -> Any:
+        with locked, shortcuts():
+            return compile_plainly(sig)
+
+    made.compile = compile_
+    return made
 
 
 @contextlib.contextmanager

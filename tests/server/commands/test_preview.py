@@ -72,9 +72,10 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(run, tmp_path,
 
 
 def test_a_sheet_that_the_format_cannot_hold_is_one_line(photos, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("stoker.server.inspect.preview.GAP", 8000)
+    """WebP has at most 16383 pixels a side; the sheet is wide, not high, to need less memory."""
+    monkeypatch.setattr("stoker.server.inspect.preview.GAP", 800)
     with pytest.raises(UsageError, match=r"--out .*s.webp: an image of .* cannot be written \("):
-        run(preview, PIPELINE, photos, "--out", tmp_path / "s.webp", "--ids", "1", "--columns", 1)
+        run(preview, PIPELINE, photos, "--out", tmp_path / "s.webp", "--ids", "1", "--columns", 20)
 
 
 def test_a_schedule_follows_the_epochs_shown(photos, run, tmp_path):

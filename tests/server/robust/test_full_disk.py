@@ -45,7 +45,7 @@ def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, opt
         "STOKER_DAEMON_CACHE_ROOT": str(kernels),
         "STOKER_WORKERS_CLAIM_DEADLINE_S": "0.5",
     }
-    daemon = serve(prefix=[*ALONE, run, str(kernels)], environment=settings)
+    daemon = serve(prefix=[*ALONE, run, str(kernels)], environment=settings, workers=1)
     with loader(daemon, timeout_s=300.0) as batches:
         assert [batch.step for batch in batches] == [0, 1]
     notes = [record.message for record in caplog.records if record.name == "stoker.client"]

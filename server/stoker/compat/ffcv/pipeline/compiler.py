@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numba
+
+from stoker.jit.shortcuts import with_shortcuts
 
 
 class Compiler:
@@ -55,11 +58,12 @@ def machine(
 
     With `checked`, an index beyond an array raises IndexError.
     """
-    compiler: Any = numba.njit
-    options = {"nogil": True, "error_model": "numpy", "parallel": parallel}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "parallel": parallel}
     if checked:
         options["boundscheck"] = True
-    made: Callable[..., Any] = compiler(signature, **options)(code)
+    made: Callable[..., Any] = with_shortcuts(
+        functools.partial(numba.njit, **options), signature, code
+    )
     return made
 
 
