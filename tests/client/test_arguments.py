@@ -97,7 +97,7 @@ class Huge:
         ({"shuffle_seed": -1}, "shuffle_seed=-1: expected an integer from 0 .* or None"),
         (
             {"shuffle_seed": 3, "shuffle": False},
-            "shuffle_seed=3 and shuffle=False: expected only one of them; leave shuffle_seed out",
+            "shuffle_seed=3 and shuffle=False without weights: expected only one of them, because",
         ),
         ({"mode": "fork"}, "mode='fork' without group=: expected the name of the group"),
         ({"mode": "forks", "group": "g"}, "mode='forks': expected one of 'mirror', 'fork'"),

@@ -98,10 +98,13 @@ class Streams:
     def draw_fork(self, rng: random.Random, count: int) -> list[Stream]:
         """Return the streams of a fork's members: one order, other pipelines, seeds and options."""
         data = draw_batches(rng)
-        if data["shuffle"]:
-            data["shuffle_seed"] = rng.randrange(2**64)
         data["dataset"] = rng.choice(("photos", "boxed", "spoiled"))
+        seed = rng.randrange(2**64)
+        if data["shuffle"]:
+            data["shuffle_seed"] = seed
         add(ORDER, data, rng)
+        if data.get("weights"):  # which samples come once more is drawn, also in order
+            data["shuffle_seed"] = seed
         return [
             self._drawn(data | {"seed": rng.randrange(2**64)}, rng, sent=0.2, fork=True)
             for _ in range(count)

@@ -173,10 +173,10 @@ class LoaderOptions:
         seed = self.shuffle_seed
         if seed is None:
             return None
-        if not self.shuffle:
+        if not self.shuffle and self.weights is None:
             raise UsageError(
-                f"shuffle_seed={seed!r} and shuffle=False: expected only one of them; leave "
-                "shuffle_seed out"
+                f"shuffle_seed={seed!r} and shuffle=False without weights: expected only one of "
+                "them, because nothing in this order is drawn; leave shuffle_seed out"
             )
         return within("shuffle_seed", seed, 0, MAX_SEED, " or None")
 

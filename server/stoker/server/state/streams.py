@@ -251,10 +251,10 @@ def check_request(request: Open) -> Share:
             f"open: a block shuffle (shuffle_block={request.shuffle_block}) cannot be combined with"
             f" {other}; leave one of them out"
         )
-    if request.shuffle_seed is not None and not request.shuffle:
+    if request.shuffle_seed is not None and not (request.shuffle or request.weights):
         raise UsageError(
-            f"open: shuffle_seed={request.shuffle_seed} and shuffle=False: expected only one of"
-            " them; leave shuffle_seed out"
+            f"open: shuffle_seed={request.shuffle_seed} and shuffle=False without weights: expected"
+            " only one of them, because nothing in this order is drawn; leave shuffle_seed out"
         )
     if request.exclude and request.subset and split_from_bytes(request.subset) is None:
         raise UsageError("open: expected an exclude list or a subset of ids, got both")
