@@ -232,8 +232,8 @@ class Reading:
         storm = self._storm
         storm.hosts.settle()
         self.where = self._draw_where()
-        options = self._more | storm.hosts.keys_for(self.where)
-        self._job.open(self.where, storm.random, states, **options)
+        self._keys = storm.hosts.keys_for(self.where)
+        self._job.open(self.where, storm.random, states, **self._more, **self._keys)
         kinds = [self.where] if isinstance(self.where, str) else self.where
         storm.events[" and ".join(sorted(kind.partition(":")[0] for kind in kinds))] += 1
 
@@ -319,6 +319,8 @@ class Reading:
             return False
         hosts.settle()  # all new addresses must answer
         where = hosts.draw_where(self._storm.random)
+        if hosts.keys_for(where) and not self._keys:
+            return False  # it began at daemons on this host, where keys are refused
         self.where = [where] if isinstance(where, str) else where
         self._job.move(self.where)
         return True

@@ -45,6 +45,8 @@ LENGTHS = (
 BUCKETS = {"fitted": SIZES, "sentences": LENGTHS}
 A_BUCKET = {"fitted": Size(32, 32), "sentences": Size(0, 4)}
 """Any one: what a pipeline draws is the same in all of them."""
+FULLEST_BUCKET = 7
+"""It has at least so many of the samples that an exclude list or a subset leaves."""
 MIXES = (
     ({"photos": 0.7, "tars": 0.3}, "windows"),
     ({"photos": 0.6, "boxed": 0.4}, {"photos": "squares", "boxed": "windows"}),
@@ -128,6 +130,8 @@ class Streams:
                 data["buckets"] = rng.choice(BUCKETS[name])
         if not fork:
             add(ORDER, data, rng)
+        if "buckets" in data and ("exclude" in data or "subset" in data):
+            data["global_batch_size"] = min(data["global_batch_size"], FULLEST_BUCKET)
         add(ROWS, data, rng, self._plan(data).streams)
         return self._finished(name, data)
 
