@@ -4,7 +4,7 @@
 # PyTorch without a GPU:    PIP_EXTRA_INDEX_URL=<index of PyTorch's CPU builds> make demo
 
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3) python3)
-PROCESSES ?= 2
+PROCESSES ?= 3
 FUZZ_RUNS ?= 1000000
 FUZZ_FLAGS ?= --store
 SEED := $(or $(SEED),$(shell date +%s))
