@@ -20,7 +20,7 @@ from stoker.protocol.errors import ConnectError, DaemonLostError, UsageError
 HERE = Path(__file__).parent
 ROWS = 96
 BATCHES = ROWS // 4
-OPTIONS = {"pipeline": "plain", "device": "numpy", "seed": 5, "batch_size": 4}
+OPTIONS = {"pipeline": "plain", "device": "numpy", "seed": 5, "batch_size": 4, "prefetch": 2}
 
 
 def start(folder: Path, data: Path, *flags: str, pipeline: str = "tensors") -> daemons.Daemon:
@@ -173,7 +173,7 @@ def test_the_others_make_the_batches_of_one_that_is_killed(served, mortal, caplo
     doomed = [mortal(number) for number in range(2)]
     addresses = [served.addresses[0], *(daemon.address for daemon in doomed)]
     found = []
-    with Loader(addresses, **OPTIONS, prefetch=2) as loader:
+    with Loader(addresses, **OPTIONS) as loader:
         for epoch in range(3):
             for batch in loader:
                 found.append(digest(batch))
@@ -251,7 +251,7 @@ def test_a_lost_one_may_stay_in_the_list_and_a_removed_one_stays_away(served, mo
 
 def test_all_are_lost_and_one_comes_back(served, mortal) -> None:
     both = [mortal(0), mortal(1)]
-    with Loader([daemon.address for daemon in both], **OPTIONS) as loader:
+    with Loader([daemon.address for daemon in both], **{**OPTIONS, "prefetch": 1}) as loader:
         batches = iter(loader)
         next(batches)
         for daemon in both:

@@ -71,6 +71,7 @@ class FakeDaemon:
         self.ended = 0
         self.failure: BaseException | None = None
         self._changed = threading.Condition()
+        self._run, self._credits = 0, 0
         self._token = b"t" * 16
         self._slab = -1
         self._sides: list[socket.socket] = []
@@ -306,7 +307,7 @@ class FakeDaemon:
         pass
 
     def _announce(self) -> None:
-        while getattr(self, "_credits", 0) and self._free:
+        while self._credits and self._free:
             slot = self._free.pop(0)
             self._generation[slot] += 1
             self._credits -= 1
