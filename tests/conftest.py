@@ -95,7 +95,6 @@ def pytest_configure(config: pytest.Config) -> None:
     without the handler, tests that interrupt a process would wait for ever.
     """
     config.option.loadscopereorder = False
-    gc.disable()  # until all modules are imported, which leaves no garbage
     if config.getoption("--check-slow"):
         check = importlib.import_module("costs").CheckSlow()
         config.pluginmanager.register(check, "check-slow")
@@ -115,10 +114,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
-def pytest_collection_finish() -> None:
-    """Keep all that was imported out of the garbage collector's sight."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Import all modules without the garbage collector: what they leave is no garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,6 +50,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     see `stoker.protocol.weights`. With `mix` all of its datasets are built for one stream of such
     batches, and `dataset`, `pipeline` and `graph` are empty. `known` is the result of an earlier
     build of the same; it is the answer again if neither files of users nor the dataset changed.
+    A mixture ignores it.
     """
 
     build: int

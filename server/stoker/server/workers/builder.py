@@ -240,8 +240,7 @@ def serve(sock: socket.socket, number: int) -> int:
 
     def act(request: BuildRequest) -> errand.Answer:
         found = build(request, code)
-        if found is request.known:
-            return msgspec.structs.replace(found, build=request.build), None
-        return msgspec.structs.replace(found, sources=code.note()), None
+        sources = tuple(sorted({*found.sources, *code.note()}))  # a known result has its own
+        return msgspec.structs.replace(found, build=request.build, sources=sources), None
 
     return errand.serve(sock, number, "builder", act, fault, watched.watch)
