@@ -2,8 +2,9 @@
 
 The numeric contract promises the same bytes on every machine, so compiled code calls no math
 library (results differ between libraries), and does not reorder or fuse floating-point operations;
-a kernel that runs per sample does not allocate memory. numba gives the text of code only to the
-process that compiled it: choose an empty kernel cache first. For tests; imports numba.
+a kernel that runs per sample neither allocates memory nor counts references. numba gives the text
+of code only to the process that compiled it: choose an empty kernel cache first. For tests; imports
+numba.
 """
 
 import re
@@ -14,22 +15,16 @@ from stoker.protocol.errors import UsageError
 
 # LLVM operations that become calls of libm, or fused or inexact operations.
 _INEXACT = re.compile(
-    r"^llvm\.(exp|log|pow|sin|cos|tan|a?sinh?|a?cosh?|a?tanh?2?|ldexp|frexp|fma|fmuladd)\w*\."
+    r"^llvm\.(?!experimental\.)"
+    r"(exp|log|pow|sin|cos|tan|a?sinh?|a?cosh?|a?tanh?2?|ldexp|frexp|fma|fmuladd)\w*\."
 )
 _FLAGS = re.compile(r"= (f\w+) (?:\w+ )*?(fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)\b")
 _CALL = re.compile(r"\bcall\b[^@\n]*@\"?([\w.$]+)")
 _FUSED = re.compile(r"\bv?f(?:n?m(?:add|sub)|madd|msub|mla|mls)\d*[sp]?[sd]?\b")
 _FUNCTION = re.compile(r"(?=^define )", re.MULTILINE)
-_WRAPPER = re.compile(r"^define [^(]*@\"?(?:_ZN7cpython|cfunc\.|_ZN\w*7cpython)")
-# Reference counting and strides.
-_KNOWN_CALLS = (
-    "llvm.",
-    "_Z",
-    "NRT_incref",
-    "NRT_decref",
-    "NRT_MemInfo_call_dtor",
-    "numba_attempt_nocopy_reshape",
-)
+_NUMBAS = re.compile(r"^define [^(]*@\"?(?:_ZN7cpython|cfunc\.|_ZN\w*7cpython|NRT_)")
+"""The wrapper that Python calls, and what it calls to hold its arguments."""
+_KNOWN_CALLS = ("llvm.", "_Z", "numba_attempt_nocopy_reshape")
 
 
 def violations(fast: Any) -> list[str]:
@@ -59,11 +54,13 @@ def violations(fast: Any) -> list[str]:
 
 def _in_ir(text: str) -> Iterator[str]:
     for function in _FUNCTION.split(text):
-        if not function.startswith("define") or _WRAPPER.match(function):
+        if not function.startswith("define") or _NUMBAS.match(function):
             continue
         for called in _CALL.findall(function):
             if called.startswith("NRT_") and "lloc" in called:
                 yield f"allocates memory: {called}"
+            elif called.startswith("NRT_"):
+                yield f"counts references: {called}"
             elif not called.startswith(_KNOWN_CALLS) or _INEXACT.match(called):
                 yield f"calls {called}"
         for operation, flag in _FLAGS.findall(function):

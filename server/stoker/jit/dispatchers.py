@@ -31,6 +31,7 @@ from numba.core.registry import CPUDispatcher
 
 from stoker.jit.private import open_folder
 from stoker.jit.shortcuts import shortcuts
+from stoker.jit.uncounted import Uncounted, runtime
 
 llvm: Any = untyped_llvm
 library: Any = codegen.JITCodeLibrary
@@ -50,7 +51,7 @@ def has_loops(fn: Callable[..., Any]) -> bool:
     return any(step.opcode in jumps and step.argval <= step.offset for step in steps)
 
 
-class BitcodeLibrary(library):  # type: ignore[misc]
+class BitcodeLibrary(Uncounted):
     """The code of one kernel, for its callers to copy; never machine code.
 
     Attributes:
@@ -58,6 +59,12 @@ class BitcodeLibrary(library):  # type: ignore[misc]
     """
 
     has_loops = False
+    leaves_open = True
+
+    def add_linking_library(self, linked: Any) -> None:
+        """Link another library, but not numba's runtime, which callers link."""
+        if linked is not runtime.library:
+            super().add_linking_library(linked)
 
     def _optimize_functions(self, module: Any) -> None:
         """Run the passes over single functions; numba also makes some for mere declarations."""
@@ -67,10 +74,10 @@ class BitcodeLibrary(library):  # type: ignore[misc]
                 passes, builder = self._codegen._function_pass_manager()
                 passes.run(function, builder)
 
-    def _optimize_final_module(self) -> None:
+    def _optimize(self) -> None:
         """Run all passes over loops; else what numba runs first, which inlines nothing yet."""
         if self.has_loops:
-            super()._optimize_final_module()
+            super()._optimize()
             return
         passes, builder = self._codegen._module_pass_manager(
             loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
@@ -124,21 +131,49 @@ class BitcodeLowering(lowering):  # type: ignore[misc]
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
         state.library.enable_object_caching()
         state.library.has_loops = has_loops(state.func_id.func)
+        state.library.describe(state)
         done: bool = super().run_pass(state)
         return done
 
 
-class BitcodeCompiler(compiler.CompilerBase):
-    """numba's compiler, which lowers to bitcode."""
+@_register(mutates_CFG=True, analysis_only=False)
+class KernelLowering(lowering):  # type: ignore[misc]
+    """Lowering to machine code without reference counts, where that is possible."""
+
+    _name = "stoker_kernel_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower to a library of its own kind."""
+        state.library = Uncounted(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        state.library.describe(state)
+        done: bool = super().run_pass(state)
+        return done
+
+
+class _Compiler(compiler.CompilerBase):
+    lowering: Any
 
     def define_pipelines(self) -> list[Any]:
         """Return numba's passes, except the lowering."""
         default: Any = compiler.DefaultPassBuilder
         passes: Any = PassManager("nopython")  # type: ignore[no-untyped-call]
         for step, what in default.define_nopython_pipeline(self.state).passes:
-            passes.add_pass(BitcodeLowering if step is lowering else step, what)
+            passes.add_pass(self.lowering if step is lowering else step, what)
         passes.finalize()
         return [passes]
+
+
+class BitcodeCompiler(_Compiler):
+    """numba's compiler, which lowers to bitcode."""
+
+    lowering = BitcodeLowering
+
+
+class KernelCompiler(_Compiler):
+    """numba's compiler, whose code counts no references where that is possible."""
+
+    lowering = KernelLowering
 
 
 class StoredLibrary(library):  # type: ignore[misc]
@@ -292,7 +327,8 @@ class KernelDispatcher(_Shared):
 
     def __init__(self, fn: Any, options: dict[str, Any], *, stored: bool = True) -> None:
         """Take a function and numba's options; `stored`: whether its code is kept on disk."""
-        super().__init__(fn, targetoptions={**options, "nopython": True})
+        options = {**options, "nopython": True}
+        super().__init__(fn, targetoptions=options, pipeline_class=KernelCompiler)
         if stored:
             self._cache = CodeCache(fn)
 
