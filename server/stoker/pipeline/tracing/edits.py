@@ -1,7 +1,7 @@
 """Whether a file still has the source of a function that was imported from it.
 
 Python finds the source of a function by file and line, at the time of the question. After an edit
-of the file it finds other lines. So the file is compiled as it is now: unless that gives the code
+of the file it finds other lines. So the text that it finds is compiled: unless that gives the code
 of the function, at its line, the file was edited.
 
 Only files that Python itself has compiled are compared. pytest, for example, changes the code of
@@ -18,17 +18,23 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 
-def is_edited(fn: FunctionType) -> bool:
-    """Whether the file of a function no longer has its source; False if that is not known."""
+def is_edited(fn: FunctionType, text: str = "") -> bool:
+    """Whether a function's file no longer has its source; False if that is not known.
+
+    Args:
+        fn: the function.
+        text: what the file had when the source was read; empty: what it has now.
+    """
     module = fn.__module__ or ""
     loader = getattr(sys.modules.get(module), "__loader__", None)
     if type(loader) is not SourceFileLoader or module.startswith("stoker."):
         return False
+    path = fn.__code__.co_filename
     try:
-        content = Path(fn.__code__.co_filename).read_bytes()
+        content = text or Path(path).read_bytes()
     except OSError:
         return False
-    return fn.__code__ not in _codes_of(fn.__code__.co_filename, content)
+    return fn.__code__ not in _codes_of(path, content)
 
 
 def has_branches(code: CodeType) -> bool:
@@ -41,7 +47,7 @@ def has_branches(code: CodeType) -> bool:
 
 
 @functools.lru_cache(maxsize=16)
-def _codes_of(path: str, content: bytes) -> frozenset[CodeType]:
+def _codes_of(path: str, content: str | bytes) -> frozenset[CodeType]:
     """Return the codes of all functions of a file; none if it cannot be compiled."""
     try:
         with warnings.catch_warnings(action="ignore"):  # the import has shown them

@@ -23,14 +23,14 @@ sample. (Changes by a function that the branch calls are not detected.) Lines st
 user's file. A function whose source cannot be read is not changed.
 
 A file may be edited after its import. The source of a pipeline is read when it is defined
-(`remember`), that of other functions when they are called first. Source that does not compile to
-the code of the function is refused, unless the function has no branches.
+(`remember`), that of other functions when they are called first; either is parsed only when it is
+called. Source that does not compile to the code of the function is refused, unless the function has
+no branches.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import inspect
 import textwrap
@@ -94,35 +94,52 @@ def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
 def remember(fn: Callable[..., Any]) -> None:
     """Read the source of a function now, so that a later edit of its file changes nothing."""
     if isinstance(fn, FunctionType) and not hasattr(fn, "_stoker_rewritten"):
-        with contextlib.suppress(BuildError):  # it is raised again when the function is traced
-            _known(fn)
+        key = _key(fn)
+        if key not in _codes and not hasattr(fn, "__wrapped__"):
+            _sources[key] = _source(fn)
 
 
-_codes: dict[tuple[CodeType, str, str], CodeType | None] = {}
+_Key = tuple[CodeType, str, str]
+_codes: dict[_Key, CodeType | None] = {}
+_sources: dict[_Key, tuple[list[str], int] | None] = {}
+"""Of functions that were not called yet: the lines of the file, and where the function begins."""
+
+
+def _key(fn: FunctionType) -> _Key:
+    """Return what identifies a function's code: two files may contain equal code."""
+    return fn.__code__, fn.__code__.co_filename, fn.__qualname__
 
 
 def _known(fn: FunctionType) -> CodeType | None:
     """Return the rewritten code of a function, made once for all functions that share its code.
 
-    The alternatives of a policy are many closures over few functions. Two files may contain equal
-    code, so the file's name counts too.
+    The alternatives of a policy are many closures over few functions.
     """
-    key = (fn.__code__, fn.__code__.co_filename, fn.__qualname__)
+    key = _key(fn)
     if hasattr(fn, "__wrapped__"):  # its source is that of the inner function
-        return _code(fn)
+        return _code(fn, _source(fn))
     if key not in _codes:
-        _codes[key] = _code(fn)
+        _codes[key] = _code(fn, _sources[key] if key in _sources else _source(fn))
+        _sources.pop(key, None)
     return _codes[key]
 
 
-def _code(fn: FunctionType) -> CodeType | None:
+def _source(fn: FunctionType) -> tuple[list[str], int] | None:
+    """Return the lines of a function's file as it is now, and the index of its first line."""
+    try:
+        return inspect.findsource(inspect.unwrap(fn))
+    except (OSError, TypeError):
+        return None
+
+
+def _code(fn: FunctionType, source: tuple[list[str], int] | None) -> CodeType | None:
     """Return the rewritten code of a function; None if its source cannot be read or is not needed.
 
     Raises:
         BuildError: the source is not that of the function, which has branches.
     """
-    tree = _parse(fn)
-    if is_edited(fn):
+    tree = None if source is None else _parse(*source)
+    if is_edited(fn, "".join(source[0]) if source else ""):
         if not has_branches(fn.__code__):
             return None
         raise BuildError(
@@ -137,16 +154,16 @@ def _code(fn: FunctionType) -> CodeType | None:
     return _code_of(_compile(_Rewriter().visit(tree), fn, names), fn.__name__)
 
 
-def _parse(fn: FunctionType) -> ast.FunctionDef | None:
+def _parse(lines: list[str], first: int) -> ast.FunctionDef | None:
+    """Return the function that begins at the index `first`; None if that is no whole function."""
     try:
-        lines, first = inspect.getsourcelines(fn)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, SyntaxError, TypeError):
+        tree = ast.parse(textwrap.dedent("".join(inspect.getblock(lines[first:]))))
+    except SyntaxError:
         return None
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
         return None
     definition = tree.body[0]
-    ast.increment_lineno(definition, first - 1)
+    ast.increment_lineno(definition, first)
     definition.decorator_list = []
     return definition
 
