@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, children, serving
 from loading import digest
+from warm import Script
 
 from stoker.client import Loader
 from stoker.dataset import schema, write
@@ -273,19 +273,17 @@ for epoch in range(int(sys.argv[3])):
 
 
 @contextlib.contextmanager
-def process(
-    address: str, group: str, epochs: int, size: int = 0
-) -> Iterator[subprocess.Popen[str]]:
+def process(address: str, group: str, epochs: int, size: int = 0) -> Iterator[Script]:
     """A member in its own process, which prints the digest of each batch."""
-    command = [sys.executable, "-c", MEMBER, address, group, str(epochs), str(size)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+    command = ("-c", MEMBER, address, group, epochs, size)
+    with Script(*command, stdout=subprocess.PIPE) as child:
         try:
             yield child
         finally:
             child.kill()
 
 
-def lines(child: subprocess.Popen[str], count: int) -> list[str]:
+def lines(child: Script, count: int) -> list[str]:
     assert child.stdout is not None
     return [child.stdout.readline().strip() for _ in range(count)]
 

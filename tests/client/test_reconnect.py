@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from daemons import Restarted
 from loading import digest
 from user_folders import importing_from
+from warm import Script
 
 from stoker.client import Batch, Loader, link, outage
 from stoker.client.device import AheadSource, Target
@@ -521,11 +521,10 @@ def test_ranks_in_processes_share_the_new_private_daemon(dataset) -> None:
     with Loader(dataset, pipeline="client_pipelines:train", workers=1, **PLAIN) as loader:
         expected = [[np.asarray(batch.image)[row : row + 3] for row in (0, 3)] for batch in loader]
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(dataset), str(rank)],
+        Script(
+            *("-c", RANK, dataset, rank),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
             env=environment,
         )
         for rank in range(2)

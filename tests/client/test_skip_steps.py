@@ -2,9 +2,9 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
+from warm import Script
 
 from stoker.client import Loader
 from stoker.client.resume import Position
@@ -200,10 +200,10 @@ dist.destroy_process_group()
 def test_ranks_agree_or_get_an_error(tmp_path, first: str, second: str, expected) -> None:
     patient = [] if second == "forgets" else ["patient"]
     both = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(tmp_path / "rendezvous"), str(rank), said, *patient],
+        Script(
+            *("-c", RANK, tmp_path / "rendezvous", rank, said, *patient),
             stdout=subprocess.PIPE,
-            text=True,
+            imports=["torch.distributed"],
         )
         for rank, said in enumerate((first, second))
     ]

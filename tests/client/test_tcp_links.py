@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import daemons
 import numpy as np
 import pytest
+from warm import Script
 
 from stoker.client import Loader
 from stoker.dataset import schema, write
@@ -141,12 +142,14 @@ def reader(
     host: Host | None, address: str, epochs: int, batch_size: int = 4
 ) -> Iterator[subprocess.Popen[str]]:
     """A process that reads the stream, on another host if one is given."""
-    there = () if host is None else ("ip", "netns", "exec", host.name)
-    script = (sys.executable, str(HERE / "remote_reader.py"))
-    words = (*there, *script, address, str(epochs), str(batch_size))
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    words = (HERE / "remote_reader.py", address, epochs, batch_size)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    if host is None:
+        started: subprocess.Popen[str] = Script(*words, **pipes)
+    else:
+        there = ("ip", "netns", "exec", host.name, sys.executable)
+        started = subprocess.Popen([*there, *map(str, words)], text=True, **pipes)
+    with started as process:
         try:
             assert process.stdout.readline() == "open\n"
             yield process

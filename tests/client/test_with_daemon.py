@@ -19,6 +19,7 @@ import pytest
 from daemons import Daemon, serving
 from PIL import Image
 from user_folders import importing_from
+from warm import Script
 
 from stoker.client import Loader
 from stoker.client.private.folder import is_running
@@ -300,12 +301,11 @@ loader.close()
 """
 
 
-def start_rank(dataset: Path, rank: int, *more: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", RANK, str(dataset), str(rank), *more],
+def start_rank(dataset: Path, rank: int, *more: str) -> Script:
+    return Script(
+        *("-c", RANK, dataset, rank, *more),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        text=True,
         env={**os.environ, "PYTHONPATH": str(HERE), "MASTER_ADDR": "h", "MASTER_PORT": "1"},
     )
 
@@ -345,10 +345,10 @@ dist.destroy_process_group()
 def test_ranks_come_from_torch_distributed(shared, tmp_path) -> None:
     address = f"ipc://{shared}/stoker.sock"
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", DISTRIBUTED, address, str(rank), str(tmp_path / "rdv")],
+        Script(
+            *("-c", DISTRIBUTED, address, rank, tmp_path / "rdv"),
             stdout=subprocess.PIPE,
-            text=True,
+            imports=["torch.distributed"],
         )
         for rank in range(2)
     ]

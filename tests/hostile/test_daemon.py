@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import skimage.data
 from daemons import Daemon, descendants
+from warm import Script
 
 from stoker import ops
 from stoker.client import Loader
@@ -215,45 +216,41 @@ def test_the_metrics_endpoint_withstands_garbage(daemon, honest, rounds):
     raise AssertionError("the endpoint does not answer any more")
 
 
-def as_user(user: int, groups: list[int], act) -> int:
-    """Run something as another user, in a fork; return 0, or the number of its error."""
-    child = os.fork()
-    if not child:
-        code = 255
-        try:
-            os.setgroups(groups)
-            os.setgid(user)
-            os.setuid(user)
-            code = act() or 0
-        except OSError as error:
-            code = error.errno or 254
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+ACTS = """
+import os, socket, sys
+act, path, pid, *groups = sys.argv[1:]
+os.setgroups([int(group) for group in groups])
+os.setgid(4242)
+os.setuid(4242)
+try:
+    if act == "connect":
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            sock.settimeout(10)
+            sock.connect(f"{path}.fd")
+    elif act == "replace":
+        os.unlink(path)
+    elif act == "plant":
+        os.symlink("/etc/passwd", f"{path}.new")
+    else:
+        os.kill(int(pid), 9)
+except OSError as error:
+    sys.exit(error.errno or 254)
+"""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as other users")
 def test_other_users_reach_the_sockets_only_by_the_group(daemon, honest):
     path = daemon.address.removeprefix("ipc://")
 
-    def connect():
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
-            sock.settimeout(10)
-            sock.connect(f"{path}.fd")
+    def act(name: str, groups: list[int]) -> int:
+        """Do something as another user; return 0, or the number of its error."""
+        with Script("-c", ACTS, name, path, daemon.pid, *groups) as other:
+            return other.wait(30)
 
-    def replace():
-        os.unlink(path)
-
-    def plant():
-        os.symlink("/etc/passwd", f"{path}.new")
-
-    def kill():
-        os.kill(daemon.pid, 9)
-
-    assert as_user(4242, [GROUP], connect) == 0
-    assert as_user(4242, [], connect) == 13
-    for act in (replace, plant):
-        assert as_user(4242, [GROUP], act) == 13
-        assert as_user(4242, [], act) == 13
-    assert as_user(4242, [GROUP], kill) == 1
+    assert act("connect", [GROUP]) == 0
+    assert act("connect", []) == 13
+    for name in ("replace", "plant"):
+        assert act(name, [GROUP]) == 13
+        assert act(name, []) == 13
+    assert act("kill", [GROUP]) == 1
     honest(3)

@@ -1,17 +1,18 @@
-"""Daemons that tests fork from a warm process are like those that are executed."""
+"""Daemons and scripts that tests fork from a warm process are like those that are executed."""
 
 import contextlib
 import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
 from daemons import Daemon, children
-from warm import Forked, PrivateSubprocess
+from warm import Forked, PrivateSubprocess, Script
 
 from stoker.client import Loader
 from stoker.client.private import daemon as private
@@ -123,3 +124,58 @@ def test_a_private_daemon_leads_its_session_and_ends_with_its_loader(folder, mon
         assert os.getsid(child.pid) == child.pid
         assert len(list(loader)) == 5
     assert child.wait(20) == 0
+
+
+SEEN = """
+import os, sys
+name = __name__
+class Local: pass
+print(name, sys.argv[1:], sys.path[0], os.getcwd(), os.environ.get("SEEN"), Local.__module__,
+      os.getppid() != 1, "a_module" in sys.modules, flush=True)
+import a_module
+for line in sys.stdin:
+    print(line.strip().upper())
+print("to the other", file=sys.stderr)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["code", "file"])
+def test_a_forked_script_is_like_an_executed_one(folder, kind):
+    (folder / "modules").mkdir()
+    (folder / "modules" / "a_module.py").write_text("")
+    (folder / "script.py").write_text(SEEN)
+    words = ["-c", SEEN, "3", "x"] if kind == "code" else [str(folder / "script.py"), "3", "x"]
+    options = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": {**os.environ, "SEEN": "1", "PYTHONPATH": str(folder / "modules")},
+        "cwd": folder / "modules",
+    }
+    seen = []
+    for _ in range(2):  # what one script imports or defines, the next one does not find
+        for process in (
+            subprocess.Popen([sys.executable, *words], **options),
+            Script(*words, **options),
+        ):
+            with process:
+                out, err = process.communicate("one\ntwo\n", timeout=60)
+                seen.append((out, err, process.returncode, process.poll()))
+    assert seen[0][0].startswith("__main__ ['3', 'x']")
+    assert seen == [seen[0]] * 4
+
+
+def test_how_a_forked_script_ends():
+    with Script("-c", "1 / 0", stderr=subprocess.PIPE) as broken:
+        assert broken.communicate(timeout=60)[1].endswith("ZeroDivisionError: division by zero\n")
+    assert broken.returncode == 1
+    with Script("-c", "import select; select.select([], [], [])") as endless:
+        with pytest.raises(subprocess.TimeoutExpired):
+            endless.wait(0.1)
+        endless.kill()
+        assert endless.wait(60) == -9
+    with Script("-c", "print('seen')", imports=["decimal"], stdout=subprocess.PIPE) as quick:
+        assert quick.stdout.readline() == "seen\n"
+    assert quick.returncode == 0

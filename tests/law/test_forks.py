@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from daemons import Daemon, children
 from law_damage import ROWS, damage, write_pictures
 from law_rig import serving
 from loading import digest
+from warm import Script
 
 from stoker.client import Loader
 from stoker.protocol.errors import UsageError
@@ -156,10 +156,9 @@ for epoch in range(10**6):
 
 
 def test_a_member_and_workers_are_killed(served, lone) -> None:
-    command = [sys.executable, "-c", MEMBER, served.address]
     with loaders(served.address, "killed", MEMBERS[::2], group_size=None) as made:
         used = counters(served.address)["memory_used_bytes"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        with Script("-c", MEMBER, served.address, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             assert [child.stdout.readline().strip() for _ in range(3)] == lone[1][:3]
             child.kill()

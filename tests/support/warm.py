@@ -1,9 +1,10 @@
-"""Daemons forked from a warm process (`zygote.py`), which cost a fifth of what new ones cost.
+"""Daemons and scripts forked from warm processes (`zygote.py`), which cost a fifth of new ones.
 
 `start` and `private_subprocess` fork where nothing depends on how a daemon was started, and execute
 otherwise: with another `PYTHON...` variable or another limit on open files than the zygote has. A
 zygote starts when it is first needed and lives as long as this process. Daemons with the session's
-kernel cache have a zygote that keeps its kernels loaded; others have one without any.
+kernel cache have a zygote that keeps its kernels loaded; others have one without any. `Script`
+takes the place of `subprocess.Popen` for trainings.
 """
 
 import atexit
@@ -20,6 +21,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from zygote import DAEMONS, KERNELS, SCRIPTS
 
 from stoker.server.daemon.launch import PINNED
 
@@ -82,14 +85,14 @@ class Zygote:
         control: the socket to it.
     """
 
-    def __init__(self, *, keeps_kernels: bool) -> None:
+    def __init__(self, kind: str) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
         self.state = _state(os.environ)
         script = str(Path(__file__).with_name("zygote.py"))
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", script, str(theirs.fileno()), str(int(keeps_kernels))],
+                [sys.executable, "-P", script, str(theirs.fileno()), kind],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **PINNED},
@@ -113,20 +116,24 @@ class Zygote:
             environment: the daemon's.
             session: whether it leads a session of its own.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         place = command.index("stoker.server")
         request = {
             "arguments": command[place + 1 :],
             "searches_folder": "-P" not in command[:place],
             "environment": dict(environment),
             "folder": os.getcwd(),
-            "descriptors": list(descriptors),
             "session": session,
         }
-        sent = [theirs.fileno(), *descriptors.values()]
+        return Forked(command, self.send(request, descriptors))
+
+    def send(self, request: dict[str, Any], descriptors: Mapping[int, int]) -> socket.socket:
+        """Send a request; return the socket that says the child's number and its exit code."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        message = json.dumps({**request, "descriptors": list(descriptors)})
         with theirs:
-            socket.send_fds(self.control, [json.dumps(request).encode()], sent)
-        return Forked(command, ours)
+            sent = [theirs.fileno(), *descriptors.values()]
+            socket.send_fds(self.control, [message.encode()], sent)
+        return ours
 
     def close(self) -> None:
         """End it, once; daemons that still run lose nothing but their parent."""
@@ -136,8 +143,8 @@ class Zygote:
         atexit.unregister(self.close)
 
 
-_zygotes: dict[tuple[int, bool], Zygote] = {}
-"""Process id, whether it keeps kernels -> the zygote; a forked process makes its own."""
+_zygotes: dict[tuple[int, str], Zygote] = {}
+"""Process id, kind -> the zygote; a forked process makes its own."""
 
 _session: dict[str, str] = {}
 """CACHE -> its value in the tests of the session."""
@@ -158,9 +165,13 @@ def running() -> list[Zygote]:
 def zygote(environment: Mapping[str, str]) -> Zygote:
     """Return this process's zygote for daemons with an environment; start it if necessary."""
     keeps_kernels = CACHE in _session and environment.get(CACHE) == _session[CACHE]
-    key = os.getpid(), keeps_kernels
+    return _zygote(KERNELS if keeps_kernels else DAEMONS)
+
+
+def _zygote(kind: str) -> Zygote:
+    key = os.getpid(), kind
     if key not in _zygotes:
-        _zygotes[key] = Zygote(keeps_kernels=keeps_kernels)
+        _zygotes[key] = Zygote(kind)
     return _zygotes[key]
 
 
@@ -197,6 +208,73 @@ class PrivateSubprocess:
             descriptors = {number: file.fileno() for number, file in given.items()}
             descriptors |= {number: number for number in options["pass_fds"]}
             return found.fork(command, descriptors, options["env"], session=True)
+
+
+class Script(subprocess.Popen):
+    """A script in a process of its own: `Script("-c", code, *arguments)`, or with a file first.
+
+    It takes these arguments of `subprocess.Popen`, and `imports`: modules that take long, which are
+    imported once for all scripts that name them.
+    """
+
+    def __init__(
+        self,
+        *words: object,
+        stdin: Any = None,
+        stdout: Any = None,
+        stderr: Any = None,
+        text: bool = True,
+        env: Mapping[str, str] | None = None,
+        cwd: object = None,
+        imports: Sequence[str] = (),
+    ) -> None:
+        self.args = [str(word) for word in words]
+        self.stdin = self.stdout = self.stderr = None
+        self.returncode: int | None = None
+        self._communication_started = self._child_created = False
+        self._input = None
+        self.text_mode, self.encoding, self.errors = text, None, None
+        streams = zip(("stdin", "stdout", "stderr"), (stdin, stdout, stderr), strict=True)
+        with contextlib.ExitStack() as theirs:
+            given = {
+                number: self._given(name, number, chosen, theirs)
+                for number, (name, chosen) in enumerate(streams)
+            }
+            request = {
+                "arguments": self.args,
+                "environment": dict(os.environ if env is None else env),
+                "folder": os.fspath(cwd or os.getcwd()),
+                "session": False,
+                "imports": list(imports),
+            }
+            self._forked = Forked(self.args, _zygote(SCRIPTS).send(request, given))
+        self.pid = self._forked.pid
+
+    def _given(self, name: str, number: int, chosen: Any, theirs: contextlib.ExitStack) -> int:
+        """Return the descriptor that becomes one of the three of the script."""
+        if chosen is None:
+            return number
+        if chosen != subprocess.PIPE:
+            return chosen if isinstance(chosen, int) else chosen.fileno()
+        ends = os.pipe()
+        ours, other = ends if number else reversed(ends)
+        theirs.callback(os.close, other)
+        mode = "r" if number else "w"
+        setattr(self, name, os.fdopen(ours, mode if self.text_mode else f"{mode}b"))
+        return other
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        self.returncode = self._forked.poll()
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        self.returncode = self._forked.wait(timeout)
+        return self.returncode
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal if it still runs."""
+        self._forked.send_signal(sig)
 
 
 def _state(environment: Mapping[str, str]) -> tuple:

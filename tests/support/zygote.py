@@ -1,4 +1,4 @@
-"""A warm process from which tests fork daemons: `python zygote.py CONTROL KEEPS_KERNELS`.
+"""A warm process from which tests fork daemons or scripts: `python zygote.py CONTROL KIND`.
 
 A new daemon imports for a second and a half of processor time, its template included; most tests
 only need one that serves. This process has imported what both import, holds no socket of ZeroMQ and
@@ -10,7 +10,10 @@ kernel cache has before it forks, so that not every template does. Differences: 
 loaded, `/proc/PID/cmdline` names this file, and hashes of text are the same in all daemons of a
 zygote. Tests of those, and of starting itself, execute a real one.
 
-Messages on the control socket are JSON with descriptors; see `daemons.Zygote`.
+A zygote of scripts has imported what trainings import, ZeroMQ included, and what earlier requests
+wanted, such as PyTorch. It runs a script as `python -c` or `python FILE` do.
+
+Messages on the control socket are JSON with descriptors; see `warm.Zygote`.
 """
 
 import atexit
@@ -28,7 +31,8 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterable
 
 MESSAGE_BYTES = 2**20
 MOST_DESCRIPTORS = 16
@@ -49,6 +53,9 @@ IMPORTED = (
     "typer._adapters",  # typer imports it, and pydantic with it, when it reads the first option
 )  # fmt: skip
 """What a daemon imports, without what imports ZeroMQ."""
+IMPORTED_BY_SCRIPTS = ("stoker.client", "stoker.pipeline", "stoker.protocol.digest")
+DAEMONS, KERNELS, SCRIPTS = "daemons", "kernels", "scripts"
+"""Kinds of zygotes: of daemons, of those whose kernels it keeps, of scripts."""
 
 
 def warm() -> None:
@@ -76,7 +83,17 @@ def load_kernels() -> None:
     gc.freeze()
 
 
-def main(control: socket.socket, *, keeps_kernels: bool) -> Callable[[], None] | None:
+def import_once(names: Iterable[str]) -> None:
+    """Import what scripts import, unless that was done."""
+    missing = [name for name in names if name not in sys.modules]
+    for name in missing:
+        importlib.import_module(name)
+    if missing:
+        gc.collect()
+        gc.freeze()
+
+
+def main(control: socket.socket, kind: str) -> Callable[[], None] | None:
     """Serve requests; return what a child does, in the child."""
     running: dict[int, tuple[int, socket.socket]] = {}
     poll = select.poll()
@@ -96,11 +113,13 @@ def main(control: socket.socket, *, keeps_kernels: bool) -> Callable[[], None] |
                 return None
             request = json.loads(data)
             status = socket.socket(fileno=descriptors.pop(0))
-            if keeps_kernels:
+            if kind == KERNELS:
                 load_kernels()
+            import_once(request.get("imports", ()))
+            act = run_script if kind == SCRIPTS else run
             pid = os.fork()
             if not pid:
-                return lambda: run(request, descriptors)
+                return lambda: act(request, descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
             pidfd = os.pidfd_open(pid)
@@ -111,20 +130,44 @@ def main(control: socket.socket, *, keeps_kernels: bool) -> Callable[[], None] |
 
 def run(request: dict, descriptors: list[int]) -> None:
     """Become the daemon of a request."""
+    enter(request, descriptors)
+    if request["searches_folder"]:
+        sys.path.insert(0, request["folder"])
+    sys.argv = ["stoker", *request["arguments"]]
+    launch = sys.modules["stoker.server.daemon.launch"]
+    launch.subprocess = Templates()
+    end_with(lambda: runpy.run_module("stoker.server", run_name="__main__", alter_sys=True))
+
+
+def run_script(request: dict, descriptors: list[int]) -> None:
+    """Become the script of a request: `-c` with code, or a file."""
+    enter(request, descriptors)
+    name, *arguments = request["arguments"]
+    code = arguments.pop(0) if name == "-c" else ""
+    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:0] = ["" if code else os.path.dirname(name), *folders]
+    sys.argv = [name, *arguments]
+    sys.modules["__main__"] = module = types.ModuleType("__main__")
+    if code:
+        end_with(lambda: exec(compile(code, "<string>", "exec"), module.__dict__))
+    end_with(lambda: runpy.run_path(name, run_name="__main__"))
+
+
+def enter(request: dict, descriptors: list[int]) -> None:
+    """Take over descriptors, folder and environment of a request."""
     if request["session"]:
         os.setsid()
     take_descriptors(descriptors, request["descriptors"])
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    if request["searches_folder"]:
-        sys.path.insert(0, request["folder"])
-    sys.argv = ["stoker", *request["arguments"]]
-    launch = sys.modules["stoker.server.daemon.launch"]
-    launch.subprocess = Templates()
+
+
+def end_with(act: Callable[[], object]) -> None:
+    """Do something and end this process, as the interpreter ends with a program."""
     code = 0
     try:
-        runpy.run_module("stoker.server", run_name="__main__", alter_sys=True)
+        act()
     except SystemExit as end:
         code = end.code
     except BaseException:
@@ -219,8 +262,8 @@ def become_template(waiting: socket.socket) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which end this process
-    warm()
-    child = main(socket.socket(fileno=int(sys.argv[1])), keeps_kernels=sys.argv[2] == "1")
+    import_once(IMPORTED_BY_SCRIPTS) if sys.argv[2] == SCRIPTS else warm()
+    child = main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
     if child is not None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         child()

@@ -3,8 +3,6 @@
 import contextlib
 import json
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from reader import batch_parts, loader_options
 from streams import Stream
+from warm import Script
 
 from stoker.client import Loader
 from stoker.protocol.digest import batch_digest
@@ -184,11 +183,8 @@ class Reader:
     ) -> None:
         self._out, self._errors = out, out.with_suffix(".log")
         with out.open("w") as file, self._errors.open("w") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, str(HERE / "reader.py"), json.dumps(where), json.dumps(options)],
-                stdout=file,
-                stderr=errors,
-            )
+            words = HERE / "reader.py", json.dumps(where), json.dumps(options)
+            self._process = Script(*words, stdout=file, stderr=errors)
 
     @property
     def pid(self) -> int:

@@ -1,8 +1,9 @@
-"""Whether a file still has the source of a function that was imported from it.
+"""The source of a function, and whether its file still has it.
 
 Python finds the source of a function by file and line, at the time of the question. After an edit
 of the file it finds other lines. So the text that it finds is compiled: unless that gives the code
-of the function, at its line, the file was edited.
+of the function, at its line, the file was edited. The source of a function that is traced later can
+be kept from the time of its definition on.
 
 Only files that Python itself has compiled are compared. pytest, for example, changes the code of
 the modules that it imports.
@@ -10,12 +11,41 @@ the modules that it imports.
 
 import dis
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType
+
+Key = tuple[CodeType, str, str]
+Source = tuple[list[str], int]
+"""The lines of a file, and the index of the first one of a function."""
+_kept: dict[Key, Source | None] = {}
+
+
+def key_of(fn: FunctionType) -> Key:
+    """Return what identifies a function's code: two files may contain equal code."""
+    return fn.__code__, fn.__code__.co_filename, fn.__qualname__
+
+
+def keep_source(fn: FunctionType) -> None:
+    """Keep the source of a function until it is asked for; None if there is none."""
+    _kept[key_of(fn)] = _source_now(fn)
+
+
+def source_of(fn: FunctionType) -> Source | None:
+    """Return the source of a function: what was kept, else what its file has now."""
+    key = key_of(fn)
+    return _kept.pop(key) if key in _kept else _source_now(fn)
+
+
+def _source_now(fn: FunctionType) -> Source | None:
+    try:
+        return inspect.findsource(inspect.unwrap(fn))
+    except (OSError, TypeError):
+        return None
 
 
 def is_edited(fn: FunctionType, text: str = "") -> bool:

@@ -41,7 +41,14 @@ from typing import Any
 from stoker.pipeline.tracing import branches
 from stoker.pipeline.tracing.branches import RESULT
 from stoker.pipeline.tracing.comparisons import Comparisons
-from stoker.pipeline.tracing.edits import has_branches, is_edited
+from stoker.pipeline.tracing.edits import (
+    Key,
+    has_branches,
+    is_edited,
+    keep_source,
+    key_of,
+    source_of,
+)
 from stoker.pipeline.tracing.syntax import at_line_of, call_of, lambda_of, name_of
 from stoker.protocol.errors import BuildError
 
@@ -94,20 +101,11 @@ def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
 def remember(fn: Callable[..., Any]) -> None:
     """Read the source of a function now, so that a later edit of its file changes nothing."""
     if isinstance(fn, FunctionType) and not hasattr(fn, "_stoker_rewritten"):
-        key = _key(fn)
-        if key not in _codes and not hasattr(fn, "__wrapped__"):
-            _sources[key] = _source(fn)
+        if key_of(fn) not in _codes and not hasattr(fn, "__wrapped__"):
+            keep_source(fn)
 
 
-_Key = tuple[CodeType, str, str]
-_codes: dict[_Key, CodeType | None] = {}
-_sources: dict[_Key, tuple[list[str], int] | None] = {}
-"""Of functions that were not called yet: the lines of the file, and where the function begins."""
-
-
-def _key(fn: FunctionType) -> _Key:
-    """Return what identifies a function's code: two files may contain equal code."""
-    return fn.__code__, fn.__code__.co_filename, fn.__qualname__
+_codes: dict[Key, CodeType | None] = {}
 
 
 def _known(fn: FunctionType) -> CodeType | None:
@@ -115,29 +113,21 @@ def _known(fn: FunctionType) -> CodeType | None:
 
     The alternatives of a policy are many closures over few functions.
     """
-    key = _key(fn)
+    key = key_of(fn)
     if hasattr(fn, "__wrapped__"):  # its source is that of the inner function
-        return _code(fn, _source(fn))
+        return _code(fn)
     if key not in _codes:
-        _codes[key] = _code(fn, _sources[key] if key in _sources else _source(fn))
-        _sources.pop(key, None)
+        _codes[key] = _code(fn)
     return _codes[key]
 
 
-def _source(fn: FunctionType) -> tuple[list[str], int] | None:
-    """Return the lines of a function's file as it is now, and the index of its first line."""
-    try:
-        return inspect.findsource(inspect.unwrap(fn))
-    except (OSError, TypeError):
-        return None
-
-
-def _code(fn: FunctionType, source: tuple[list[str], int] | None) -> CodeType | None:
+def _code(fn: FunctionType) -> CodeType | None:
     """Return the rewritten code of a function; None if its source cannot be read or is not needed.
 
     Raises:
         BuildError: the source is not that of the function, which has branches.
     """
+    source = source_of(fn)
     tree = None if source is None else _parse(*source)
     if is_edited(fn, "".join(source[0]) if source else ""):
         if not has_branches(fn.__code__):
