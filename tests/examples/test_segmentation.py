@@ -25,7 +25,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Run the demo in small, once for all tests; return its folder and what it printed."""
     folder = tmp_path_factory.mktemp("demo")
     out = folder / "demo"
-    some = ("--pairs", "99", "--epochs", "2")
+    some = ("--pairs", "48", "--epochs", "2")
     return out, run(str(EXAMPLE / "demo.py"), "--out", str(out), *some, cwd=folder)
 
 
@@ -40,7 +40,7 @@ def test_every_image_has_its_mask(data: Path) -> None:
     images = sorted(p.relative_to(data / "images") for p in data.glob("images/*/*.jpg"))
     masks = sorted(p.relative_to(data / "masks") for p in data.glob("masks/*/*.png"))
     assert [p.with_suffix("") for p in images] == [p.with_suffix("") for p in masks]
-    assert len(images) == 99
+    assert len(images) == 48
     classes = json.loads((data / "classes.json").read_text())
     assert sorted({p.parts[0] for p in images}) == sorted(classes["labels"])
     sizes = set()

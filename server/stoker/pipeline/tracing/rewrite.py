@@ -100,9 +100,10 @@ def rewritten(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def remember(fn: Callable[..., Any]) -> None:
     """Read the source of a function now, so that a later edit of its file changes nothing."""
-    if isinstance(fn, FunctionType) and not hasattr(fn, "_stoker_rewritten"):
-        if key_of(fn) not in _codes and not hasattr(fn, "__wrapped__"):
-            keep_source(fn)
+    if not isinstance(fn, FunctionType) or hasattr(fn, "__wrapped__"):
+        return
+    if key_of(fn) not in _codes:
+        keep_source(fn)
 
 
 _codes: dict[Key, CodeType | None] = {}
