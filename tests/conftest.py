@@ -32,6 +32,7 @@ import hypothesis
 import numpy as np
 import pytest
 import warm
+from warm import Script
 
 from stoker.dataset.reading.alike import Located
 from stoker.jit import set_cache_root
@@ -405,9 +406,14 @@ def located() -> Callable[..., Located]:
 
 @pytest.fixture
 def python(tmp_path: Path) -> Callable[..., str]:
-    """Run a script in a fresh interpreter with a cache under tmp_path; return its output."""
+    """Run a script in a fresh interpreter with a cache under tmp_path; return its output.
 
-    def run(script: str, *args: str, cache: Path | None = None, **environment: str) -> str:
+    `warm=True`: in a process that is forked from one with numba, and with no kernels.
+    """
+
+    def run(
+        script: str, *args: str, cache: Path | None = None, warm: bool = False, **environment: str
+    ) -> str:
         env = {
             **os.environ,
             "XDG_CACHE_HOME": str(cache or tmp_path / "cache"),
@@ -415,15 +421,15 @@ def python(tmp_path: Path) -> Callable[..., str]:
             "PYTHONPYCACHEPREFIX": "",
             **environment,
         }
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(script), *args],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        words = ["-W", "error", "-c", textwrap.dedent(script), *args]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": env}
+        with (
+            Script(*words, imports=["numba"], **pipes)
+            if warm
+            else subprocess.Popen([sys.executable, *words], **pipes)
+        ) as done:
+            out, err = done.communicate(timeout=120)
+        assert done.returncode == 0, err
+        return out.strip()
 
     return run

@@ -1,14 +1,14 @@
 """The kernel cache on disk: every edit is noticed, processes share it, damage is survived.
 
-Every build happens in fresh interpreters that import a temporary package.
+Every build happens in new processes, which import a temporary package.
 """
 
 import json
 import subprocess
-import sys
 from collections import Counter
 
 import pytest
+from warm import Script
 
 from stoker.jit import compiling as jit
 
@@ -72,7 +72,7 @@ def call(python, package):
     """Call top(3) in a fresh process: (value, hits in the cache, source digest)."""
 
     def run(**environment):
-        value, hits, digest = python(CALL, str(package.parent), **environment).split()
+        value, hits, digest = python(CALL, str(package.parent), warm=True, **environment).split()
         return int(value), int(hits), digest
 
     return run
@@ -106,9 +106,9 @@ def test_callees_of_stored_code_are_made_when_something_must_be_compiled(python,
         for number in (3, 2.5):
             print(fast(number), sorted({fn.__name__ for fn in jit._callee_forms}))
     """
-    run = python(program.replace(", 2.5", ","), str(package.parent))
+    run = python(program.replace(", 2.5", ","), str(package.parent), warm=True)
     assert run.splitlines() == ["10508 ['leaf', 'middle', 'twinned']"]
-    run = python(program, str(package.parent))
+    run = python(program, str(package.parent), warm=True)
     assert run.splitlines() == ["10508 []", "10507.0 ['leaf', 'middle', 'twinned']"]
 
 
@@ -153,7 +153,7 @@ def test_an_edit_under_a_running_process_never_names_old_code_new(python, packag
         leaf.write_text(leaf.read_text().replace("x + 1", "x + 2"))
         print(compiled(top)(3))
     """
-    assert python(script, str(package.parent)) == "10508"
+    assert python(script, str(package.parent), warm=True) == "10508"
     assert call()[:2] == (10510, 0)
 
 
@@ -162,7 +162,7 @@ def test_the_digest_does_not_depend_on_the_place(call, package, python, tmp_path
     digest = call()[2]
     moved = tmp_path / "elsewhere"
     package.parent.rename(moved)
-    value, _, other = python(CALL, str(moved)).split()
+    value, _, other = python(CALL, str(moved), warm=True).split()
     assert (int(value), other) == (10508, digest)
 
 
@@ -202,8 +202,9 @@ def start(tmp_path):
     begun = []
 
     def run(script, *args):
-        builder = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", script, *args],
+        builder = Script(
+            *("-W", "error", "-c", script, *args),
+            imports=["numba"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={
@@ -211,7 +212,6 @@ def start(tmp_path):
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "PATH": "/usr/bin:/bin",
             },
-            text=True,
         )
         begun.append(builder)
         assert builder.stdout.readline() == "ready\n"
@@ -248,7 +248,7 @@ def test_processes_that_build_at_once_leave_a_whole_cache(package, start, python
         values = [float(fast(getattr(np, kind)(3))) for kind in json.loads(sys.argv[2])]
         print(json.dumps([values, sum(fast.stats.cache_hits.values())]))
     """
-    values, hits = json.loads(python(script, str(package.parent), json.dumps(KINDS)))
+    values, hits = json.loads(python(script, str(package.parent), json.dumps(KINDS), warm=True))
     assert values == answers
     assert hits == len(KINDS)
 
@@ -305,7 +305,7 @@ print(compiled(top)(3))
 @pytest.mark.slow
 def test_a_twin_that_is_edited_under_a_running_process(package, call, python):
     """The process has imported the old code, and must not store it as that of the new file."""
-    assert python(EDITED_MEANWHILE, str(package.parent)) == "10508"
+    assert python(EDITED_MEANWHILE, str(package.parent), warm=True) == "10508"
     assert call()[0] == 10608
 
 
@@ -334,7 +334,7 @@ def test_whoever_is_killed_while_it_compiles_holds_nobody_up(package, start, cal
         from stoker.jit import compiled
         print(compiled(leaf)(3))
     """
-    assert python(other, str(package.parent)) == "4"
+    assert python(other, str(package.parent), warm=True) == "4"
     holder.kill()
     holder.wait()
     assert call()[:2] == (10508, 0)

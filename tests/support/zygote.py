@@ -32,6 +32,7 @@ import sys
 import threading
 import traceback
 import types
+import warnings
 from collections.abc import Callable, Iterable
 
 MESSAGE_BYTES = 2**20
@@ -88,6 +89,10 @@ def import_once(names: Iterable[str]) -> None:
     missing = [name for name in names if name not in sys.modules]
     for name in missing:
         importlib.import_module(name)
+    if "numba" in missing:  # it fills its tables at the first use of machine code
+        target = importlib.import_module("numba.core.registry").cpu_target
+        target.typing_context.refresh()
+        target.target_context.refresh()
     if missing:
         gc.collect()
         gc.freeze()
@@ -140,9 +145,13 @@ def run(request: dict, descriptors: list[int]) -> None:
 
 
 def run_script(request: dict, descriptors: list[int]) -> None:
-    """Become the script of a request: `-c` with code, or a file."""
+    """Become the script of a request: `-c` with code, or a file, after `-W error` if it is so."""
     enter(request, descriptors)
     name, *arguments = request["arguments"]
+    if name == "-W":
+        warnings.simplefilter(arguments.pop(0))
+        name = arguments.pop(0)
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     code = arguments.pop(0) if name == "-c" else ""
     folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:0] = ["" if code else os.path.dirname(name), *folders]

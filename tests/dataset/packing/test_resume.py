@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from daemons import children
 from PIL import Image
+from warm import Script
 
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.build import Cut
@@ -130,8 +130,9 @@ def wait_for_end(pidfds: list[int]) -> None:
 def test_killed_and_resumed(tmp_path, many, rows, workers, kind):
     dest = tmp_path / "d"
     source, masks = SOURCES[kind](many), "semantic" if kind == "coco" else ""
-    command = [sys.executable, "-c", PACKER, source, dest, str(rows), str(workers), masks]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as packer:
+    command = ("-c", PACKER, source, dest, rows, workers, masks)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with Script(*command, imports=["stoker.dataset.packing.pack"], **pipes) as packer:
         assert select.select([packer.stdout], [], [], DEADLINE_S)[0]
         reached = int(packer.stdout.readline())
         assert reached >= rows
