@@ -67,8 +67,12 @@ class BitcodeLibrary(Uncounted):
             super().add_linking_library(linked)
 
     def _optimize_functions(self, module: Any) -> None:
-        """Leave single functions as they are: all passes that follow see them."""
+        """Run the passes over single functions; numba also makes some for mere declarations."""
         module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
 
     def _optimize(self) -> None:
         """Run all passes over loops; else what numba runs first, which inlines nothing yet."""
