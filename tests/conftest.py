@@ -17,6 +17,7 @@ import functools
 import gc
 import importlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -252,8 +253,12 @@ def _ours(name: str) -> bool:
     """Whether an entry of /dev/shm is in nobody else's use (other programs use the folder too).
 
     Semaphores are another's: Stoker has none with a name, and glibc maps them under another one.
+    Memory of PyTorch is its maker's, who is in its name: it is made before it is mapped.
     """
     if name.startswith("sem."):
+        return False
+    maker = re.match(r"torch_(\d+)_", name)
+    if maker and os.path.exists(f"/proc/{maker[1]}") and not _marked(int(maker[1])):
         return False
     path = f"/dev/shm/{name}".encode()
     others = (int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid())

@@ -52,11 +52,24 @@ def give(rig, opened, slab, worker=0):
     rig.supervisor.send(worker, opened)
 
 
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
 def alive(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return state(pid) != "Z"
     except FileNotFoundError:
         return False
+
+
+def stop(pid: int) -> None:
+    """Stop a process, and wait until it reads nothing more."""
+    os.kill(pid, signal.SIGSTOP)
+    pause, deadline = threading.Event(), time.monotonic() + 30
+    while state(pid) != "T":
+        assert time.monotonic() < deadline
+        pause.wait(0.001)
 
 
 def test_a_worker_fills_a_slot_and_ends_with_the_supervisor(rig, stream_of, work_of, slab):
@@ -98,7 +111,7 @@ def test_work_is_recalled_until_it_is_begun(rig, stream_of, work_of, slab):
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened, claim=1))
     assert one.wait(ChunkDone).done.claim == 1
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     one.supervisor.recall(0, 1)  # done
     one.supervisor.send(0, work_of(opened, claim=2))
     one.supervisor.recall(0, 1)
@@ -256,7 +269,7 @@ def test_many_records_never_block(rig, stream_of, work_of, slab):
     one, opened, count = rig(), stream_of(), 3000
     pid = hire(one)
     give(one, opened, slab)
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     for claim in range(count):
         one.supervisor.send(0, work_of(opened, claim=claim, rows=range(1)))
     os.kill(pid, signal.SIGCONT)
