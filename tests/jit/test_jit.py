@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from stoker.jit import cache_root, compiled, diskcache, kernel, set_cache_root
+from stoker.jit import cache_root, compiled, compiling, diskcache, kernel, set_cache_root
 from stoker.jit.kernels import mark_of
 from stoker.protocol.errors import BuildError, ResourceError
 from stoker.rng.draws import uniform
@@ -251,8 +251,9 @@ def for_cache_tests(x):
 
 @pytest.fixture
 def other_root():
-    """Let a test set the cache root; set it back."""
+    """Let a test set the cache root, for a kernel that is not loaded yet; set it back."""
     before = cache_root()
+    compiling._done.pop(for_cache_tests, None)
     yield
     set_cache_root(before)
 
