@@ -21,7 +21,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, Final, NoReturn
 
 import llvmlite.binding as untyped_llvm
 from numba.core import caching, codegen, compiler, typed_passes, types
@@ -41,6 +41,8 @@ base_dispatcher: Any = CPUDispatcher
 _register: Any = register_pass
 _type_of: Any = types.unliteral
 _compiling: Any = global_compiler_lock
+LEGACY: Final = hasattr(llvm, "create_function_pass_manager")
+"""Whether LLVM's passes are made as they were before llvmlite 0.45: without a builder."""
 
 
 @functools.cache
@@ -68,6 +70,9 @@ class BitcodeLibrary(Uncounted):
 
     def _optimize_functions(self, module: Any) -> None:
         """Run the passes over single functions; numba also makes some for mere declarations."""
+        if LEGACY:
+            super()._optimize_functions(module)
+            return
         module.data_layout = self._codegen._data_layout
         for function in module.functions:
             if not function.is_declaration:
@@ -79,10 +84,11 @@ class BitcodeLibrary(Uncounted):
         if self.has_loops:
             super()._optimize()
             return
-        passes, builder = self._codegen._module_pass_manager(
+        made = self._codegen._module_pass_manager(
             loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
         )
-        passes.run(self._final_module, builder)
+        passes, *builder = [made] if LEGACY else made
+        passes.run(self._final_module, *builder)
 
     def _finalize_specific(self) -> None:
         """Make no machine code."""
