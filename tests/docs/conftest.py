@@ -1,20 +1,20 @@
 """The repository, photographs of the Law's rig, and a way to run a page."""
 
-import json
+import itertools
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm_pages
 from law_rig import photographs, source
+from warm import Script
 
 __all__ = ["photographs", "source"]
 
 ROOT = Path(__file__).parents[2]
 RUN_PAGE = Path(__file__).with_name("run_page.py")
-WARM_PAGES = Path(__file__).with_name("warm_pages.py")
 
 
 @pytest.fixture(scope="session")
@@ -23,49 +23,8 @@ def root() -> Path:
     return ROOT
 
 
-Run = Callable[[Path, dict[str, str], Path], tuple[int, str, str]]
-"""(page, {old: new}, folder) -> exit status, standard output, standard error."""
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[Run]:
-    """Run pages in processes forked from one that has imported what they use (`warm_pages`)."""
-    server = subprocess.Popen(
-        [sys.executable, "-W", "error", str(WARM_PAGES)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    )
-
-    def run(page: Path, replaced: dict[str, str], folder: Path) -> tuple[int, str, str]:
-        with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
-            request = [str(page), replaced, str(folder), out.name, err.name]
-            server.stdin.write(json.dumps(request) + "\n")
-            status = int(server.stdout.readline())
-            return status, out.read().decode(), err.read().decode()
-
-    with server:
-        yield run
-        server.stdin.close()
-        assert server.wait(timeout=60) == 0
-
-
-def fresh(page: Path, replaced: dict[str, str], folder: Path) -> tuple[int, str, str]:
-    """Run a page in a fresh interpreter, as a reader does."""
-    pairs = [word for pair in replaced.items() for word in pair]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(RUN_PAGE), str(page), *pairs],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
 @pytest.fixture
-def run_page(tmp_path: Path, source: Path, session_folder: Path, warm: Run) -> Callable[..., str]:
+def run_page(tmp_path: Path, source: Path, session_folder: Path) -> Callable[..., str]:
     """run_page(page, {old: new}) -> what it printed; fails with the page and line of a fault.
 
     The page runs in a process and a folder of its own, in which `photos` are images and masks of
@@ -76,8 +35,18 @@ def run_page(tmp_path: Path, source: Path, session_folder: Path, warm: Run) -> C
 
     def run(page: Path, replaced: dict[str, str] | None = None, new: bool = False) -> str:
         given = {"ipc:///run/stoker/": f"ipc://{session_folder}/run/", **(replaced or {})}
-        status, printed, faults = (fresh if new else warm)(page, given, tmp_path)
-        if status:
+        runner = RUN_PAGE if new else warm_pages.__file__
+        words = ["-W", "error", runner, page, *itertools.chain(*given.items())]
+        options = {
+            "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path,
+        }  # fmt: skip
+        with (
+            subprocess.Popen([sys.executable, *words], **options)
+            if new
+            else Script(*words, imports=warm_pages.IMPORTED, **options)
+        ) as done:
+            printed, faults = done.communicate()
+        if done.returncode:
             pytest.fail(f"{printed}{faults}", pytrace=False)
         return printed
 

@@ -1,20 +1,15 @@
-"""Run pages in processes forked from one that has imported what pages use.
+"""Run a page in a process that has imported what pages use, and so its commands.
 
-    python tests/docs/warm_pages.py
+    python tests/docs/warm_pages.py PAGE [OLD NEW ...]
 
-Reads requests from standard input, one JSON line each: [page, {old: new}, folder, out, err]. A
-forked process runs the page in the folder with its output in the two files; its exit status is one
-line on standard output. Importing numba, torch and Stoker costs more than most pages do.
-
-The effects of a page stay in its process: this one runs no page. The `stoker` commands of a page
-are run by a process that was forked before the page began (`Commands`), so they too begin as a
-fresh process would. `stoker serve` is always a fresh process (`run_page`).
+As `run_page`, but for the `stoker` commands of the page: they are run by a process that is forked
+before the page begins (`Commands`), so they too begin as a fresh process would. `stoker serve` is
+always a fresh process. `warm.Script` forks this script from a process that has imported `IMPORTED`
+once for all pages: numba, torch and Stoker cost more than most pages do.
 """
 
 import atexit
 import contextlib
-import gc
-import importlib
 import json
 import os
 import sys
@@ -34,6 +29,7 @@ IMPORTED = (
     "stoker.ops.testing",
     "stoker.pipeline",
     "torch.utils.data",
+    *sorted({module for module, _ in COMMANDS.values()}),
 )
 """What pages import and takes long. A page whose modules are missing here is only slower."""
 
@@ -105,29 +101,7 @@ def status_of(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def run_in(page: str, replaced: dict[str, str], folder: str, out: str, err: str) -> int:
-    """Run a page in a folder, with its output in two files."""
-    os.chdir(folder)
-    for name, number in (("/dev/null", 0), (out, 1), (err, 2)):
-        opened = os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
-    with contextlib.closing(Commands()) as commands:
-        return run(Path(page), replaced, commands)
-
-
-def serve() -> int:
-    """Import what pages use, then run the pages that come until standard input ends."""
-    for name in (*IMPORTED, *{module for module, _ in COMMANDS.values()}):
-        importlib.import_module(name)
-    gc.freeze()  # a collection would copy the memory of all that was imported
-    for line in sys.stdin:
-        page, replaced, folder, out, err = json.loads(line)
-        pid = fork(lambda r=(page, replaced, folder, out, err): run_in(*r))
-        sys.stdout.write(f"{status_of(pid)}\n")
-        sys.stdout.flush()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(serve())
+    page, *pairs = sys.argv[1:]
+    with contextlib.closing(Commands()) as commands:
+        sys.exit(run(Path(page), dict(zip(pairs[::2], pairs[1::2], strict=True)), commands))
