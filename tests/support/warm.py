@@ -95,7 +95,7 @@ class Zygote:
                 [sys.executable, "-P", script, str(theirs.fileno()), kind],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **PINNED},
+                env={**os.environ, **({} if kind == SCRIPTS else PINNED)},
             )
         self.pid = self._process.pid
         atexit.register(self.close)
