@@ -178,6 +178,17 @@ def test_a_view_is_the_same_bytes(packed):
     assert numbers.view(torch.int64).reshape(-1).tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.timeout(60)
+def test_a_fault_at_the_start_of_an_epoch_reaches_the_script(packed, monkeypatch):
+    def refuse(count):
+        raise ValueError(f"{count} threads are too many")
+
+    monkeypatch.setattr(Compiler, "set_num_threads", refuse)
+    loader = Loader(packed, batch_size=4, num_workers=3, pipelines={"image": None, "label": None})
+    with pytest.raises(ValueError, match="3 threads are too many"):
+        next(iter(loader))
+
+
 class Noise(torch.nn.Module):
     def forward(self, images):
         return images + torch.rand(len(images), 1, 1, 1)

@@ -241,10 +241,10 @@ class _RunningEpoch:
                     self._thread.join(0.01)
 
     def _produce(self) -> None:
-        Compiler.set_num_threads(self._loader.workers)
         with ThreadPoolExecutor(self._loader.workers, "ffcv-decode") as threads:
             item: Any
             try:
+                Compiler.set_num_threads(self._loader.workers)
                 for item in self._computed(threads):
                     self._ready.put(item)
                     if self._stop.is_set():
