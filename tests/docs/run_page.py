@@ -6,7 +6,8 @@ Each OLD in a block is replaced by NEW: what a test must have otherwise, such as
 blocks become one module, whose file holds them at the very lines that they have on the page, so
 that pipelines find their source and a fault is reported by page and line. Console blocks to
 run (`page_blocks`) have their `stoker` commands run by the command line of this environment; a
-daemon that `stoker serve` starts ends with the page. `warm_pages` does the same in a forked process.
+daemon that `stoker serve` starts ends with the page. `warm_pages` does the same in a forked
+process.
 """
 
 import contextlib
