@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from skimage import data
 
@@ -77,6 +77,9 @@ sides = st.integers(1, 300)
     height=sides,
     width=sides,
 )
+@example(resize="resize", how="bicubic", size=(50, 50), height=70, width=33)  # keeps the height
+@example(resize="resize", how="lanczos", size=(50, 50), height=33, width=90)  # keeps the width
+@example(resize="resize", how="area", size=(50, 50), height=70, width=90)  # keeps both
 def test_a_resize_and_a_center_crop(compiled, resize, how, size, height, width):
     photo = data.astronaut()[100 : 100 + height, 50 : 50 + width]
     fields = {

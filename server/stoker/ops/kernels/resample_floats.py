@@ -157,6 +157,7 @@ def resample_floats(
     of_x, of_y = (left, wide, x0, alike(across, left, wide)), (top, tall, y0)
     source = (at + y0 * stride + x0 * channels, stride, columns)
     if height == size_y:
+        source = (at + top * stride + x0 * channels, stride, columns)
         blend_columns(image, source, tall, channels, across, of_x, dst, start)
     elif width == size_x:
         begun, line = at + y0 * stride + left * channels, wide * channels
