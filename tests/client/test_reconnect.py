@@ -213,7 +213,7 @@ def test_killed_before_open(serving, monkeypatch, first: bool) -> None:
         return original(*given)
 
     monkeypatch.setattr(link, "open_stream", killing)
-    with load(serving) as loader:
+    with load(serving, prefetch=1) as loader:  # no more than the next one is there
         found = []
         for batch in loader:
             found.append(digest(batch))

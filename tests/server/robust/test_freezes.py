@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from daemons import children
@@ -13,12 +14,20 @@ from stoker.protocol.errors import ResourceError
 pytestmark = pytest.mark.slow
 
 
+def works(pid):
+    """Whether a process is a worker that has the memory of a stream, and so may get work."""
+    try:
+        return "memfd:stoker-slab" in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
 def forks(daemon, count):
-    """Wait until the template has so many children; return them."""
+    """Wait until the template has so many children, all at work; return them."""
     deadline = time.monotonic() + 60
     while True:
         found = {child for parent in children(daemon.pid) for child in children(parent)}
-        if len(found) == count:
+        if len(found) == count and all(map(works, found)):
             return found
         assert time.monotonic() < deadline, found
 
