@@ -5,8 +5,14 @@
 All on one host, with a private daemon, on raw arrays of random bytes, so that workers have little
 to do. A process's CPU time is that of all its threads, by its CPU clock.
 
-- `ready`: all batches that the daemon prepares ahead have arrived when the client takes them.
+- `first`: the first batch after a pause in which all that are prepared ahead have arrived. It also
+  reads the announcements of the others, and finds none of its code in the processor's caches.
+- `ready`: each of the next three, which have arrived too. (The client keeps back credits for fewer
+  than half of what is prepared ahead, so at least that many are there.)
 - `waiting`: the client takes them as fast as they come, so it waits for each.
+- `bare`: what ZeroMQ alone costs the client: one message each way for a batch, which another
+  process sends after it has copied as many bytes. `first` and `ready` as above, with half of the
+  messages answered at once.
 - `wakeups`: how often threads of client and daemon sleep for a batch, by the kernel's count.
 - `batches/s`: with a pipeline that passes a label on, one client.
 - `verify`, `params`: `waiting` with digests, with draw records.
@@ -17,17 +23,19 @@ Prints Markdown: the median of the rounds.
 """
 
 import argparse
+import multiprocessing
 import os
 import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import zmq
 
 from stoker import ops
 from stoker.client import Batch, Loader
@@ -70,6 +78,11 @@ class Cost(NamedTuple):
     daemon_wakeups: float
 
 
+def medians(costs: list[Cost]) -> Cost:
+    """Return the median of each figure."""
+    return Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
+
+
 def wakeups(pid: int) -> int:
     """Return how often threads of a process have gone to sleep."""
     total = 0
@@ -97,42 +110,38 @@ def endless(loader: Loader) -> Iterator[Batch]:
         yield from loader
 
 
-def costs(loader: Loader, batches: Iterator[Batch], count: int, before: Callable[[], None]) -> Cost:
-    """Take batches; return what each of them costs."""
-    before()
-    client, daemon = os.getpid(), daemon_pids()[-1]
+def costs(batches: Iterator[Batch], count: int, *, slept: bool = True) -> Cost:
+    """Take batches; return what each of them costs.
 
-    # To read wakeups costs the client as much as some batches: it must not count.
-    slept, daemon_s = (wakeups(client), wakeups(daemon)), thread_s(daemon)
+    To read wakeups costs the client as much as some batches, and what it needs leaves the caches.
+    So it does not count, and without `slept` it is not done.
+    """
+    client, daemon = os.getpid(), daemon_pids()[-1]
+    both = (client, daemon) if slept else ()
+    before, daemon_s = [wakeups(pid) for pid in both], thread_s(daemon)
     client_s, begun = thread_s(client), time.perf_counter()
     for _ in range(count):
         next(batches)
     wall_s, client_s = time.perf_counter() - begun, thread_s(client) - client_s
     daemon_s = thread_s(daemon) - daemon_s
-    woken = (
-        now - before for before, now in zip(slept, map(wakeups, (client, daemon)), strict=True)
-    )
+    woken = [wakeups(pid) - old for pid, old in zip(both, before, strict=True)] or [0, 0]
     return Cost(*(spent / count for spent in (client_s, daemon_s, wall_s, *woken)))
 
 
-def until_ready(loader: Loader) -> Callable[[], None]:
-    """Return a function that waits until the daemon can prepare no more batches."""
-
-    def wait() -> None:
-        daemon, deadline = daemon_pids()[-1], time.monotonic() + DEPTH_S
-        seen = -1.0
-        while (now := thread_s(daemon)) != seen and time.monotonic() < deadline:
-            seen = now
-            time.sleep(0.1)
-
-    return wait
+def until_ready() -> None:
+    """Wait until the daemon can prepare no more batches."""
+    daemon, deadline = daemon_pids()[-1], time.monotonic() + DEPTH_S
+    seen = -1.0
+    while (now := thread_s(daemon)) != seen and time.monotonic() < deadline:
+        seen = now
+        time.sleep(0.1)
 
 
 def measure(
     packed: Path, chosen: object, rounds: int, workers: int, **options: object
 ) -> dict[str, Cost]:
-    """Return the median costs of batches that are ready, and of those that are waited for."""
-    found: dict[str, list[Cost]] = {"ready": [], "waiting": []}
+    """Return the median costs of batches: first, ready, waiting."""
+    found: dict[str, list[Cost]] = {"first": [], "ready": [], "waiting": []}
     with Loader(
         str(packed), pipeline=chosen, batch_size=ROWS, workers=workers, prefetch=PREFETCH, **options
     ) as loader:
@@ -140,12 +149,11 @@ def measure(
         for _ in range(4 * PREFETCH):
             next(batches)
         for _ in range(rounds):
-            found["ready"].append(costs(loader, batches, PREFETCH, until_ready(loader)))
-            found["waiting"].append(costs(loader, batches, 100, lambda: None))
-    return {
-        name: Cost(*(statistics.median(column) for column in zip(*each, strict=True)))
-        for name, each in found.items()
-    }
+            until_ready()
+            found["first"].append(costs(batches, 1, slept=False))
+            found["ready"].append(costs(batches, PREFETCH // 2 - 1, slept=False))
+            found["waiting"].append(costs(batches, 100))
+    return {name: medians(each) for name, each in found.items()}
 
 
 def death_s(packed: Path, rounds: int, workers: int, log: Path) -> float:
@@ -186,15 +194,78 @@ def _seconds(line: str) -> float:
     return time.mktime(time.strptime(stamp[:19], "%Y-%m-%d %H:%M:%S")) + float(stamp[19:])
 
 
+def arrays(folder: Path, size: int) -> Path:
+    """Pack rows of random bytes, of which `ROWS` have a size together.
+
+    An epoch has 256 steps, or as many as fit into 512 MiB: the turn of an epoch costs the client
+    about as much as a batch.
+    """
+    packed, width = folder / str(size), size // ROWS
+    steps = max(2, min(256, 2**29 // size))
+    data = np.random.default_rng(0).integers(0, 256, width, np.uint8)
+    rows = ({"data": np.roll(data, n), "label": n} for n in range(steps * ROWS))
+    write(packed, [schema.array("data", "uint8", (width,)), schema.label()], rows)
+    return packed
+
+
 def images(packed: Path) -> Path:
-    """Pack raw images of 32x32."""
+    """Pack raw images of 32x32, for epochs of 256 steps."""
     rng = np.random.default_rng(0)
     rows = (
         {"image": rng.integers(0, 256, (32, 32, 3), dtype=np.uint8), "label": n}
-        for n in range(2 * ROWS)
+        for n in range(256 * ROWS)
     )
     write(packed, [schema.image(encoding="raw"), schema.label()], rows)
     return packed
+
+
+def bare(size: int, rounds: int) -> dict[str, float]:
+    """Return the CPU seconds of a batch with nothing but pyzmq: first, ready, waiting."""
+    found: dict[str, list[float]] = {"first": [], "ready": [], "waiting": []}
+    with tempfile.TemporaryDirectory() as folder, zmq.Context() as context:
+        address = f"ipc://{folder}/bare"
+        process = multiprocessing.get_context("fork").Process(target=_send, args=(address, size))
+        process.start()
+        with context.socket(zmq.DEALER) as socket:
+            socket.connect(address)
+            socket.send(b"%d" % PREFETCH)
+            for _ in range(rounds):
+                time.sleep(0.3)
+                found["first"].append(_taken_s(socket, 1, 1))
+                found["ready"].append(_taken_s(socket, PREFETCH // 2 - 1, 2))
+                found["waiting"].append(_taken_s(socket, 100, 1))
+            socket.send(b"0")
+            process.join()
+    return {name: statistics.median(each) for name, each in found.items()}
+
+
+def _taken_s(socket: "zmq.Socket[bytes]", count: int, every: int) -> float:
+    """Take messages, and answer every so many; return the CPU seconds of each."""
+    begun = thread_s(os.getpid())
+    for number in range(1, count + 1):
+        socket.poll()
+        socket.recv()
+        if number % every == 0:
+            socket.send(b"%d" % every)
+    if count % every:
+        socket.send(b"%d" % (count % every))
+    return (thread_s(os.getpid()) - begun) / count
+
+
+def _send(address: str, size: int) -> None:
+    """Copy so many bytes and send a message, as often as each arriving message says."""
+    source, slots = np.ones(size, np.uint8), np.empty((PREFETCH, size), np.uint8)
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+        socket.bind(address)
+        slot = 0
+        while True:
+            peer, wanted = socket.recv_multipart()
+            if wanted == b"0":
+                return
+            for _ in range(int(wanted)):
+                slots[slot] = source
+                slot = (slot + 1) % PREFETCH
+                socket.send_multipart([peer, bytes(200)])
 
 
 def size_of(text: str) -> int:
@@ -209,29 +280,26 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
     rounds, workers = arguments.rounds, arguments.workers
-    rng = np.random.default_rng(0)
     print("| batch | when it is taken | client, us | daemon, us | wakeups of both | batches/s |")
     print("|---|---|---|---|---|---|")
 
     def show(name: str, found: dict[str, Cost]) -> None:
         for when, cost in found.items():
-            rate = f"{1 / cost.wall_s:,.0f}" if when == "waiting" else ""
+            counted = when == "waiting"
+            rate = f"{1 / cost.wall_s:,.0f}" if counted else ""
             cpu = f"{1e6 * cost.client_s:.0f} | {1e6 * cost.daemon_s:.0f}"
-            slept = f"{cost.client_wakeups:.1f}, {cost.daemon_wakeups:.1f}"
+            slept = f"{cost.client_wakeups:.1f}, {cost.daemon_wakeups:.1f}" if counted else ""
             print(f"| {name} | {when} | {cpu} | {slept} | {rate} |")
         sys.stdout.flush()
 
     with tempfile.TemporaryDirectory() as folder:
-        for size in arguments.sizes:
-            width = size_of(size) // ROWS
-            packed = Path(folder, size)
-            rows = (
-                {"data": rng.integers(0, 256, width, dtype=np.uint8), "label": n}
-                for n in range(2 * ROWS)
-            )
-            write(packed, [schema.array("data", "uint8", (width,)), schema.label()], rows)
-            show(size + "B", measure(packed, passed_on, rounds, workers))
-        first = Path(folder, arguments.sizes[0])
+        for name in arguments.sizes:
+            size = size_of(name)
+            packed = arrays(Path(folder), size)
+            show(name + "B", measure(packed, passed_on, rounds, workers))
+            for when, spent_s in bare(size, rounds).items():
+                print(f"| {name}B, bare | {when} | {1e6 * spent_s:.0f} | | | |", flush=True)
+        first = Path(folder, str(size_of(arguments.sizes[0])))
         show("label alone", measure(first, label_alone, rounds, workers))
         show("with verify", measure(first, passed_on, rounds, workers, verify=True))
         pictures = images(Path(folder, "images"))
