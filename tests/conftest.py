@@ -289,6 +289,8 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv(name, value)
         patch.setenv("TMPDIR", str(folder))
         patch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
+        # Else each process that imports NumPy wakes a thread for every CPU, which looks for work.
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")
         patch.setattr(tempfile, "tempdir", str(folder))
         before = Snapshot.take()
         yield folder
