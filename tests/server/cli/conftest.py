@@ -15,13 +15,16 @@ STOKER = [sys.executable, "-m", "stoker.server"]
 
 @pytest.fixture
 def serve(folder: Path) -> Iterator[Callable[..., Daemon]]:
-    """Start daemons, at one address; those that still run after the test are killed."""
+    """Start daemons, at one address; those that still run after the test are killed.
+
+    `warm=True` forks one from a warm process: for tests that are not about how it starts.
+    """
     with contextlib.ExitStack() as started:
 
-        def begin(*flags: str, prefix: Sequence[str] = ()) -> Daemon:
+        def begin(*flags: str, prefix: Sequence[str] = (), warm: bool = False) -> Daemon:
             (folder / "served.tar").touch()
             usual = [f"--dataset=photos={folder}/served.tar", "--workers=2", "--memory-limit=64MiB"]
-            daemon = Daemon(folder, *usual, *flags, socket="run/s.sock", prefix=prefix)
+            daemon = Daemon(folder, *usual, *flags, socket="run/s.sock", prefix=prefix, warm=warm)
             return started.enter_context(contextlib.closing(daemon))
 
         yield begin

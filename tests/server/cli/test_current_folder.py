@@ -1,5 +1,6 @@
 """Files of users with the names of Python's own modules never run as a part of Stoker."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from traps import TRAPS, set_traps
 
 from stoker.client import Loader
+from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.importing import (
     add_folders,
     hint,
@@ -22,7 +25,6 @@ from stoker.protocol.importing import (
 from stoker.server.settings.modules import why_missing
 
 STOKER = str(Path(sys.executable).with_name("stoker"))
-TRAPS = ("socket", "types", "json", "numpy", "zmq", "tomllib")
 PIPELINE = """
     from stoker.pipeline import pipeline
 
@@ -50,8 +52,7 @@ def packed(tmp_path_factory):
         folder = root / "source" / "ab"[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.full((8, 8, 3), number, np.uint8)).save(folder / f"{number}.png")
-    command = [sys.executable, "-m", "stoker.server", "pack", root / "source", root / "packed"]
-    subprocess.run([*command, "--workers=1"], check=True, capture_output=True, timeout=60)
+    pack(root / "source", root / "packed", Options(workers=1))
     return root / "packed"
 
 
@@ -61,10 +62,7 @@ def project(tmp_path):
     root = tmp_path / "project"
     root.mkdir()
     (root / "mine.py").write_text(textwrap.dedent(PIPELINE))
-    for name in TRAPS:
-        (root / f"{name}.py").write_text(
-            f"open({str(tmp_path / 'ran')!r}, 'a').write('{name} ')\nraise ImportError('a trap')\n"
-        )
+    set_traps(root, tmp_path / "ran")
     return root
 
 
@@ -143,22 +141,24 @@ def test_entries_of_pythonpath_that_children_get(given, left):
 
 
 @pytest.mark.slow
-def test_a_loader_warns_of_a_module_that_workers_will_not_import(packed, tmp_path):
-    (tmp_path / "mine.py").write_text("import colorsys\n" + textwrap.dedent(PIPELINE))
+def test_a_loader_warns_of_a_module_that_workers_will_not_import(packed, tmp_path, monkeypatch):
+    (tmp_path / "warned.py").write_text("import colorsys\n" + textwrap.dedent(PIPELINE))
     (tmp_path / "colorsys.py").write_text("")
-    (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT))
-    _, err = run([sys.executable, tmp_path / "train.py", packed], "/")
-    assert f"UserWarning: modules of {tmp_path} are shadowed and not imported by workers:" in err
-    assert "colorsys.py (by " in err
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])  # as for a script of the folder
+    monkeypatch.setitem(sys.modules, "colorsys", None)  # afterwards it is what it was
+    del sys.modules["colorsys"]
+    labels = importlib.import_module("warned").labels
+    said = f"modules of {tmp_path} are shadowed and not imported by workers: .*colorsys.py .by "
+    options = {"pipeline": labels, "batch_size": 4, "device": "numpy", "workers": 1}
+    with pytest.warns(UserWarning, match=said), Loader(packed, **options) as loader:
+        assert len(next(iter(loader))["label"]) == 4
 
 
 @pytest.mark.slow
 def test_commands_in_such_a_folder(packed, project, tmp_path):
+    """`stoker bench`, which starts most, runs in one in tests/server/commands/test_bench.py."""
     out, _ = run([STOKER, "explain", "mine:labels", packed], project)
     assert "label" in out
-    bench = ["bench", "mine:labels", packed, "--workers=1", "--seconds=0.2", "--json"]
-    out, _ = run([STOKER, *bench, "--batch-size=2"], project)
-    assert json.loads(out)["stages"]
     assert not (tmp_path / "ran").exists()
 
 

@@ -3,8 +3,6 @@
 import collections
 import os
 import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ import zmq
 from PIL import Image
 
 from stoker.client import Loader
+from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import PeerError
 
 pytestmark = pytest.mark.slow
@@ -26,12 +25,7 @@ def packed(tmp_path_factory):
         folder = root / "source" / "ab"[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.full((8, 8, 3), number, np.uint8)).save(folder / f"{number:02}.png")
-    subprocess.run(
-        [sys.executable, "-m", "stoker.server", "pack", root / "source", root / "packed"],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    pack(root / "source", root / "packed", Options(workers=1))
     (root / "e2e_pipelines.py").write_text(
         "from stoker.pipeline import pipeline\n\n\n"
         "@pipeline\ndef labels(sample):\n    return {'label': sample.label}\n"
@@ -41,12 +35,13 @@ def packed(tmp_path_factory):
 
 @pytest.fixture
 def serve_labels(serve, packed):
-    def begin(*flags):
+    def begin(*flags, warm=True):
         return serve(
             f"--dataset=shapes={packed}/packed",
             "--pipeline=labels=e2e_pipelines:labels",
             f"--python-path={packed}",
             *flags,
+            warm=warm,
         )
 
     return begin
@@ -63,7 +58,7 @@ def delivered_for_ever(batches):
 
 
 def test_every_sample_once_an_epoch_while_peers_misbehave(serve_labels, folder):
-    served = serve_labels()
+    served = serve_labels(warm=False)
     context = zmq.Context()
     hostile = context.socket(zmq.DEALER)
     hostile.setsockopt(zmq.LINGER, 0)

@@ -5,19 +5,20 @@ import sys
 
 import pytest
 import zmq
+from commands import call
 from zmq.utils import z85
 
 from stoker.protocol.remote.keys import public_key_of, read_clients, read_secret_file
 
 
 def keygen(*args: object) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "stoker.server", "keygen", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.CompletedProcess(args, *call("keygen", *args))
 
 
 def test_a_pair_of_files(tmp_path) -> None:
     path = tmp_path / "new" / "alice.key"
-    done = keygen(path)
+    command = [sys.executable, "-m", "stoker.server", "keygen", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert path.stat().st_mode & 0o777 == 0o600
     secret = read_secret_file(path, "key")

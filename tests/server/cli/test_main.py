@@ -7,8 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from commands import call
 
 from stoker.server import __main__
+
+PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
 
 
 def test_help_lists_the_commands_without_heavy_imports():
@@ -55,8 +58,8 @@ def test_the_version(stoker):
         (["serve", "--workers", "many"], "Invalid value for '--workers'"),
     ],
 )
-def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
-    code, _, errors = stoker(*arguments)
+def test_a_wrong_command_line_is_exit_code_2(arguments, message):
+    code, _, errors = call(*arguments, **PLAIN)
     assert code == 2
     assert message in errors
 
@@ -112,8 +115,15 @@ def test_a_wrong_command_line_is_exit_code_2(stoker, arguments, message):
         ),
     ],
 )
-def test_a_mistake_is_one_clear_line(stoker, arguments, message):
-    assert stoker(*arguments) == (1, "", message)
+def test_a_mistake_is_one_clear_line(arguments, message):
+    assert call(*arguments, **PLAIN) == (1, "", message)
+
+
+def test_the_process_ends_with_the_exit_code_and_the_line(stoker):
+    code, _, errors = stoker("serve", "--nonsense")
+    assert (code, "No such option" in errors) == (2, True)
+    line = "stoker: --dataset 'photos': expected NAME=VALUE\n"
+    assert stoker("serve", "--dataset", "photos") == (1, "", line)
 
 
 def test_a_file_that_the_system_refuses_is_one_clear_line(monkeypatch, capsys):
@@ -136,14 +146,14 @@ def test_another_error_of_the_system_keeps_its_traceback(monkeypatch):
 def test_config_checks_and_shows(stoker):
     served = {"STOKER_DATASETS": "photos=/tmp/*.tar"}
     assert stoker("config", **served) == (0, "the configuration is valid\n", "")
-    code, shown, errors = stoker("config", "--show", STOKER_WORKERS_COUNT="7", **served)
+    code, shown, errors = call("config", "--show", STOKER_WORKERS_COUNT="7", **served)
     assert (code, errors) == (0, "")
     assert "workers.count = 7  # environment variable STOKER_WORKERS_COUNT\n" in shown
     assert 'log.level = "info"  # default\n' in shown
 
 
-def test_config_shows_the_values_of_a_configuration_that_serves_nothing(stoker):
-    code, shown, errors = stoker("config", "--show")
+def test_config_shows_the_values_of_a_configuration_that_serves_nothing():
+    code, shown, errors = call("config", "--show")
     assert code == 1
     assert "workers.count = " in shown
     assert errors.startswith("stoker: nothing to serve: ")

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import socket
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -34,7 +35,7 @@ def wait_gone(pids: list[int]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_it_and_nothing_is_left(serve, folder, number):
-    served = serve("--log-format=json")
+    served = serve("--log-format=json", warm=number != signal.SIGTERM)
     assert served.ready == {"address": served.address}
     children = descendants(served.pid)
     assert children, "the template process is missing"
@@ -49,19 +50,19 @@ def test_a_signal_stops_it_and_nothing_is_left(serve, folder, number):
 
 
 def test_killed_it_takes_its_processes_along_and_the_next_start_works(serve, folder):
-    served = serve()
+    served = serve(warm=True)
     children = descendants(served.pid)
     assert served.stop(signal.SIGKILL) == -signal.SIGKILL
     wait_gone(children)
-    again = serve()
+    again = serve(warm=True)
     assert again.ready == {"address": served.address}
     assert again.stop() == 0
     assert os.listdir(folder / "run") == []
 
 
 def test_a_second_daemon_says_why_it_cannot_start(serve):
-    first = serve()
-    second = serve()
+    first = serve(warm=True)
+    second = serve(warm=True)
     message = (
         f"address {first.address}: another daemon serves it; stop that one or choose another"
         + " address"
@@ -73,14 +74,25 @@ def test_a_second_daemon_says_why_it_cannot_start(serve):
 
 def test_it_ends_if_no_client_comes(serve, monkeypatch):
     monkeypatch.setenv("STOKER_DAEMON_FIRST_CLIENT_S", "0.5")
-    assert serve("--exit-with-last-client").wait() == 0
+    assert serve("--exit-with-last-client", warm=True).wait() == 0
 
 
-def test_it_imports_no_heavy_library(serve):
-    served = serve()
-    with open(f"/proc/{served.pid}/maps") as file:
+@pytest.fixture(scope="module")
+def idle():
+    """An executed daemon with an environment that asks math libraries for threads."""
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        for variable in PINNED:
+            patch.setenv(variable, "4")
+        Path(name, "served.tar").touch()
+        flags = (f"--dataset=photos={name}/served.tar", "--workers=2", "--memory-limit=64MiB")
+        with contextlib.closing(Daemon(Path(name), *flags)) as served:
+            yield served
+            served.stop()
+
+
+def test_it_imports_no_heavy_library(idle):
+    with open(f"/proc/{idle.pid}/maps") as file:
         maps = file.read()
-    served.stop()
     assert "zmq" in maps  # the test can see libraries at all
     for library in ("llvmlite", "libLLVM", "numba", "torch", "arrow", "simplejpeg"):
         assert library not in maps, library
@@ -93,13 +105,9 @@ def test_no_module_of_the_daemon_imports_a_heavy_library(loaded_by):
     assert loaded_by(code, *heavy, "http.server", "prometheus_client", "asyncio", "ssl") == set()
 
 
-def test_math_libraries_start_no_threads_in_the_daemon(serve, monkeypatch):
+def test_math_libraries_start_no_threads_in_the_daemon(idle):
     """OpenBLAS would start one for every other CPU, unless the environment says otherwise."""
-    for name in PINNED:
-        monkeypatch.setenv(name, "4")
-    served = serve()
-    names = thread_names(served.pid)
-    served.stop()
+    names = thread_names(idle.pid)
     own = [name for name in names if not name.startswith("ZMQbg")]
     assert len(own) == len(["main", "stoker-log", "stoker-reserver"]), names
 
@@ -120,7 +128,7 @@ def test_metrics_over_http(serve):
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
-    served = serve(f"--metrics-address={port}")
+    served = serve(f"--metrics-address={port}", warm=True)
     base = f"http://127.0.0.1:{port}"
     with urllib.request.urlopen(f"{base}/readyz", timeout=20) as answer:
         assert answer.read() == b"ready\n"
@@ -143,7 +151,7 @@ def test_an_unread_standard_error_hangs_nothing(folder):
         (folder / "served.tar").touch()
         served_tar = f"--dataset=photos={folder}/served.tar"
         flags = (served_tar, "--workers=1", "--memory-limit=1MiB", "--log-level=debug")
-        with contextlib.closing(Daemon(folder, *flags, stderr=writing)) as served:
+        with contextlib.closing(Daemon(folder, *flags, stderr=writing, warm=True)) as served:
             assert served.ready == {"address": served.address}
             assert served.stop() == 0
     finally:
@@ -151,10 +159,10 @@ def test_an_unread_standard_error_hangs_nothing(folder):
         os.close(writing)
 
 
-def test_a_ready_descriptor_that_is_none(stoker, folder, tmp_path):
-    (tmp_path / "served.tar").touch()
-    dataset = f"--dataset=photos={tmp_path}/served.tar"
-    code, _, errors = stoker("serve", f"--address=ipc://{folder}/s.sock", dataset, "--ready-fd=99")
-    assert code == 1
+def test_a_ready_descriptor_that_is_none(serve, folder):
+    served = serve("--ready-fd=99", warm=True)  # the flag that comes last holds
+    assert served.ready is None
+    assert served.wait() == 1
+    errors = served.log.read_text()
     assert "stoker: --ready-fd 99: Bad file descriptor; pass the number of an open" in errors
-    assert os.listdir(folder) == []
+    assert os.listdir(folder / "run") == []

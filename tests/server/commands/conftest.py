@@ -1,7 +1,5 @@
 """A small packed dataset of photographs with masks, and a way to run commands over it."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from stoker.dataset import schema, write
+from stoker.dataset.packing.pack import Options, pack
 
 HERE = Path(__file__).parent
 SAMPLES = 6
@@ -32,8 +31,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
         mask = (crop.astype(int).sum(2) // 192).astype(np.uint8)
         Image.fromarray(mask).save(root / "masks" / kind / f"{number}.png")
     dest = tmp_path_factory.mktemp("packed") / "photos"
-    command = [sys.executable, "-m", "stoker.server", "pack", str(root), str(dest), "--workers=1"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    pack(root, dest, Options(workers=1))
     return dest
 
 

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import os
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import skimage.data
 from PIL import Image
+from traps import set_traps
+from user_folders import importing_from
 
-from stoker.dataset import schema
+from stoker.client import measure
+from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
-from stoker.protocol.errors import UsageError
+from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.lengths import request_from_json
 from stoker.server.commands.bench import _print_verdict, bench
+from stoker.server.inspect.bench import rates as rates_module
 from stoker.server.inspect.bench.doubts import doubts
 from stoker.server.inspect.bench.host import busy_cpu_s, waited_cpu_s
 from stoker.server.inspect.bench.plot import plot
 from stoker.server.inspect.bench.rates import Rate
 from stoker.server.inspect.bench.stages import STAGES, Stages
+from stoker.server.inspect.bench.torch_rows import TorchRows
 from stoker.server.inspect.bench.verdict import deliver_s, estimate, judge
+from stoker.server.rows.subject import load_pipeline
 
+STOKER = str(Path(sys.executable).with_name("stoker"))
+BRIEFLY = ("--seconds=0.1", "--batch-size=8")
 PIPELINE = """
 from stoker import ops
 from stoker.pipeline import pipeline
@@ -46,7 +57,7 @@ def numbers(sample):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a module of pipelines and a dataset of gridded photographs."""
+    """A folder with a module of pipelines and datasets of photographs, two of them damaged."""
     folder = tmp_path_factory.mktemp("bench")
     (folder / "bench_pipelines.py").write_text(PIPELINE)
     rows = []
@@ -55,38 +66,78 @@ def place(tmp_path_factory):
         pixels = skimage.data.astronaut()[5 * number : 5 * number + 90, 100:240]
         Image.fromarray(pixels).save(out, "JPEG", quality=90)
         rows.append({"image": out.getvalue(), "label": number})
-    fields = (schema.image(grid=True), schema.label())
-    write_dataset(folder / "data", schema.Schema(fields), rows)
-    write_dataset(folder / "damaged", schema.Schema((schema.image(), schema.label())), rows)
-    (file,) = (folder / "damaged").glob("*.arrow")
-    stored, picture = file.read_bytes(), rows[5]["image"]
-    assert picture in stored
-    file.write_bytes(stored.replace(picture, picture[:700].ljust(len(picture), b"\0")))
+    for name in ("data", "damaged", "without_grid"):
+        image = schema.image(grid=name != "without_grid")
+        write_dataset(folder / name, schema.Schema((image, schema.label())), rows)
+    for name in ("damaged", "without_grid"):
+        with open_dataset(folder / name) as dataset:
+            (file, offset), size = dataset.locate("image", 5), len(dataset.read("image", 5))
+        with open(folder / name / file.name, "r+b") as stored:
+            stored.seek(offset + 700)
+            stored.write(bytes(size - 700))
     (folder / "bad.txt").write_text("5\n")
     (folder / "other.txt").write_text("24\n")
     return folder
 
 
-def run(place, *flags, pipeline="crops", data="data"):
-    name = f"bench_pipelines:{pipeline}"
-    command = [sys.executable, "-m", "stoker.server", "bench", name, data]
-    environment = {**os.environ, "PYTHONPATH": ""}
+@pytest.fixture(scope="module")
+def executed(place):
+    """A whole run over samples that a list leaves: its folder, exit code, output and errors.
+
+    The folder has modules with the names of those that the processes import.
+    """
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("no torch to compare with")
+    folder = place / "trapped"
+    folder.mkdir()
+    set_traps(folder, folder / "ran")
+    (folder / "bench_pipelines.py").write_text(PIPELINE)
+    command = [STOKER, "bench", "bench_pipelines:crops", "../damaged", "--exclude=../bad.txt"]
     done = subprocess.run(
-        [*command, "--seconds=0.2", "--batch-size=8", *flags],
-        cwd=place,
-        env=environment,
+        [*command, *BRIEFLY, "--workers=1", "--json", "--plot=rates.png"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
         timeout=170,
         check=False,
     )
-    return done.returncode, done.stdout, done.stderr
+    return folder, done.returncode, done.stdout, done.stderr
+
+
+class Measured:
+    """Takes the place of `subprocess` where a rate is measured: in this process, with a daemon."""
+
+    TimeoutExpired = subprocess.TimeoutExpired
+
+    @staticmethod
+    def run(command, **_options):
+        """Run `stoker.client.measure`, as `subprocess.run` does."""
+        assert command[:4] == [sys.executable, "-P", "-m", measure.__name__]
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
+            patch.setattr(sys, "argv", command[3:])
+            patch.setattr(sys, "path", [*sys.path])
+            patch.setattr(measure, "WARM_S", 0.05)
+            code = measure.main()
+        return subprocess.CompletedProcess(command, code, out.getvalue(), "")
+
+
+@pytest.fixture
+def benched(place, run, monkeypatch):
+    """benched(*flags) -> what `stoker bench` printed, run in this process, without torch."""
+    monkeypatch.setattr(rates_module, "subprocess", Measured)
+    monkeypatch.chdir(place)
+
+    def bench_with(*flags, pipeline="crops", data="data"):
+        usual = (*BRIEFLY, "--workers=1", "--no-torch")
+        return run(bench, f"bench_pipelines:{pipeline}", data, *usual, *flags)
+
+    return bench_with
 
 
 @pytest.mark.slow
-def test_stages_rates_and_a_plot(place, tmp_path):
-    pytest.importorskip("torch")
-    code, out, err = run(place, "--workers=1", "--json", f"--plot={tmp_path / 'rates.png'}")
+def test_stages_rates_and_a_plot(executed):
+    folder, code, out, err = executed
     assert code == 0, err
     found = json.loads(out)
     seconds = found["stages"]["seconds"]
@@ -111,53 +162,70 @@ def test_stages_rates_and_a_plot(place, tmp_path):
         assert 1 <= estimated <= max(1, len(os.sched_getaffinity(0)))
         assert found["verdict"]["saturating"] == (1 if estimated == 1 else None)
         assert found["verdict"]["bottleneck"] in (*STAGES, "deliver")
-    with Image.open(tmp_path / "rates.png") as picture:
+    with Image.open(folder / "rates.png") as picture:
         assert picture.size == (640, 400)
 
 
 @pytest.mark.slow
-def test_what_people_read(place):
-    code, out, err = run(place, "--workers=1", "--no-torch", "--target=1000000")
+def test_modules_of_the_working_folder_do_not_run(executed):
+    folder, code, _, err = executed
     assert code == 0, err
+    assert not (folder / "ran").exists()
+
+
+@pytest.mark.slow
+def test_what_people_read(benched):
+    out = benched("--target=1000000")
     assert "rows/s by one worker's code, row by row; decoded in part: image" in out
     assert ("bottleneck: " in out) != ("No verdict: " in out)
     assert ("Workers that would reach the target: " in out) != ("No verdict: " in out)
 
 
 @pytest.mark.slow
-def test_buckets_are_measured_too(place):
+def test_buckets_are_measured_too(benched):
     wanted = '--buckets={"max_area": 2304, "divisor": 16}'
-    code, out, err = run(place, wanted, "--workers=1", "--json", pipeline="fitted")
-    assert code == 0, err
-    found = json.loads(out)
+    found = json.loads(benched(wanted, "--torch", "--json", pipeline="fitted"))
     assert found["stages"]["seconds"]["ops"] > 0
     assert found["stoker"][0]["rows_per_s"] > 0
     assert not found["torch"]
 
 
 @pytest.mark.slow
-def test_samples_of_a_list_are_left_out(place):
+def test_whole_chunks_are_measured(benched):
+    found = json.loads(benched("--json", pipeline="numbers"))
+    assert found["stages"]["in_chunks"]
+    assert found["stages"]["rows_per_s"] > 0
+    assert found["stages"]["seconds"]["ops"] > 0
+    assert found["stoker"][0]["rows_per_s"] > 0
+
+
+@pytest.mark.slow
+def test_samples_of_a_list_are_left_out(executed, benched):
     """A damaged sample stops all that reads it: so nothing did."""
-    pytest.importorskip("torch")
-    one = ("--workers=1", "--json", "--no-torch")
-    code, _, err = run(place, *one, data="damaged")
-    assert code == 1
-    assert "id 5" in err or "sample 5" in err
-    with_list = ("--workers=1", "--json", "--exclude=bad.txt")
-    code, out, err = run(place, *with_list, data="damaged")
+    with pytest.raises(StokerError, match=r"id 5|sample 5"):
+        benched("--json", data="without_grid")
+    _, code, out, err = executed
     assert code == 0, err
     found = json.loads(out)
     assert found["stoker"][0]["rows_per_s"] > 0
     assert found["torch"][0]["rows_per_s"] > 0
     wanted = '--buckets={"max_area": 2304, "divisor": 16}'
-    code, _, err = run(place, *with_list, wanted, "--no-torch", pipeline="fitted", data="damaged")
-    assert code == 0, err
+    benched("--exclude=bad.txt", wanted, pipeline="fitted", data="damaged")
 
 
-def test_a_list_of_another_dataset(place):
-    code, _, err = run(place, "--workers=1", "--exclude=other.txt")
-    assert code == 1
-    assert "exclude: the dataset has 24 samples, ids 0 to 23; the list names 24" in err
+def test_rows_for_torch_are_those_that_are_left(place):
+    with importing_from(place):
+        graph = load_pipeline("bench_pipelines:numbers")
+    whole = TorchRows(str(place / "data"), graph)
+    left = TorchRows(str(place / "data"), graph, str(place / "bad.txt"))
+    assert [int(whole[n]["label"]) for n in range(len(whole))] == [*range(24)]
+    assert [int(left[n]["label"]) for n in range(len(left))] == [*range(5), *range(6, 24)]
+
+
+def test_a_list_of_another_dataset(benched):
+    said = "exclude: the dataset has 24 samples, ids 0 to 23; the list names 24"
+    with pytest.raises(UsageError, match=said):
+        benched("--exclude=other.txt")
 
 
 @pytest.mark.parametrize(
@@ -181,11 +249,9 @@ def test_numbers_that_cannot_be(given):
         bench("bench_pipelines:crops", "data", **given)
 
 
-def test_a_run_that_fails_says_why(place):
-    command = [sys.executable, "-m", "stoker.server", "bench", "bench_pipelines:none", "data"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "has no pipeline 'none'" in done.stderr
+def test_a_run_that_fails_says_why(benched):
+    with pytest.raises(BuildError, match="has no pipeline 'none'"):
+        benched(pipeline="none")
 
 
 def stages(**seconds):
