@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 
 HERE = Path(__file__).parent
 ROWS, CULPRIT, NAMES, GROUP = 12, 7, 10_000, 47114
-DATA_BYTES = 2**30
+DATA_BYTES = 640 * 2**20
 """RLIMIT_DATA of the daemon and its children: what a small container would leave to each."""
 
 

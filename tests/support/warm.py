@@ -20,11 +20,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from zygote import DAEMONS, KERNELS, SCRIPTS
 
-from stoker.server.daemon.launch import PINNED
+from stoker.protocol.importing import without_working_folder
+from stoker.server.daemon.launch import PINNED, Launched
+from stoker.server.daemon.launch import launch as launched_by_daemons
 
 PATIENCE_S = 60.0
 SERVE = ("-m", "stoker.server")
@@ -188,6 +190,28 @@ def start(command: Sequence[str], descriptors: Mapping[int, int]) -> Forked | No
     if _state(os.environ) != found.state:
         return None
     return found.fork(command, descriptors, os.environ, session=False)
+
+
+def launch(cache_root: str, python_path: Sequence[str]) -> Launched:
+    """Launch a template for a supervisor of this process; see `launch` of the daemon."""
+    environment = {**without_working_folder(os.environ), **PINNED}
+    found = zygote(environment)
+    if _state(environment) != found.state:
+        return launched_by_daemons(cache_root, python_path)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs, open(os.devnull, "rb") as nothing:
+        number = theirs.fileno()
+        request = {
+            "arguments": [str(number), str(found.pid), cache_root, *python_path],
+            "environment": environment,
+            "folder": os.getcwd(),
+            "session": False,
+            "template": True,
+        }
+        status = found.send(request, {0: nothing.fileno(), 1: 1, 2: 2, number: number})
+        process = Forked(request["arguments"], status)
+    ours.setblocking(False)
+    return Launched(cast("subprocess.Popen[bytes]", process), ours)
 
 
 class PrivateSubprocess:

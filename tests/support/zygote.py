@@ -122,6 +122,8 @@ def main(control: socket.socket, kind: str) -> Callable[[], None] | None:
                 load_kernels()
             import_once(request.get("imports", ()))
             act = run_script if kind == SCRIPTS else run
+            if request.get("template"):
+                act = run_template
             pid = os.fork()
             if not pid:
                 return lambda: act(request, descriptors)
@@ -142,6 +144,12 @@ def run(request: dict, descriptors: list[int]) -> None:
     launch = sys.modules["stoker.server.daemon.launch"]
     launch.subprocess = Templates()
     end_with(lambda: runpy.run_module("stoker.server", run_name="__main__", alter_sys=True))
+
+
+def run_template(request: dict, descriptors: list[int]) -> None:
+    """Become the template of a supervisor that has no daemon."""
+    enter(request, descriptors)
+    end_with(lambda: sys.modules["stoker.server.workers.template"].main(request["arguments"]))
 
 
 def run_script(request: dict, descriptors: list[int]) -> None:

@@ -313,7 +313,7 @@ def test_a_client_that_never_reads_its_messages_is_dropped(daemon, connect, byst
     while daemon.counter("sessions") == 2:
         for _ in range(64):
             if client.dealer.poll(0, zmq.POLLOUT):
-                client.send(messages.AskStatus())
+                client.send(*[messages.AskStatus()] * 16)
     assert client.closed_by_daemon()
 
 

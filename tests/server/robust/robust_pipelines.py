@@ -3,7 +3,6 @@
 import os
 import select
 import subprocess
-import sys
 
 import numpy as np
 
@@ -62,7 +61,7 @@ def forking(image):
         select.select([], [], [], 3600)
         os._exit(0)
     if os.environ["STOKER_TEST_RUN"]:
-        command = [sys.executable, "-c", "import select; select.select([], [], [])"]
+        command = ["sleep", "3600"]
         started.append(subprocess.Popen(command).pid)
         started.append(subprocess.Popen(command, start_new_session=True).pid)
         daemon = "setsid sleep 3600 > /dev/null 2>&1 & echo $!"

@@ -15,7 +15,7 @@ from stoker.protocol.errors import BuildError
 from stoker.protocol.messages import Open
 
 pytestmark = pytest.mark.slow
-DEADLINE_S = 3
+DEADLINE_S = 2
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def impatient(serve, monkeypatch):
 
 
 def test_pipelines_that_hang_end_with_an_error_that_names_the_function(impatient, loader):
-    daemon = impatient()
+    daemon = impatient(warm=True)
     loader(daemon, batch_size=4).close()  # the template is up now
     errors: dict[str, BuildError] = {}
 
@@ -74,7 +74,7 @@ def asked(daemon, pipeline):
 
 
 def test_a_build_that_nobody_waits_for_is_killed(serve, loader):
-    daemon = serve()
+    daemon = serve(warm=True)
     loader(daemon).close()
     workers = forks(daemon, count=2)
     with closing(asked(daemon, "sleeps")):
@@ -85,7 +85,7 @@ def test_a_build_that_nobody_waits_for_is_killed(serve, loader):
 
 @pytest.mark.parametrize("victim", ["builder", "template"])
 def test_a_build_whose_process_is_killed_is_started_again(serve, loader, victim):
-    daemon = serve()
+    daemon = serve(warm=True)
     loader(daemon).close()
     workers = forks(daemon, count=2)
     steps: list[int] = []

@@ -77,6 +77,7 @@ def edited(folder, serve):
         "--pipeline=edited=edited_code:train",
         "--pipeline=only_op=edited_code:only_op",
         workers=1,
+        warm=True,
     )
 
 

@@ -34,7 +34,7 @@ def fill(path: Path) -> None:
             pass
 
 
-@pytest.mark.parametrize("options", ["size=64k", "size=64k,nr_inodes=3"])
+@pytest.mark.parametrize("options", ["size=800k", "size=64k,nr_inodes=3"])
 def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, options, caplog):
     kernels = folder / "kernels"
     kernels.mkdir(mode=0o700)

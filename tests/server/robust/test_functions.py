@@ -56,7 +56,7 @@ def parent(pid: int) -> int:
 def test_processes_that_a_function_started_end_with_its_process(serve, loader, tmp_path, how):
     """Forks and programs end with the worker, and with the daemon, however that one ends."""
     pids = tmp_path / "pids"
-    daemon = serve(environment={"STOKER_TEST_PIDS": str(pids), "STOKER_TEST_RUN": "yes"})
+    daemon = serve(environment={"STOKER_TEST_PIDS": str(pids), "STOKER_TEST_RUN": "yes"}, warm=True)
     with loader(daemon, "forks") as batches:
         assert sum(len(batch.label) for batch in batches) == 10
         (builder, *_), *workers = started(pids).items()
@@ -83,7 +83,7 @@ def test_a_function_that_closes_descriptors_is_reported_with_its_sample(
 ):
     with open_dataset(small_dataset) as dataset:
         total = int(dataset.read("image", CULPRIT).astype(int).sum())
-    daemon = serve(environment={"STOKER_TEST_SUM": str(total)})
+    daemon = serve(environment={"STOKER_TEST_SUM": str(total)}, warm=True)
     with loader(daemon, "closes") as batches, pytest.raises(StreamStoppedError) as caught:
         list(batches)
     assert caught.value.details["id"] == CULPRIT

@@ -14,12 +14,12 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from daemons import children, descendants
 from hosts import free_port, make_keys
+from warm import Script
 
 from stoker.client import Loader
 
@@ -31,8 +31,7 @@ PATIENCE_S = 60.0
 @contextlib.contextmanager
 def training(kind, where):
     """A training that waits to be killed: its process, and the private daemons that it started."""
-    command = [sys.executable, str(HERE / "killed.py"), kind, where]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
+    with Script(HERE / "killed.py", kind, where, stdout=subprocess.PIPE) as process:
         try:
             assert select.select([process.stdout], [], [], PATIENCE_S)[0]
             yield process, json.loads(process.stdout.readline())

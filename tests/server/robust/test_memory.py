@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, loader):
-    daemon = serve()
+    daemon = serve(warm=True)
     source = Path(__file__).with_name("robust_pipelines.py")
     line = (
         source.read_text()

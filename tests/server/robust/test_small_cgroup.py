@@ -10,7 +10,7 @@ from stoker.protocol.errors import ResourceError, StreamStoppedError
 
 pytestmark = pytest.mark.slow
 CULPRIT = 7
-LIMIT_BYTES = 768 * 2**20
+LIMIT_BYTES = 384 * 2**20
 
 
 def test_a_small_cgroup_refuses_with_its_numbers_and_loses_workers_alone(

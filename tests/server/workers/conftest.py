@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import warm
 
 from stoker.server.daemon.launch import Launched
 from stoker.server.daemon.supervisor import Supervisor
@@ -63,9 +64,12 @@ class Rig:
 
 @pytest.fixture
 def rig(kernel_cache: Path) -> Iterator[Callable[..., Rig]]:
+    """Make rigs; their first template is forked from a warm process, unless `executed`."""
     made: list[Rig] = []
 
-    def make(*args: object, **fields: object) -> Rig:
+    def make(*args: object, executed: bool = False, **fields: object) -> Rig:
+        if not executed and "template" not in fields:
+            fields["template"] = warm.launch(str(kernel_cache), fields.get("python_path", ()))
         made.append(Rig(kernel_cache, *args, **fields))
         return made[-1]
 

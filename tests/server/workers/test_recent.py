@@ -1,9 +1,5 @@
 """What the template loads before it forks: machine code of the last pipelines, from the cache."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from stoker.jit import diskcache
@@ -43,20 +39,11 @@ assert not {"torch", "pyarrow", "zmq"} & set(sys.modules)
 
 
 @pytest.mark.slow
-def test_the_next_process_loads_what_a_build_called(tmp_path):
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-
-    def run(script):
-        done = subprocess.run(
-            [sys.executable, "-c", script], env=environment, capture_output=True, text=True,
-            timeout=170, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    assert run(BUILD) == "0"  # nothing is compiled where the cache has nothing
+def test_the_next_process_loads_what_a_build_called(tmp_path, python):
+    # Nothing is compiled where the cache has nothing.
+    assert python(BUILD, cache=tmp_path, warm=True) == "0"
     called = ["stoker.ops.bases.flips:draw_flip", "stoker.ops.geometry.horizontal_flip:_run"]
-    assert run(LOAD) == f"{called} 2"
+    assert python(LOAD, cache=tmp_path) == f"{called} 2"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def stop(pid: int) -> None:
 
 
 def test_a_worker_fills_a_slot_and_ends_with_the_supervisor(rig, stream_of, work_of, slab):
-    one, opened = rig(), stream_of()
+    one, opened = rig(executed=True), stream_of()
     pid = hire(one)
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened))
@@ -146,7 +146,7 @@ def test_what_the_template_imports_has_its_kernels_where_the_daemon_says(
     rig, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    hire(rig())
+    hire(rig(executed=True))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -154,7 +154,7 @@ def test_a_worker_holds_nothing_of_anybody_else(rig):
     read, write = os.pipe()
     os.set_inheritable(write, True)
     try:
-        pid = hire(rig())
+        pid = hire(rig(executed=True))
         held = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
         kinds = ("socket:", "anon_inode:", "pipe:", "/memfd")
         ours = {os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)}
