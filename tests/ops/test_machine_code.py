@@ -12,7 +12,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from kept_code import Kept
+from kept_code import Kept, is_unfused
 from llvmlite.binding import get_host_cpu_features
 from machine_code import violations
 
@@ -56,7 +56,7 @@ def all_of(fn):
         form = compiling._made(fn, (), forms)
         for types in form._cache.signatures(form):
             form.compile(types)
-            yield optimized(form.overloads[types])
+            yield optimized(form.overloads[types], fn)
 
 compiled_in = {}
 # From the end: tests of ops that run at the same time begin at the start.
@@ -312,3 +312,18 @@ def test_assembly_is_made_only_of_code_that_may_fuse():
     plain(1.0, 2.0, 3.0)
     assert Kept(plain).multiplies
     assert Kept(plain).inspect_asm() == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("62f17c4858c4 62b1ad006cfd", True),  # vaddps zmm, vpunpcklqdq: "c462b1ad" is in both
+        ("c4624952fb c3", True),  # vpdpwssd, which capstone does not know
+        ("c4624952fb c462b1adfd", False),  # and vfnmadd213sd
+        ("c4e269a6c1", False),  # vfmaddsub213ps
+        ("62f66d48a8c1", False),  # vfmadd213ph
+        ("c4e2ff52c1 c3", False),  # no instruction
+    ],
+)
+def test_what_fuses_is_seen_in_the_bytes(code, expected):
+    assert is_unfused(bytes.fromhex(code)) is expected

@@ -3,10 +3,11 @@
 import platform
 import re
 
+import capstone
 import llvmlite.binding as llvm
 from llvmlite.binding.object_file import ObjectFileRef
 
-from stoker.jit.dispatchers import StoredLibrary
+from stoker.jit.dispatchers import StoredLibrary, has_loops
 
 MULTIPLIES = re.compile(r"= fmul\b")
 """Without it there is nothing to fuse."""
@@ -23,8 +24,10 @@ FUSED_BYTES = re.compile(
 )
 """What an instruction of x86-64 that fuses begins with: a VEX or EVEX prefix, then its code.
 
-Other bytes may look like that, so a match says only that the assembly is worth reading.
+Other bytes may look like that, so a match says only that the code is worth disassembling.
 """
+DOT_PRODUCT = re.compile(rb"\xc4[\x02\x22\x42\x62\x82\xa2\xc2\xe2].[\x50-\x53]", re.S)
+"""AVX-VNNI: capstone 5 knows its instructions with an EVEX prefix only."""
 
 
 def remember_objects():
@@ -39,18 +42,33 @@ def remember_objects():
 
 
 def may_fuse(library) -> bool:
-    """Whether machine code may have an instruction that multiplies and adds at once."""
+    """Whether machine code has, or may have, an instruction that multiplies and adds at once."""
     found = getattr(library, "kept_object", None) or library._compiled_object
     features = llvm.get_host_cpu_features()
     others = platform.machine() != "x86_64" or features.get("fma4") or features.get("egpr")
     if not found or others:
         return True
+    sections = (part.data() for part in ObjectFileRef.from_data(found).sections() if part.is_text())
     return any(
-        _is_fused(match)
-        for section in ObjectFileRef.from_data(found).sections()
-        if section.is_text()
-        for match in FUSED_BYTES.finditer(section.data())
+        any(map(_is_fused, FUSED_BYTES.finditer(code))) and not is_unfused(code)
+        for code in sections
     )
+
+
+def is_unfused(code: bytes) -> bool:
+    """Whether all of some machine code of x86-64 can be read, and nothing in it fuses."""
+    reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    place = 0
+    while place < len(code):
+        for start, size, name, _ in reader.disasm_lite(code[place:], place):
+            place = start + size
+            if name.startswith(("vfm", "vfnm")):
+                return False
+        if place < len(code):
+            if not DOT_PRODUCT.match(code, place):
+                return False
+            code = code[: place + 3] + b"\x40" + code[place + 4 :]  # vpmulld is as long
+    return True
 
 
 def _is_fused(match) -> bool:
@@ -61,9 +79,14 @@ def _is_fused(match) -> bool:
     return first[0] & 11 == 2 and second[0] & 7 == 5
 
 
-def optimized(made):
-    """Return the LLVM IR of a compiled form after the passes that callers run over it."""
+def optimized(made, fn):
+    """Return the LLVM IR of a compiled form of a function after the passes that callers run.
+
+    They have already been run over a function with loops.
+    """
     library = made.library
+    if has_loops(fn):
+        return str(library._get_module_for_linking())
     module = library._get_module_for_linking().clone()
     module.get_function(made.fndesc.llvm_func_name).linkage = "external"  # else it is dropped
     passes, builder = library._codegen._module_pass_manager()
