@@ -1,7 +1,6 @@
 """Real folders, the real command line, and what a user sees of a mistake."""
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +10,16 @@ import pytest
 import skimage.data
 from daemons import serving
 from PIL import Image
+from warm import Script
+
+STOKER = """
+import sys
+from stoker.server.__main__ import main
+sys.argv[0] = "stoker"
+main()
+"""
+COMMANDS = ["stoker.server.commands.dataset", "typer._adapters"]
+"""What the commands import."""
 
 
 def write_photos(root: Path) -> Path:
@@ -38,16 +47,15 @@ def write_pairs(root: Path) -> Path:
 
 
 def run_stoker(*arguments: object, timeout: float = 60) -> SimpleNamespace:
-    """Run the command line; return code, out and err, and check that no traceback shows."""
-    done = subprocess.run(
-        [sys.executable, "-m", "stoker.server", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr + done.stdout, done.stderr
-    return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
+    """Run the command line; return code, out and err, and check that no traceback shows.
+
+    It runs in a process forked from a warm one; `tests/dataset` executes the commands.
+    """
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Script("-c", STOKER, *arguments, imports=COMMANDS, **pipes) as done:
+        out, err = done.communicate(timeout=timeout)
+    assert "Traceback" not in err + out, err
+    return SimpleNamespace(code=done.returncode, out=out, err=err)
 
 
 @pytest.fixture

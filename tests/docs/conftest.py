@@ -28,8 +28,8 @@ def run_page(tmp_path: Path, source: Path, session_folder: Path) -> Callable[...
     """run_page(page, {old: new}) -> what it printed; fails with the page and line of a fault.
 
     The page runs in a process and a folder of its own, in which `photos` are images and masks of
-    two classes. Daemons listen in a folder of the test's. The process is forked from one that has
-    imported what pages use, or with `new=True` a fresh interpreter.
+    two classes. Daemons listen in a folder of the test's. The process and its daemons are forked
+    from some that have imported what they use, or with `new=True` fresh interpreters.
     """
     (tmp_path / "photos").symlink_to(source)
 
@@ -43,7 +43,7 @@ def run_page(tmp_path: Path, source: Path, session_folder: Path) -> Callable[...
         with (
             subprocess.Popen([sys.executable, *words], **options)
             if new
-            else Script(*words, imports=warm_pages.IMPORTED, **options)
+            else Script(*words, imports=warm_pages.IMPORTED, daemons=True, **options)
         ) as done:
             printed, faults = done.communicate()
         if done.returncode:

@@ -6,8 +6,8 @@ Each OLD in a block is replaced by NEW: what a test must have otherwise, such as
 blocks become one module, whose file holds them at the very lines that they have on the page, so
 that pipelines find their source and a fault is reported by page and line. Console blocks to
 run (`page_blocks`) have their `stoker` commands run by the command line of this environment; a
-daemon that `stoker serve` starts ends with the page. `warm_pages` does the same in a forked
-process.
+daemon that `stoker serve` starts ends with the page. `warm_pages` does the same in forked
+processes.
 """
 
 import contextlib
@@ -19,10 +19,21 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 from page_blocks import Block, blocks
 
 STOKER = str(Path(sys.executable).with_name("stoker"))
+
+
+class Process(Protocol):
+    """What can be asked of a daemon."""
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+
+    def wait(self) -> int:
+        """Wait for its end; return the exit status."""
 
 
 def commands(text: str) -> list[list[str]]:
@@ -36,8 +47,16 @@ def fresh(words: Sequence[str]) -> int:
     return subprocess.run(words, check=False).returncode
 
 
+def fresh_daemon(words: Sequence[str], ready: int) -> Process:
+    """Start a daemon in a fresh process, which gets a descriptor."""
+    return subprocess.Popen(words, pass_fds=[ready])
+
+
 def run(
-    page: Path, replaced: dict[str, str], command: Callable[[Sequence[str]], int] = fresh
+    page: Path,
+    replaced: dict[str, str],
+    command: Callable[[Sequence[str]], int] = fresh,
+    serve: Callable[[Sequence[str], int], Process] = fresh_daemon,
 ) -> int:
     """Run a page in the working folder; return the exit status, having told what failed.
 
@@ -45,6 +64,7 @@ def run(
         page: the page.
         replaced: {old: new}.
         command: runs the `stoker` commands that end by themselves; returns their exit status.
+        serve: starts the daemon of `stoker serve` with a descriptor.
     """
     found = [block._replace(text=_replaced(block.text, replaced)) for block in blocks(page)]
     source = Path(f"page_{page.stem.replace('-', '_').lower()}.py").absolute()
@@ -56,7 +76,7 @@ def run(
     with contextlib.ExitStack() as daemons:
         for block in found:
             try:
-                _run_block(block, source, module, daemons, command)
+                _run_block(block, source, module, daemons, command, serve)
             except Exception as error:
                 line = max(_lines(error, source), default=block.line)
                 sys.stderr.write(f"{traceback.format_exc()}\n{page}:{line}: {_summary(error)}\n")
@@ -70,6 +90,7 @@ def _run_block(
     module: ModuleType,
     daemons: contextlib.ExitStack,
     command: Callable[[Sequence[str]], int],
+    serve: Callable[[Sequence[str], int], Process],
 ) -> None:
     if block.word == "file":
         Path(block.rest).write_text(block.text, encoding="utf-8")
@@ -77,7 +98,7 @@ def _run_block(
         for given in commands(block.text):
             words = [STOKER, *given[1:]]
             if words[1] == "serve":
-                daemons.enter_context(_serving(words))
+                daemons.enter_context(_serving(words, serve))
             elif status := command(words):
                 raise RuntimeError(f"{' '.join(given)}: exit status {status}")
     elif block.word == "run":
@@ -86,20 +107,20 @@ def _run_block(
 
 
 @contextlib.contextmanager
-def _serving(words: list[str]) -> Iterator[None]:
+def _serving(words: list[str], serve: Callable[[Sequence[str], int], Process]) -> Iterator[None]:
     """Run a daemon that is ready, or raise what it says."""
     read, write = os.pipe()
     with os.fdopen(read) as ready:
-        daemon = subprocess.Popen([*words, "--ready-fd", str(write)], pass_fds=[write])
+        daemon = serve([*words, "--ready-fd", str(write)], write)
         os.close(write)
-        with daemon:
-            try:
-                line = ready.readline()
-                if '"address"' not in line:
-                    raise RuntimeError(f"stoker serve: {line or 'ended before it was ready'}")
-                yield
-            finally:
-                daemon.terminate()
+        try:
+            line = ready.readline()
+            if '"address"' not in line:
+                raise RuntimeError(f"stoker serve: {line or 'ended before it was ready'}")
+            yield
+        finally:
+            daemon.terminate()
+            daemon.wait()
 
 
 def _replaced(text: str, replaced: dict[str, str]) -> str:

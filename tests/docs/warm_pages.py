@@ -1,11 +1,12 @@
-"""Run a page in a process that has imported what pages use, and so its commands.
+"""Run a page in a process that has imported what pages use, and so its commands and daemons.
 
-    python tests/docs/warm_pages.py PAGE [OLD NEW ...]
+    warm.Script("tests/docs/warm_pages.py", PAGE, [OLD, NEW, ...], daemons=True)
 
 As `run_page`, but for the `stoker` commands of the page: they are run by a process that is forked
-before the page begins (`Commands`), so they too begin as a fresh process would. `stoker serve` is
-always a fresh process. `warm.Script` forks this script from a process that has imported `IMPORTED`
-once for all pages: numba, torch and Stoker cost more than most pages do.
+before the page begins (`Commands`), so they too begin as a fresh process would. Daemons of `stoker
+serve`, and private ones, are forked as those of other tests are. `warm.Script` forks this script
+from a process that has imported `IMPORTED` once for all pages: numba, torch and Stoker cost more
+than most pages do.
 """
 
 import atexit
@@ -18,7 +19,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from run_page import STOKER, run
+import warm
+from run_page import STOKER, Process, fresh_daemon, run
 
 from stoker.server.__main__ import COMMANDS, main
 
@@ -74,6 +76,14 @@ def cli(folder: str, words: list[str]) -> int:
     return 0
 
 
+def forked_daemon(words: Sequence[str], ready: int) -> Process:
+    """Start a daemon in a process forked from a warm one, if that is possible."""
+    command = [sys.executable, "-P", "-m", "stoker.server", *words[1:]]
+    with open(os.devnull, "rb") as nothing:
+        forked = warm.start(command, {0: nothing.fileno(), 1: 1, 2: 2, ready: ready})
+    return forked or fresh_daemon(words, ready)
+
+
 def fork(act: Callable[[], int]) -> int:
     """Run a function in a forked process whose exit status it returns; return the pid."""
     sys.stdout.flush()  # what is left in a buffer would be written twice
@@ -104,4 +114,5 @@ def status_of(pid: int) -> int:
 if __name__ == "__main__":
     page, *pairs = sys.argv[1:]
     with contextlib.closing(Commands()) as commands:
-        sys.exit(run(Path(page), dict(zip(pairs[::2], pairs[1::2], strict=True)), commands))
+        replaced = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        sys.exit(run(Path(page), replaced, commands, forked_daemon))

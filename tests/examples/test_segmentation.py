@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from warm import Script
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "segmentation"
 
@@ -78,7 +79,10 @@ def test_the_preview_shows_the_images_and_their_masks(tmp_path: Path) -> None:
         f"preview.write({str(tmp_path / 'sheet.png')!r}, (gray - mean) / std, masks)\n"
         "print(*preview.PALETTE[0])\n"
     )
-    color = np.array(run("-c", code, cwd=EXAMPLE).split(), np.float64)
+    with Script("-c", code, cwd=EXAMPLE, stdout=subprocess.PIPE) as drawing:
+        printed = drawing.communicate(timeout=60)[0]
+    assert drawing.returncode == 0
+    color = np.array(printed.split(), np.float64)
     with Image.open(tmp_path / "sheet.png") as image:
         pixels = np.asarray(image).astype(np.float64)
     assert pixels.shape == (2 * 20, 4 * 36, 3)

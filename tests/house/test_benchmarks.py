@@ -296,27 +296,35 @@ def test_rows_are_computed_with_a_cold_cache(root: Path, tmp_path: Path) -> None
         assert found["waits"] >= 0
 
 
+@pytest.fixture(scope="module")
+def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the script made 24 images."""
+    folder = tmp_path_factory.mktemp("data")
+    command = [sys.executable, str(root / "benchmarks/make_data.py"), str(folder), "--count", "24"]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
 @pytest.mark.slow
-def test_the_data_are_the_same_bytes_each_time(root: Path, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        command = [sys.executable, str(root / "benchmarks/make_data.py"), str(tmp_path / name)]
-        subprocess.run([*command, "--count", "16"], check=True, capture_output=True)
-    files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.jpg"))
-    assert len(files) == 16
+def test_the_data_are_the_same_bytes_each_time(root: Path, made: Path, tmp_path: Path) -> None:
+    """However many there are, and in any process."""
+    assert module(root, "make_data").make(tmp_path, "images", 16)["images"] == 16
+    again = {path.name: path for path in (tmp_path / "images").rglob("*.jpg")}
+    first = {path.name: path for path in (made / "images").rglob("*.jpg")}
+    assert sorted(again) == sorted(first)[:16]
+    assert len(first) == 24
     assert all(
-        (tmp_path / "one" / f).read_bytes() == (tmp_path / "two" / f).read_bytes() for f in files
+        path.relative_to(tmp_path) == first[name].relative_to(made)
+        and path.read_bytes() == first[name].read_bytes()
+        for name, path in again.items()
     )
-    sizes = [(tmp_path / "one" / f).stat().st_size for f in files]
-    assert 60_000 < np.mean(sizes) < 140_000
+    assert 60_000 < np.mean([path.stat().st_size for path in again.values()]) < 140_000
 
 
 @pytest.mark.slow
-def test_contenders_are_compared_by_what_they_yield(root: Path, tmp_path: Path) -> None:
+def test_contenders_are_compared_by_what_they_yield(root: Path, made: Path) -> None:
     """OpenCV and Pillow shrink differently, and yet to the same means."""
-    benchmarks = root / "benchmarks"
-    make = [sys.executable, str(benchmarks / "make_data.py"), str(tmp_path), "--count", "24"]
-    subprocess.run(make, check=True, capture_output=True)
-    command = [sys.executable, str(benchmarks / "throughput.py"), "--data", str(tmp_path)]
+    command = [sys.executable, str(root / "benchmarks/throughput.py"), "--data", str(made)]
     command += ["--check", "--only", "bc", "--workload", "w4", "--batch-size", "8"]
     command += ["--epochs", "1", "--workers", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -179,3 +179,32 @@ def test_how_a_forked_script_ends():
     with Script("-c", "print('seen')", imports=["decimal"], stdout=subprocess.PIPE) as quick:
         assert quick.stdout.readline() == "seen\n"
     assert quick.returncode == 0
+
+
+LOADS = """
+import os
+import warm
+from stoker.client import Loader
+from stoker.client.private import daemon as private
+from stoker.pipeline import pipeline
+
+@pipeline
+def numbers(sample):
+    return {"value": sample.value}
+
+with Loader("packed", pipeline=numbers, batch_size=8, device="numpy", workers=1) as loader:
+    (child,) = next(iter(private._children.values()))
+    print(type(child).__name__, os.getsid(child.pid) == child.pid, len(list(loader)))
+print(child.wait(20))
+zygote = warm.zygote(os.environ)
+changes = {}, {"XDG_CACHE_HOME": "elsewhere"}, {"PYTHONHASHSEED": "7"}
+print(*(warm._fits(zygote, {**os.environ, **changed}) for changed in changes))
+"""
+
+
+def test_a_script_forks_its_daemons_too(folder):
+    """Unless they have another cache, or what a fork cannot take over."""
+    with Script("-c", LOADS, stdout=subprocess.PIPE, daemons=True) as script:
+        found = script.communicate(timeout=60)[0].splitlines()
+    assert found == ["Forked True 5", "0", "True False False"]
+    assert script.returncode == 0

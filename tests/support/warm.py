@@ -4,11 +4,13 @@
 otherwise: with another `PYTHON...` variable or another limit on open files than the zygote has. A
 zygote starts when it is first needed and lives as long as this process. Daemons with the session's
 kernel cache have a zygote that keeps its kernels loaded; others have one without any. `Script`
-takes the place of `subprocess.Popen` for trainings.
+takes the place of `subprocess.Popen` for trainings. With `daemons=True` it holds the control socket
+of a zygote of this process, and private daemons of its loaders are forked from that one.
 """
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import resource
@@ -85,12 +87,15 @@ class Zygote:
     Attributes:
         pid: its process id.
         control: the socket to it.
+        state: what its forks cannot change; see `_state`.
+        cache: folder of the caches of all its daemons; None if it serves any.
     """
 
     def __init__(self, kind: str) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
         self.state = _state(os.environ)
+        self.cache: str | None = None
         script = str(Path(__file__).with_name("zygote.py"))
         with theirs:
             self._process = subprocess.Popen(
@@ -145,6 +150,30 @@ class Zygote:
         atexit.unregister(self.close)
 
 
+class Given(Zygote):
+    """The zygote of the process that made this script."""
+
+    def __init__(self, descriptor: int, state: list, cache: str) -> None:
+        os.set_inheritable(descriptor, False)
+        self.control = socket.socket(fileno=descriptor)
+        self.state, self.cache = state, cache
+
+
+def take_over(descriptor: int, state: list, cache: str) -> None:
+    """Fork the private daemons of this script's loaders from a zygote that its maker has.
+
+    Args:
+        descriptor: the control socket.
+        state: of the zygote.
+        cache: folder of the caches of the script; daemons with another one are executed.
+    """
+    _given.append(Given(descriptor, state, cache))
+    importlib.import_module("stoker.client.private.daemon").subprocess = PrivateSubprocess
+
+
+_given: list[Zygote] = []
+"""In a script with `daemons=True`: the zygote of daemons that it uses, and its forks too."""
+
 _zygotes: dict[tuple[int, str], Zygote] = {}
 """Process id, kind -> the zygote; a forked process makes its own."""
 
@@ -166,6 +195,8 @@ def running() -> list[Zygote]:
 
 def zygote(environment: Mapping[str, str]) -> Zygote:
     """Return this process's zygote for daemons with an environment; start it if necessary."""
+    if _given:
+        return _given[0]
     keeps_kernels = CACHE in _session and environment.get(CACHE) == _session[CACHE]
     return _zygote(KERNELS if keeps_kernels else DAEMONS)
 
@@ -187,7 +218,7 @@ def close() -> None:
 def start(command: Sequence[str], descriptors: Mapping[int, int]) -> Forked | None:
     """Fork a daemon with this process's environment; None if one must be executed."""
     found = zygote(os.environ)
-    if _state(os.environ) != found.state:
+    if not _fits(found, os.environ):
         return None
     return found.fork(command, descriptors, os.environ, session=False)
 
@@ -225,7 +256,7 @@ class PrivateSubprocess:
         """Start it, as `subprocess.Popen` does."""
         usual = command[0] == sys.executable and tuple(command[2:4]) == SERVE
         found = zygote(options["env"])
-        if not usual or _state(options["env"]) != found.state:
+        if not (usual and _fits(found, options["env"])):
             return subprocess.Popen(command, **options)
         with open(os.devnull, "rb") as nothing:
             given = {0: nothing, 1: options["stdout"], 2: options["stderr"]}
@@ -237,8 +268,9 @@ class PrivateSubprocess:
 class Script(subprocess.Popen):
     """A script in a process of its own: `Script("-c", code, *arguments)`, or with a file first.
 
-    It takes these arguments of `subprocess.Popen`, and `imports`: modules that take long, which are
-    imported once for all scripts that name them.
+    It takes these arguments of `subprocess.Popen`, and two others. `imports`: modules that take
+    long, which are imported once for all scripts that name them. `daemons`: whether the private
+    daemons of its loaders are forked too, not executed.
     """
 
     def __init__(
@@ -251,6 +283,7 @@ class Script(subprocess.Popen):
         env: Mapping[str, str] | None = None,
         cwd: object = None,
         imports: Sequence[str] = (),
+        daemons: bool = False,
     ) -> None:
         self.args = [str(word) for word in words]
         self.stdin = self.stdout = self.stderr = None
@@ -266,11 +299,13 @@ class Script(subprocess.Popen):
             }
             request = {
                 "arguments": self.args,
-                "environment": dict(os.environ if env is None else env),
+                "environment": (environment := dict(os.environ if env is None else env)),
                 "folder": os.fspath(cwd or os.getcwd()),
                 "session": False,
                 "imports": list(imports),
             }
+            if daemons:
+                request["daemons"] = _handed_over(zygote(environment), environment, given)
             self._forked = Forked(self.args, _zygote(SCRIPTS).send(request, given))
         self.pid = self._forked.pid
 
@@ -301,8 +336,23 @@ class Script(subprocess.Popen):
         self._forked.send_signal(sig)
 
 
-def _state(environment: Mapping[str, str]) -> tuple:
-    """What a process keeps from its start, and a fork cannot change."""
+def _handed_over(
+    found: Zygote, environment: Mapping[str, str], given: dict[int, int]
+) -> dict[str, Any]:
+    """Add a zygote's socket to the descriptors of a script; return the arguments of `take_over`."""
+    number = 1 + max(given)
+    given[number] = found.control.fileno()
+    return {"descriptor": number, "state": found.state, "cache": environment.get(CACHE, "")}
+
+
+def _fits(found: Zygote, environment: Mapping[str, str]) -> bool:
+    """Whether a zygote can fork a daemon with an environment."""
+    same_cache = found.cache in (None, environment.get(CACHE, ""))
+    return same_cache and _state(environment) == found.state
+
+
+def _state(environment: Mapping[str, str]) -> list:
+    """What a process keeps from its start, and a fork cannot change; goes through JSON."""
     names = sorted(name for name in environment if name.startswith("PYTHON"))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return limits, os.geteuid(), [(name, environment[name]) for name in names]
+    return [*limits, os.geteuid(), [[name, environment[name]] for name in names]]

@@ -11,7 +11,8 @@ loaded, `/proc/PID/cmdline` names this file, and hashes of text are the same in 
 zygote. Tests of those, and of starting itself, execute a real one.
 
 A zygote of scripts has imported what trainings import, ZeroMQ included, and what earlier requests
-wanted, such as PyTorch. It runs a script as `python -c` or `python FILE` do.
+wanted, such as PyTorch. It runs a script as `python -c` or `python FILE` do. With `daemons` in its
+request, the script forks daemons of its own from another zygote (`warm.take_over`).
 
 Messages on the control socket are JSON with descriptors; see `warm.Zygote`.
 """
@@ -155,6 +156,8 @@ def run_template(request: dict, descriptors: list[int]) -> None:
 def run_script(request: dict, descriptors: list[int]) -> None:
     """Become the script of a request: `-c` with code, or a file, after `-W error` if it is so."""
     enter(request, descriptors)
+    if "daemons" in request:
+        import_neighbor("warm").take_over(**request["daemons"])
     name, *arguments = request["arguments"]
     if name == "-W":
         warnings.simplefilter(arguments.pop(0))
@@ -168,6 +171,15 @@ def run_script(request: dict, descriptors: list[int]) -> None:
     if code:
         end_with(lambda: exec(compile(code, "<string>", "exec"), module.__dict__))
     end_with(lambda: runpy.run_path(name, run_name="__main__"))
+
+
+def import_neighbor(name: str) -> types.ModuleType:
+    """Import a module of this folder, which scripts do not search."""
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    try:
+        return importlib.import_module(name)
+    finally:
+        del sys.path[0]
 
 
 def enter(request: dict, descriptors: list[int]) -> None:
