@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from warm import Script
 
 from stoker.jit import cache_root
 
@@ -46,12 +47,8 @@ print("nothing new")
 
 
 def test_a_worker_compiles_nothing(photos):
-    done = subprocess.run(
-        [sys.executable, "-c", WORKER, str(cache_root()), str(photos)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
-        check=False,
-    )
-    assert (done.stdout, done.returncode) == ("nothing new\n", 0), done.stderr
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "imports": ["numba"]}
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    with Script("-c", WORKER, cache_root(), photos, **options, env=environment) as worker:
+        out, err = worker.communicate(timeout=300)
+    assert (out, worker.returncode) == ("nothing new\n", 0), err
