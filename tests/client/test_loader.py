@@ -31,6 +31,13 @@ def loader(daemon):
         yield made
 
 
+@pytest.fixture
+def few(daemon):
+    """One with so few batches ahead that an epoch has to ask for more."""
+    with Loader(daemon.address, pipeline="train", batch_size=16, as_numpy=True, prefetch=4) as made:
+        yield made
+
+
 def test_every_byte_over_epochs(daemon, loader, same) -> None:
     assert len(loader) == 5
     for epoch in range(3):
@@ -42,8 +49,8 @@ def test_every_byte_over_epochs(daemon, loader, same) -> None:
     assert daemon.of(Seek) == [Seek(1, 0, 0)], "epochs follow without a new run"
     statistics = loader.statistics()
     assert (statistics.delivered, statistics.copied, statistics.slots) == (15, 0, 19)
-    assert 1 <= statistics.waits <= 15
-    assert statistics.wait_s > 0
+    assert statistics.waits <= 15
+    assert (statistics.wait_s > 0) == (statistics.waits > 0), "a quick daemon may be first"
 
 
 def test_open_record(daemon) -> None:
@@ -363,7 +370,10 @@ def test_a_batch_is_one_message(daemon) -> None:
         sent = daemon.messages
         with pytest.raises(PeerError, match="did not answer in time"):
             next(batches)
-        assert loader.statistics().leased == 0
+        statistics = loader.statistics()
+        assert statistics.leased == 0
+        assert statistics.waits >= 1
+        assert statistics.wait_s >= 1.0
         assert daemon.messages == sent
         assert daemon.of(Release) == [Release([(0, 1)])]
 
@@ -429,11 +439,11 @@ def test_a_batch_says_where_it_is_from(daemon, loader) -> None:
     "where", ["session.poll", "session.send", "delivery._announce", "delivery._seek", "book.take"]
 )
 def test_an_interrupt_loses_neither_batch_nor_slot(
-    daemon, loader, same, monkeypatch: pytest.MonkeyPatch, where: str, late: bool
+    daemon, few, same, monkeypatch: pytest.MonkeyPatch, where: str, late: bool
 ) -> None:
     """Ctrl-C anywhere while a batch is fetched: the loop goes on with that very batch."""
-    delivery = loader._connection.delivery
-    owners = {"session": delivery._session, "delivery": delivery, "book": loader._connection.book}
+    loader, delivery = few, few._connection.delivery
+    owners = {"session": delivery._session, "delivery": delivery, "book": few._connection.book}
     part, name = where.split(".")
     owner = owners[part]
     interruptions = 0

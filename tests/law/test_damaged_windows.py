@@ -65,7 +65,7 @@ def test_rows_are_those_of_the_reference_and_of_replay(addresses, damaged, law, 
     for address in addresses:
         assert law.delivered(address, EPOCHS, **options) == digests
     refused, replayed, ordered = set(), set(), set()
-    with Loader(address, device="numpy", **options) as loader:
+    with Loader(address, device="numpy", prefetch=2, **options) as loader:
         for batch in loader:
             if batch.step == 1:
                 state = loader.state_dict()

@@ -3,6 +3,7 @@
 import law_pipelines
 import numpy as np
 import pytest
+from law_rig import serving
 
 from stoker.dataset import schema, write
 
@@ -10,6 +11,7 @@ pytestmark = pytest.mark.slow
 
 EPOCHS = range(2)
 B = 8
+NAMES = ("halved", "halved_windows")
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +31,29 @@ def halves(tmp_path_factory, photographs):
     return dest
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("name", ["halved", "halved_windows"])
-def test_other_sizes_keep_the_law(daemon, halves, law, workers, name):
-    graph = getattr(law_pipelines, name).graph()
-    expected = law.reference(halves, graph, EPOCHS, batch_size=B, seed=3)
-    with daemon(workers, datasets={"halves": halves}) as running:
-        stream = {"pipeline": name, "dataset": "halves", "seed": 3}
-        found = law.delivered(running.address, EPOCHS, workers, global_batch_size=B, **stream)
-    assert found == expected
+@pytest.fixture(scope="module")
+def expected(halves, law):
+    """Digests by the interpreter in this process."""
+    return {
+        name: law.reference(
+            halves, getattr(law_pipelines, name).graph(), EPOCHS, batch_size=B, seed=3
+        )
+        for name in NAMES
+    }
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids="{} workers".format)
+def served(request, tmp_path_factory, halves):
+    """Where a daemon with that many workers serves them, and that number."""
+    folder = tmp_path_factory.mktemp("halves")
+    with serving(folder, {"halves": halves}, request.param) as running:
+        yield running.address, request.param
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_sizes_keep_the_law(served, law, expected, name):
+    address, ranks = served
+    stream = {"pipeline": name, "dataset": "halves", "seed": 3}
+    found = law.delivered(address, EPOCHS, ranks, global_batch_size=B, **stream)
+    assert found == expected[name]
     assert len(set(found)) == len(found)

@@ -34,10 +34,9 @@ def content(layout: SlotLayout, epoch: int, step: int) -> dict[str, np.ndarray]:
     """The arrays of a batch."""
     arrays = {}
     for number, placed in enumerate(layout.outputs):
-        count = int(np.prod(placed.shape))
-        values = np.arange(count, dtype=np.int64) * 7 + epoch * 101 + step * 13 + number
-        values = values % 2 if placed.dtype == "bool" else values % 251
-        arrays[placed.name] = values.astype(placed.dtype).reshape(placed.shape)
+        values = (np.arange(251) * 7 + (epoch * 101 + step * 13 + number) % 251) % 251
+        values = values % 2 if placed.dtype == "bool" else values
+        arrays[placed.name] = np.resize(values.astype(placed.dtype), placed.shape)
     return arrays
 
 
@@ -312,9 +311,9 @@ class FakeDaemon:
             self._generation[slot] += 1
             self._credits -= 1
             epoch, step = self._place
+            arrays = self.batch(epoch, step)
             for placed in self._layout.outputs:
-                array = self.batch(epoch, step)[placed.name]
-                self._write(slot, placed.offset, array.tobytes())
+                self._write(slot, placed.offset, arrays[placed.name].tobytes())
             self._place = (epoch, step + 1) if step + 1 < self.steps else (epoch + 1, 0)
             if self._share is not None:
                 self._place = self._share.first(*self._place, lambda epoch: self.steps)

@@ -1,9 +1,8 @@
 """The Law's rig: a packed dataset of photographs, a real daemon, and the stream it delivers."""
 
 import io
+import itertools
 import json
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +16,7 @@ import pytest
 import skimage.data
 import sklearn.datasets
 from daemons import Daemon
+from packing import pack_folder
 from PIL import Image
 
 from stoker.client import Loader
@@ -57,14 +57,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[np.ndarra
 @pytest.fixture(scope="session")
 def dataset(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
     """The photographs, packed by the command line."""
-    dest = tmp_path_factory.mktemp("law") / "photos"
-    subprocess.run(
-        [sys.executable, "-m", "stoker.server", "pack", str(source), str(dest)],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    return dest
+    return pack_folder(source, tmp_path_factory.mktemp("law") / "photos")
 
 
 @pytest.fixture(scope="session")
@@ -233,9 +226,38 @@ def _arrays(batch: object) -> dict[str, np.ndarray]:
     return {name: np.array(array) for name, array in digest_parts(batch).items()}
 
 
+def merged(parts: list[list[tuple[int, int, dict[str, np.ndarray]]]]) -> list[str]:
+    """Digests of the global batches whose rank cuts are the parts."""
+    digests = []
+    for cuts in zip(*parts, strict=True):
+        places = {(epoch, step) for epoch, step, _ in cuts}
+        assert len(places) == 1, f"ranks disagree on the step: {places}"
+        arrays = {name: np.concatenate([cut[name] for _, _, cut in cuts]) for name in cuts[0][2]}
+        digests.append(batch_digest(arrays, *places.pop()))
+    return digests
+
+
+def some(
+    address: str, count: int, ranks: int, state: dict | None, **options: object
+) -> tuple[list[str], dict]:
+    """Digests of `count` batches from a cursor if given, and the cursor behind them."""
+    parts, states = [], []
+    for rank in range(ranks):
+        given = {"device": "numpy", "rank": rank, "world_size": ranks, "prefetch": 2}
+        with Loader(address, **given, **options) as loader:
+            if state is not None:
+                loader.load_state_dict(state)
+            every = itertools.chain.from_iterable(itertools.repeat(loader))
+            taken = itertools.islice(every, count)
+            parts.append([(batch.epoch, batch.step, _arrays(batch)) for batch in taken])
+            states.append(loader.state_dict())
+    assert all(state == states[0] for state in states), "a cursor holds no rank"
+    return merged(parts), states[0]
+
+
 @pytest.fixture(scope="session")
 def law() -> SimpleNamespace:
-    """Both sides of the law as digests: `reference(...)` and `delivered(...)`."""
+    """Both sides of the law as digests: `reference(...)`, and `delivered(...)` or `some(...)`."""
 
     def reference(
         path: Path,
@@ -259,24 +281,15 @@ def law() -> SimpleNamespace:
             for step, arrays in reference_batches(path, graph, spec, epoch=epoch, **given)
         ]
 
-    def merged(parts: list[list[tuple[int, int, dict[str, np.ndarray]]]]) -> list[str]:
-        """Digests of the global batches whose rank cuts are the parts."""
-        digests = []
-        for cuts in zip(*parts, strict=True):
-            places = {(epoch, step) for epoch, step, _ in cuts}
-            assert len(places) == 1, f"ranks disagree on the step: {places}"
-            arrays = {
-                name: np.concatenate([cut[name] for _, _, cut in cuts]) for name in cuts[0][2]
-            }
-            digests.append(batch_digest(arrays, *places.pop()))
-        return digests
-
     def one_rank(
         address: str, epochs: range, state: dict | None = None, **options: object
     ) -> list[tuple[int, int, dict[str, np.ndarray]]]:
-        """All batches of the epochs, from a cursor if given: (epoch, step, outputs)."""
+        """All batches of the epochs, from a cursor if given: (epoch, step, outputs).
+
+        Without `prefetch`, few batches are made that nobody reads; None is the daemon's choice.
+        """
         found = []
-        with Loader(address, device="numpy", **options) as loader:
+        with Loader(address, device="numpy", **{"prefetch": 2, **options}) as loader:
             if state is not None:
                 loader.load_state_dict(state)
             else:
@@ -294,5 +307,5 @@ def law() -> SimpleNamespace:
         )
 
     return SimpleNamespace(
-        reference=reference, delivered=delivered, merged=merged, one_rank=one_rank
+        reference=reference, delivered=delivered, merged=merged, one_rank=one_rank, some=some
     )
