@@ -1,4 +1,7 @@
-"""A `stoker` command in the process of the tests, for tests that are not about starting one."""
+"""A `stoker` command in the process of the tests, for tests that are not about starting one.
+
+Not for a daemon that starts: it would own all children of this process.
+"""
 
 import contextlib
 import io
@@ -7,6 +10,7 @@ import sys
 import pytest
 
 from stoker.server import __main__
+from stoker.server.workers.death import _is_subreaper
 
 
 def call(*arguments: object, **environment: str) -> tuple[int, str, str]:
@@ -28,4 +32,5 @@ def call(*arguments: object, **environment: str) -> tuple[int, str, str]:
             except SystemExit as end:
                 code = end.code
     assert code is None or isinstance(code, int), code
+    assert not _is_subreaper(), "a daemon began to start in the process of the tests"
     return code or 0, out.getvalue(), errors.getvalue()
