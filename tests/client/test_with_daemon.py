@@ -9,7 +9,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from daemons import Daemon, serving
+from packing import pack_folder
 from PIL import Image
 from user_folders import importing_from
 from warm import Script
@@ -32,7 +32,8 @@ from stoker.protocol.errors import (
     UnknownNameError,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("executed_daemons")]
+pytestmark = pytest.mark.slow
+EXECUTED = pytest.mark.usefixtures("executed_daemons")
 HERE = Path(__file__).parent
 ROWS, BATCH = 41, 8
 STEPS = ROWS // BATCH
@@ -40,7 +41,7 @@ STEPS = ROWS // BATCH
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """41 noisy images of different sizes in two classes, packed by the command line."""
+    """41 noisy images of different sizes in two classes, packed as by the command line."""
     root = tmp_path_factory.mktemp("client")
     rng = np.random.default_rng(3)
     for number in range(ROWS):
@@ -50,9 +51,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pixels = rng.integers(0, 256, (height // 10, width // 10, 3), dtype=np.uint8)
         image = Image.fromarray(pixels).resize((int(width), int(height)), Image.Resampling.BICUBIC)
         image.save(folder / f"{number:02}.jpg", quality=90)
-    command = [sys.executable, "-m", "stoker.server", "pack", str(root / "source")]
-    subprocess.run([*command, str(root / "packed")], check=True, capture_output=True, timeout=120)
-    return root / "packed"
+    return pack_folder(root / "source", root / "packed")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -215,7 +214,7 @@ def test_the_daemons_refusals(serve, folder) -> None:
 
 
 def private_processes() -> list[int]:
-    """Daemons that were started with our runtime folder."""
+    """Daemons that were executed with our runtime folder."""
     found = []
     mark = os.environ["XDG_RUNTIME_DIR"].encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -228,9 +227,19 @@ def private_processes() -> list[int]:
     return found
 
 
+def private_daemon() -> int:
+    """The daemon of the only private Loader, by what its folder says."""
+    (file,) = Path(os.environ["XDG_RUNTIME_DIR"]).glob("stoker-*/current")
+    _, pid = json.loads(file.read_text())
+    assert is_running(pid)
+    return pid
+
+
+@EXECUTED
 def test_a_private_daemon_ends_with_its_loader(dataset, reference) -> None:
     with Loader(dataset, pipeline="client_pipelines:train", batch_size=BATCH, workers=1) as loader:
         (pid,) = private_processes()
+        assert pid == private_daemon()
         assert os.getsid(pid) != os.getsid(0), "Ctrl-C is not for it"
         (folder,) = os.listdir(os.environ["XDG_RUNTIME_DIR"])
         assert next(iter(loader)).step == 0
@@ -241,7 +250,7 @@ def test_a_private_daemon_ends_with_its_loader(dataset, reference) -> None:
 
 def test_a_forgotten_private_loader_takes_its_daemon_along(dataset) -> None:
     loader = Loader(dataset, pipeline="client_pipelines:train", batch_size=BATCH, workers=1)
-    (pid,) = private_processes()
+    pid = private_daemon()
     del loader
     gc.collect()
     assert not is_running(pid)
@@ -251,12 +260,13 @@ def test_the_private_daemon_is_killed(dataset) -> None:
     with Loader(dataset, pipeline="client_pipelines:train", batch_size=BATCH, workers=1) as loader:
         batches = iter(loader)
         next(batches)
-        (pid,) = private_processes()
+        pid = private_daemon()
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(DaemonLostError, match="the end of its log:\n"):
             consume(loader)
 
 
+@EXECUTED
 def test_no_dataset_and_no_pipeline(dataset, tmp_path) -> None:
     with pytest.raises(DatasetError):
         Loader(tmp_path, pipeline="client_pipelines:train", batch_size=4)
