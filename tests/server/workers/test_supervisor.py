@@ -59,7 +59,7 @@ def state(pid: int) -> str:
 def alive(pid: int) -> bool:
     try:
         return state(pid) != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ends while it is read
         return False
 
 
