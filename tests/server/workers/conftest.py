@@ -54,12 +54,22 @@ class Rig:
                     return event
             left = deadline - time.monotonic()
             assert left > 0, f"no {kind.__name__} within {DEADLINE_S} s; got {self.events}"
-            callbacks = self.supervisor.descriptors()
-            for fd in select.select(list(callbacks), [], [], min(left, 0.5))[0]:
-                callback = self.supervisor.descriptors().get(fd)
-                if callback is not None:
-                    self.woken += 1
-                    callback()
+            self._turn(min(left, 0.5))
+
+    def hear_of_forks(self) -> None:
+        """Run the loop until the template has reported all forks; a worker may be up before."""
+        deadline = time.monotonic() + DEADLINE_S
+        while any(child.pidfd is None for child in self.supervisor._children.values()):
+            assert time.monotonic() < deadline, "the template does not report its forks"
+            self._turn(0.5)
+
+    def _turn(self, timeout_s: float) -> None:
+        callbacks = self.supervisor.descriptors()
+        for fd in select.select(list(callbacks), [], [], timeout_s)[0]:
+            callback = self.supervisor.descriptors().get(fd)
+            if callback is not None:
+                self.woken += 1
+                callback()
 
 
 @pytest.fixture

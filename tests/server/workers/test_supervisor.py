@@ -59,7 +59,7 @@ def state(pid: int) -> str:
 def alive(pid: int) -> bool:
     try:
         return state(pid) != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ends while it is read
         return False
 
 
@@ -243,6 +243,7 @@ def test_death_is_seen_as_soon_as_it_is_reported(rig):
     """Without a tick of a clock: by the template's report, and nothing else has to happen."""
     one = rig()
     pids = [hire(one, worker) for worker in range(5)]
+    one.hear_of_forks()
     for pid in pids:
         before = one.woken
         os.kill(pid, signal.SIGKILL)
