@@ -4,11 +4,11 @@ import errno
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 from users import ATTACKER, GROUP, VICTIM, as_user, shared_folder, why_none
+from warm import Script
 
 from stoker.jit import private
 from stoker.jit.private import open_folder, why_unsafe
@@ -134,12 +134,16 @@ def test_the_users_private_group_may_write_and_no_other(base, members):
 
 
 KERNEL = """
-    import sys
-    sys.path.insert(0, sys.argv[1])
-    import users_kernel
-    from stoker.jit import cache_root, compiled
-    fast = compiled(users_kernel.added)
-    print(fast(1), sum(fast.stats.cache_hits.values()), cache_root())
+import os, sys
+user, group = map(int, sys.argv[2:])
+os.setgroups([])
+os.setresgid(group, group, group)
+os.setresuid(user, user, user)
+sys.path.insert(0, sys.argv[1])
+import users_kernel
+from stoker.jit import cache_root, compiled
+fast = compiled(users_kernel.added)
+print(fast(1), sum(fast.stats.cache_hits.values()), cache_root())
 """
 PLANT = """
 import os, pickle, sys
@@ -172,22 +176,28 @@ class Host:
         self.temporary = base / "tmp"
         self.planted = self.temporary / "planted code ran"
 
-    def run(self, script: str, *arguments: object, user: int = VICTIM) -> tuple[str, str]:
-        environment = {
+        self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
             "TMPDIR": str(self.temporary),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+
+    def attack(self, script: str, *arguments: object) -> str:
         done = subprocess.run(
-            [*as_user(user, GROUP), sys.executable, "-c", textwrap.dedent(script),
-             *map(str, arguments)],
-            env=environment, capture_output=True, text=True, timeout=120, check=True,
+            [*as_user(ATTACKER, GROUP), sys.executable, "-c", script, *map(str, arguments)],
+            env=self.environment, capture_output=True, text=True, timeout=120, check=True,
         )  # fmt: skip
-        return done.stdout.strip(), done.stderr
+        return done.stdout
 
     def kernel(self) -> tuple[str, str]:
-        return self.run(KERNEL, self.home)
+        """Let the victim call its kernel, in a process that becomes the victim's."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.environment}
+        numbers = map(str, (VICTIM, GROUP))
+        with Script("-c", KERNEL, self.home, *numbers, imports=["numba"], **pipes) as done:
+            out, err = done.communicate(timeout=120)
+        assert done.returncode == 0, err
+        return out.strip(), err
 
     def plant(self) -> None:
         """Let the group in for a moment, and the attacker replace all pickles."""
@@ -197,7 +207,7 @@ class Host:
             path.chmod(0o770)
         (self.home / ".cache").chmod(0o750)
         (self.home / ".cache" / "stoker").chmod(0o750)
-        written, _ = self.run(PLANT, self.root, self.planted, user=ATTACKER)
+        written = self.attack(PLANT, self.root, self.planted)
         assert ".nbi" in written
         assert ".nbc" in written
         for path, mode in before.items():
@@ -239,7 +249,7 @@ def test_a_temporary_folder_that_another_user_made_is_not_used(base):
     host = Host(base)
     host.home.chmod(0o550)
     taken = host.temporary / f"stoker-kernels-{VICTIM}"
-    host.run(f"import os; os.mkdir({str(taken)!r}); os.chmod({str(taken)!r}, 0o777)", user=ATTACKER)
+    host.attack(f"import os; os.mkdir({str(taken)!r}); os.chmod({str(taken)!r}, 0o777)")
     found, warned = host.kernel()
     (used,) = host.temporary.glob(f"stoker-kernels-{VICTIM}-*")
     assert found == f"30 0 {used}"

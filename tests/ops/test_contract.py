@@ -5,8 +5,10 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python as nrt
 
 from stoker.jit import compiled
 from stoker.jit.arithmetic import PLAIN
@@ -175,88 +177,63 @@ def test_graph_form_makes_the_same_op(every_example):
         assert again.params().tobytes() == op.params().tobytes(), op
 
 
-ALLOCATIONS = """
-import sys
-import numba, numpy as np
-from numba.core.runtime import rtsys
-from stoker.ops import State, StateError, make, registered
-from stoker.ops.contract.states import storage
-from stoker.ops.contract.records import machine_record
-from stoker.jit import compiled, set_cache_root
-from stoker.rng.streams import machine_key, make_key
-
-set_cache_root(sys.argv[1])
-
 @numba.njit
 def nothing(src, dst, scratch):
     pass
+
 
 @numba.njit
 def something(src, dst, scratch):
     dst[0] = np.empty(src.size, np.uint8).size
 
-def record_of(dtype, value=None):
-    array = np.zeros(1, machine_record(dtype))
-    if value is not None:
-        array[0] = value[()]
-    return array[0]
 
-def takes(op, kind, dtype):
-    levels = getattr(op, "fill", ())
-    channels = len(levels) if len(levels) > 1 else 3
-    try:
-        op.declare((State.fixed(kind, dtype, (8, 8, channels)),))
-    except StateError:
-        return False
-    return True
+@pytest.fixture
+def allocated():
+    """How often a compiled function allocates: `allocated(run, *arguments)`."""
+    were_counted = nrt.memsys_stats_enabled()
+    nrt.memsys_enable_stats()
 
-def allocated(run, *args):
-    run(*args)  # compiled now: that allocates
-    before = rtsys.get_allocation_stats().alloc
-    run(*args)
-    return rtsys.get_allocation_stats().alloc - before
+    def count(run, *arguments):
+        run(*arguments)  # compiled now: that allocates
+        before = nrt.memsys_get_stats_alloc()
+        run(*arguments)
+        return nrt.memsys_get_stats_alloc() - before
 
-def count(op, kind, dtype):
-    levels = getattr(op, "fill", ())
-    channels = len(levels) if len(levels) > 1 else 3
+    yield count
+    if not were_counted:
+        nrt.memsys_disable_stats()
+
+
+def arguments_of(op, kind, dtype, as_record):
+    """What a kernel is called with, for an op that is applied."""
+    allowed = channels_of(op, dtype) if kind == "image" else [3]
+    channels = 3 if 3 in allowed else allowed[-1]
     shape = (40, 50, channels) if kind in ("image", "array") else (40, 50)
     (after,), need = op.declare((State.fixed(kind, dtype, shape),))
-    record = record_of(op.record)
-    params = record_of(op.parameters, op.params())
+    record, params = as_record(op.record), as_record(op.parameters, op.params())
     items = (np.zeros((0, 4), np.uint32),) if op.draws_from else ()
     compiled(op.draw)(machine_key(make_key(1, 2, 3, 4)), params, *shape[:2], record, *items)
     if "apply" in (op.record.names or ()):
         record["apply"] = 1
     dst = np.zeros(after.bound, storage(after.dtype))
-    args = np.zeros(shape, dtype), dst, params, record, np.zeros(need + 64, np.uint8)
-    return allocated(compiled(op.kernel_of(kind, dtype).run), *args)
-
-
-three = [np.zeros(9, np.uint8) for _ in range(3)]
-handed_over = allocated(nothing, *three)  # a call from Python makes something for each array
-assert allocated(something, *three) == handed_over + 1, "the counter does not count"
-for name, params in eval(sys.argv[2]).items():
-    op = make(name, params)
-    for kind in op.kernels:
-        given = ["uint8", "float32"] if kind == "image" else ["uint8"]
-        for dtype in given:
-            if kind == "image" and not takes(op, kind, dtype):
-                continue
-            assert count(op, kind, dtype) == handed_over, f"{name} {kind} {dtype} allocates"
-"""
+    return np.zeros(shape, dtype), dst, params, record, np.zeros(need + 64, np.uint8)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)  # where the cache is cold it compiles every kernel
-def test_kernels_allocate_nothing(examples, tmp_path, kernel_cache):
-    chosen = {name: params[0] for name, params in examples.items() if name != "center_crop"}
-    chosen["center_crop"] = {"size": 24}
-    subprocess.run(
-        [sys.executable, "-c", ALLOCATIONS, str(kernel_cache), repr(chosen)],
-        check=True,
-        timeout=400,
-        env={"NUMBA_NRT_STATS": "1", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-    )
+def test_kernels_allocate_nothing(examples, allocated, as_record):
+    three = [np.zeros(9, np.uint8) for _ in range(3)]
+    handed_over = allocated(nothing, *three)  # a call from Python makes something for each array
+    assert allocated(something, *three) == handed_over + 1, "the counter does not count"
+    for name, choices in examples.items():
+        op = make(name, choices[0])
+        for kind in op.kernels:
+            for dtype in ("uint8", "float32") if kind == "image" else ("uint8",):
+                if kind == "image" and not channels_of(op, dtype):
+                    continue
+                given = arguments_of(op, kind, dtype, as_record)
+                count = allocated(compiled(op.kernel_of(kind, dtype).run), *given)
+                assert count == handed_over, f"{name} {kind} {dtype} allocates"
 
 
 def test_draw_takes_a_machine_key():

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from warm import Script
 
 from stoker.jit import compiling as jit
-from stoker.jit import kernel, set_cache_root
+from stoker.jit import kernel, set_cache_root, sources
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register, registered
@@ -22,7 +22,7 @@ from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.listing import listing
-from stoker.pipeline.compiled.loop import compile_loop
+from stoker.pipeline.compiled.loop import compile_loop, execute
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
@@ -248,10 +248,12 @@ PROGRAM = textwrap.dedent("""
 """)
 
 
-def run_program(folder, cache, **kwargs):
-    command = [sys.executable, "-c", PROGRAM, str(folder), str(cache)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs
+def run_program(folder, cache):
+    return Script(
+        *("-c", PROGRAM, folder, cache),
+        imports=["numba", "stoker.pipeline.compiled.executor"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -263,29 +265,33 @@ def finish(process):
 
 @pytest.mark.slow
 def test_edits_and_damage_are_noticed_and_read_only_sources_and_races_work(tmp_path, kernel_cache):
-    sources, cache = tmp_path / "sources", tmp_path / "cache"
-    sources.mkdir()
-    compile_loop()  # the cache of the tests has it now: what is compiled here is the op
-    for folder in kernel_cache.glob("execute-*"):
-        shutil.copytree(folder, cache / folder.name)
-    (sources / "edited_op.py").write_text(OP_FILE)
-    (sources / "offset.py").write_text(OFFSET_FILE.format(value=3))
-    for path in [*sources.iterdir(), sources]:
+    folder, cache = tmp_path / "sources", tmp_path / "cache"
+    folder.mkdir()
+    compile_loop()  # the cache of the tests has it and its callees: compiled here is the op
+    for name in {fn.__name__ for fn in sources._reachable(execute, whole_module=False)}:
+        for stored in kernel_cache.glob(f"{name}-*"):
+            shutil.copytree(stored, cache / stored.name)
+    (folder / "edited_op.py").write_text(OP_FILE)
+    (folder / "offset.py").write_text(OFFSET_FILE.format(value=3))
+    for path in [*folder.iterdir(), folder]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     # Two processes build at once; both are right, and a third loads what they made.
-    racers = [run_program(sources, cache) for _ in range(2)]
+    racers = [run_program(folder, cache) for _ in range(2)]
     assert [finish(process)[0] for process in racers] == ["3", "3"]
-    assert finish(run_program(sources, cache)) == ["3", "1"]
-    # Machine code is damaged, of kernels and of the loop: it is made again, and right.
-    for file in cache.rglob("*.nbc"):
-        file.write_bytes(b"damaged")
-    assert finish(run_program(sources, cache)) == ["3", "0"]
-    assert finish(run_program(sources, cache)) == ["3", "1"]
+    assert finish(run_program(folder, cache)) == ["3", "1"]
+    # Code is damaged, of a kernel, its callee and the loop: it is made again, and right.
+    for name in ("execute", "add", "offset"):
+        files = [*cache.glob(f"{name}-*/**/*.nbc")]
+        assert files, name
+        for file in files:
+            file.write_bytes(b"damaged")
+    assert finish(run_program(folder, cache)) == ["3", "0"]
+    assert finish(run_program(folder, cache)) == ["3", "1"]
     # A kernel that the op's kernel calls, in another file, is edited: same size, same time stamp.
-    stamp = (sources / "offset.py").stat().st_mtime_ns
-    sources.chmod(0o755)
-    (sources / "offset.py").chmod(0o644)
-    (sources / "offset.py").write_text(OFFSET_FILE.format(value=4))
-    os.utime(sources / "offset.py", ns=(stamp, stamp))
-    assert finish(run_program(sources, cache)) == ["4", "0"]
-    shutil.rmtree(sources)
+    stamp = (folder / "offset.py").stat().st_mtime_ns
+    folder.chmod(0o755)
+    (folder / "offset.py").chmod(0o644)
+    (folder / "offset.py").write_text(OFFSET_FILE.format(value=4))
+    os.utime(folder / "offset.py", ns=(stamp, stamp))
+    assert finish(run_program(folder, cache)) == ["4", "0"]
+    shutil.rmtree(folder)
