@@ -1,7 +1,4 @@
-"""A `stoker` command in the process of the tests, for tests that are not about starting one.
-
-Not for a daemon that starts: it would own all children of this process.
-"""
+"""A `stoker` command in the process of the tests, for tests that are not about starting one."""
 
 import contextlib
 import io
@@ -10,17 +7,19 @@ import sys
 import pytest
 
 from stoker.server import __main__
-from stoker.server.workers.death import _is_subreaper
+from stoker.server.workers import death
 
 
 def call(*arguments: object, **environment: str) -> tuple[int, str, str]:
     """Run the command line; return its exit code, standard output and standard error.
 
+    `stoker serve` must not come so far that it changes this process, which then adopts orphans.
+
     Args:
         arguments: as a shell would give them.
         environment: variables that differ from this process's.
     """
-    out, errors, code = io.StringIO(), io.StringIO(), None
+    out, errors, code, adopts = io.StringIO(), io.StringIO(), None, death._is_subreaper()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
@@ -31,6 +30,6 @@ def call(*arguments: object, **environment: str) -> tuple[int, str, str]:
                 __main__.main()
             except SystemExit as end:
                 code = end.code
+    assert death._is_subreaper() == adopts, "this process has begun to be a daemon: execute one"
     assert code is None or isinstance(code, int), code
-    assert not _is_subreaper(), "a daemon began to start in the process of the tests"
     return code or 0, out.getvalue(), errors.getvalue()

@@ -118,11 +118,11 @@ def test_the_process_ends_with_the_exit_code_and_the_line(stoker):
     code, _, errors = stoker("serve", "--nonsense")
     assert (code, "No such option" in errors) == (2, True)
     line = (
-        "stoker: address 'tcp://0.0.0.0:1': expected ipc:///path, which every daemon has; to"
-        " listen for other hosts too, give --tcp tcp://0.0.0.0:1 (daemon.tcp)\n"
+        "stoker: address 'tcp://0.0.0.0:1': expected ipc:///path, which every daemon has; to listen"
+        " for other hosts too, give --tcp tcp://0.0.0.0:1 (daemon.tcp)\n"
     )
-    given = ("--dataset", "photos=/tmp/*.tar", "--address", "tcp://0.0.0.0:1")
-    assert stoker("serve", *given) == (1, "", line)
+    arguments = ("--dataset", "photos=/tmp/*.tar", "--address", "tcp://0.0.0.0:1")
+    assert stoker("serve", *arguments) == (1, "", line)
 
 
 def test_a_file_that_the_system_refuses_is_one_clear_line(monkeypatch, capsys):

@@ -202,8 +202,9 @@ def test_whole_chunks_are_measured(benched):
 @pytest.mark.slow
 def test_samples_of_a_list_are_left_out(executed, benched):
     """A damaged sample stops all that reads it: so nothing did."""
-    with pytest.raises(StokerError, match=r"id 5|sample 5"):
-        benched("--json", data="without_grid")
+    for data in ("damaged", "without_grid"):
+        with pytest.raises(StokerError, match=r"id 5|sample 5"):
+            benched("--json", data=data)
     _, code, out, err = executed
     assert code == 0, err
     found = json.loads(out)

@@ -23,6 +23,7 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.dataset.images.jpeg import Splicer
 from stoker.dataset.images.orientation import stored_box, upright_size
+from stoker.dataset.limits import CodecError
 from stoker.jit.arithmetic import COMPILED
 from stoker.order.epoch import EpochOrder
 from stoker.order.stream import PlainOrder, RowColumns
@@ -209,6 +210,11 @@ class _Splicer:
         self._splicer = Splicer()
 
     def run(self, row: Row) -> None:
+        """Cut out the parts that a row reads.
+
+        Raises:
+            SampleError: a picture or its grid is damaged.
+        """
         if not self.fields:
             return
         sizes = {name: self._dataset.size(name, row.id) for name in self._windows.sized}
@@ -221,7 +227,11 @@ class _Splicer:
             data = self._dataset.read(name, row.id)
             assert isinstance(data, memoryview)
             inner = stored_box(box, stored, turn)
-            self._splicer.cut(data, grid, stored, inner, stored[0] * stored[1])
+            try:
+                self._splicer.cut(data, grid, stored, inner, stored[0] * stored[1])
+            except CodecError as error:
+                reason = f"cannot decode it: {error}"
+                raise self._dataset.sample_error(name, row.id, reason) from None
 
 
 def _shuffled(spec: StreamSpec, excluded: Excluded | None) -> _Ids:
