@@ -59,21 +59,25 @@ ALLOWED_TEMPORARY = {
 
 LONGEST = (
     "ops/test_contract.py",
-    "docs/test_pages.py",
     "law/test_law.py",
-    "server/commands/test_bench.py",
+    "docs/test_pages.py",
     "torture/test_storms.py",
-    "scale_out/test_serve.py",
     "examples/test_ray_train.py",
+    "scale_out/test_serve.py",
+    "pipeline/test_random_pipelines.py",
+    "client/test_tcp_links.py",
+    "client/test_reconnect.py",
     "ops/test_machine_code.py",  # behind what compiles most kernels
-    "client/test_bucket_batches.py",
-    "pipeline/compiled/test_build.py",
+    "server/robust/test_full_disk.py",
     "server/workers/test_supervisor.py",
+    "compat/test_ffcv_public.py",
+    "server/robust/test_hangs.py",
+    "server/robust/test_builds.py",
+    "torture/test_endurance.py",
     "examples/test_segmentation.py",
     "compat/test_ffcv_steps.py",
-    "jit/test_kernel_cache.py",
 )
-"""Modules that take half a minute of processor time or more, the longest first."""
+"""Modules that take a quarter of a minute or more, the longest first."""
 
 
 # How long drawing an example takes says nothing about the code: other processes keep CPUs busy.

@@ -295,7 +295,7 @@ def test_the_old_memory_goes_with_its_last_tensor(serving) -> None:
 def test_nobody_comes_back(serving) -> None:
     """The error says how long and what failed last; a daemon that comes later is found."""
     expected = uninterrupted(serving)
-    with load(serving, reconnect_s=0.3) as loader:
+    with load(serving, reconnect_s=0.3, prefetch=1) as loader:
         batches = iter(loader)
         found = [digest(next(batches))]
         serving.kill()
@@ -367,7 +367,7 @@ def test_another_stream_is_refused(serving, dataset, tmp_path, live, what: str) 
     )  # fmt: skip
     if what == "name":
         says = UnknownNameError, "'photos'.*pictures"
-    with load(serving, dataset="photos") as loader:
+    with load(serving, dataset="photos", prefetch=1) as loader:
         batches = iter(loader)
         found = [digest(next(batches))]
         serving.kill()
