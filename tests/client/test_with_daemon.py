@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import pack_folder
 from daemons import Daemon, serving
-from packing import pack_folder
 from PIL import Image
 from user_folders import importing_from
 from warm import Script

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,10 @@ def call(*arguments: object, **environment: str) -> tuple[int, str, str]:
     assert death._is_subreaper() == adopts, "this process has begun to be a daemon: execute one"
     assert code is None or isinstance(code, int), code
     return code or 0, out.getvalue(), errors.getvalue()
+
+
+def pack_folder(source: Path, dest: Path) -> Path:
+    """Run `stoker pack SOURCE DEST`; return the destination."""
+    code, _, errors = call("pack", source, dest, "--workers=1")
+    assert code == 0, errors
+    return dest

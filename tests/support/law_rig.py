@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 import skimage.data
 import sklearn.datasets
+from commands import pack_folder
 from daemons import Daemon
-from packing import pack_folder
 from PIL import Image
 
 from stoker.client import Loader

@@ -5,9 +5,9 @@ right behind the other. The first that reads a field decodes it whole, and the o
 row is a function of the image, and every part of a whole image has the pixels of that part decoded
 by itself (`Dataset.decode_box`), so no byte depends on who decoded it, how much, and when.
 
-What cannot be decoded whole is not kept: then each stream reads the part that it needs, which may
-be good. Memory is taken in turn and is free again with the next rows. What does not fit is decoded
-by each stream for itself.
+A field that cannot be decoded whole is not kept: each stream reads the part that it needs, which
+may be good. Memory is taken in turn and is free again with the next rows. A field that does not fit is
+decoded by each stream for itself.
 """
 
 import math
