@@ -6,8 +6,8 @@ row is a function of the image, and every part of a whole image has the pixels o
 by itself (`Dataset.decode_box`), so no byte depends on who decoded it, how much, and when.
 
 A field that cannot be decoded whole is not kept: each stream reads the part that it needs, which
-may be good. Memory is taken in turn and is free again with the next rows. A field that does not fit is
-decoded by each stream for itself.
+may be good. Memory is taken in turn and is free again with the next rows. A field that does not
+fit is decoded by each stream for itself.
 """
 
 import math
