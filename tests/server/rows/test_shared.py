@@ -1,6 +1,7 @@
 """Samples that the streams of a fork share: decoded once and whole, if that changes no byte."""
 
 import io
+import random
 
 import numpy as np
 import pytest
@@ -63,13 +64,14 @@ class Decodes(RowListener):
 class Stream:
     """A stream of a fork, as a worker computes it."""
 
-    def __init__(self, path, dataset, made, seed, shared):
+    def __init__(self, path, dataset, made, seed, shared, engine=None):
         self.spec = make_spec(path, made.graph(), batch_size=B, seed=seed, order=OrderSpec(seed=3))
         plan = worker_plan(made.graph(), dataset)
         self.listener, self.path, self.graph = Decodes(), path, made.graph()
         self.layout = slot_layout(plan.outputs, B)
+        self.engine = engine or compile_plan(plan, {})
         self.computer = RowComputer(
-            self.spec, dataset, compile_plan(plan, {}), self.layout, arithmetic=COMPILED,
+            self.spec, dataset, self.engine, self.layout, arithmetic=COMPILED,
             listener=self.listener, shared=shared,
         )  # fmt: skip
 
@@ -121,6 +123,29 @@ def test_a_stream_without_others_behind_it_decodes_boxes_alone(two):
     shared.enter((0, 0, 0), 0)
     first.fill(0, 4)
     assert (len(boxes), shared.decodes) == (4, 0)
+
+
+@pytest.mark.slow
+def test_decisions_that_were_drawn_for_a_box_serve_one_run_only(two):
+    """The row whose box was computed last is computed again, of a whole image, after others."""
+    _, shared, (first, _) = two
+    shared.enter((0, 0, 0), 0)
+    first.fill(0, 4)
+    shared.enter((0, 0, 0), 1)
+    assert np.array_equal(first.fill(0, 4), first.expected()[:4])
+
+
+@pytest.mark.slow
+def test_sessions_of_one_engine_compute_chunks_in_any_order(two, gridded):
+    dataset, shared, (first, other) = two
+    again = Stream(gridded, dataset, crop, 1, shared, first.engine)
+    expected = [(stream, stream.expected()) for stream in (first, again, other)]
+    rng = random.Random(0)
+    for _ in range(200):
+        stream, whole = rng.choice(expected)
+        lo, hi = sorted(rng.sample(range(B + 1), 2))
+        shared.enter((0, 0, lo), rng.randrange(2))
+        assert np.array_equal(stream.fill(lo, hi), whole[lo:hi])
 
 
 @pytest.mark.slow

@@ -130,8 +130,9 @@ class Executor:
         """
         write_row(self._row, row)
         self._made.fill(0)
-        if self._given is not None and self._given[0] == row:
-            self._made[self._given[1]] = GIVEN_RECORD
+        given, self._given = self._given, None
+        if given is not None and given[0] == row:
+            self._made[given[1]] = GIVEN_RECORD
         if self._follower.active and self._follower.follow(row):
             self._place(row)
         try:
@@ -153,7 +154,7 @@ class Executor:
         return self._records
 
     def take_records(self, row: Row, decisions: Sequence[int]) -> None:
-        """Accept records in `record_table` that were drawn for a row; used if it runs next.
+        """Accept records in `record_table` that were drawn for a row: for the next `run` alone.
 
         Args:
             row: the row.
@@ -210,6 +211,7 @@ class Executor:
             raise _unexpected("records", records, self._records.dtype, (count,))
         if not count:
             return
+        self._given = None
         self._forget_shapes()
         for place, (dtype, sides) in enumerate(samples.columns):
             self._machine.sides[place, : len(sides)] = sides
