@@ -279,6 +279,10 @@ def _settled(before: Snapshot) -> list[str]:
     pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
     while (leaks := before.leaks(Snapshot.take())) and time.monotonic() < deadline:
         pause.wait(0.01)
+    if leaks:
+        gc.unfreeze()  # what was in use when it was frozen may be garbage since
+        gc.collect()
+        leaks = before.leaks(Snapshot.take())
     return leaks
 
 
