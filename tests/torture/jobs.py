@@ -125,7 +125,9 @@ class Job:
         self._trainings = [Training(stream) for stream in streams]
         self._mode, self._group = mode, group
         self._lead = 1
-        self._most_ranks = min(most_ranks, streams[0].data["global_batch_size"])
+        given = streams[0].data
+        most_ranks = 1 if given["last"] == "short" else most_ranks
+        self._most_ranks = min(most_ranks, given["global_batch_size"])
 
     def open(
         self,

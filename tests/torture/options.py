@@ -56,7 +56,7 @@ ORDER = (
     Option("weights", 0.2, _weights, {"mix", "buckets"}),
 )  # fmt: skip
 ROWS = (
-    Option("freeze", 0.3, _freeze, {"mix"}),
+    Option("freeze", 0.3, _freeze),
     Option("params", 0.3, lambda *_: True, {"mix"}),
 )
 

@@ -15,6 +15,7 @@ from options import ORDER, ROWS, SAMPLES, add
 from random_graphs import Writer
 from reader import loader_options, with_params
 
+from stoker.client.short import first_rows, real_rows
 from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import read_manifest
 from stoker.dataset.format.splits import split_subset
@@ -93,6 +94,7 @@ class Streams:
             if "spoiled" in data["mix"]:
                 data["on_error"] = rng.choice(POLICIES)
             add(ORDER, data, rng)
+            add(ROWS, data, rng, self._mixed_streams(data))
             return self._finished("mix", data)
         data["dataset"] = rng.choices(("photos", "boxed", "spoiled"), (4, 4, 2))[0]
         return self._drawn(data, rng, sent=0.35)
@@ -144,6 +146,14 @@ class Streams:
             bucket = A_BUCKET.get(data.get("pipeline", ""))
             return bind(_graph(data), field_states(dataset), bucket=bucket)
 
+    def _mixed_streams(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of all draws of a mixture's pipelines."""
+        found: set[str] = set()
+        for name, graph in _mixed_graphs(data).items():
+            with open_dataset(self._datasets[name]) as dataset:
+                found.update(bind(graph, field_states(dataset)).streams)
+        return tuple(sorted(found))
+
     def _batches(self, data: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], dict]]:
         """Yield (epoch, step) and the parts of each batch of a stream, by the interpreter."""
         path, graph = self._datasets[data["dataset"]], _graph(data)
@@ -161,7 +171,7 @@ class Streams:
             for step, arrays in found:
                 records = arrays.pop("params", None)
                 known = {} if records is None else read_params(drawn, records)
-                yield (epoch, step), with_params(arrays, known)
+                yield (epoch, step), with_params(_cut(arrays, data), _cut(known, data, arrays))
 
     def _left_out(self, data: Mapping[str, Any]) -> set[int]:
         """Return the samples that do not occur: a subset is the stream without all others."""
@@ -173,18 +183,11 @@ class Streams:
 
     def _mixed(self, data: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], dict]]:
         """The same for a mixture."""
-        own = data["pipeline"]
-        parts = [
-            (
-                self._datasets[name],
-                getattr(law_pipelines, own[name] if isinstance(own, dict) else own).graph(),
-                ratio,
-            )
-            for name, ratio in data["mix"].items()
-        ]
+        graphs = _mixed_graphs(data)
+        parts = [(self._datasets[name], graphs[name], ratio) for name, ratio in data["mix"].items()]
         for epoch in range(EPOCHS):
             for step, arrays in reference_mix(parts, epoch=epoch, **_fields(data)):
-                yield (epoch, step), arrays
+                yield (epoch, step), _cut(arrays, data)
 
 
 def draw_batches(rng: random.Random) -> dict[str, Any]:
@@ -193,15 +196,31 @@ def draw_batches(rng: random.Random) -> dict[str, Any]:
         "global_batch_size": rng.randrange(3, 14),
         "seed": rng.randrange(2**64),
         "shuffle": rng.random() < 0.8,
-        "last": "drop" if rng.random() < 0.5 else "pad",
+        "last": rng.choice(("drop", "drop", "pad", "short")),
         "views": rng.choice((1, 1, 2)),
         "total_epochs": EPOCHS,
     }
 
 
+def _cut(
+    arrays: dict[str, Any], data: Mapping[str, Any], whole: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the rows that a stream delivers, of arrays of a batch, and of `whole` as it was."""
+    if data["last"] != "short":
+        return arrays
+    return first_rows(arrays, real_rows(arrays if whole is None else whole))
+
+
 def _graph(data: Mapping[str, Any]) -> Graph:
     named = loader_options(data)["pipeline"]
     return (getattr(law_pipelines, named) if isinstance(named, str) else named).graph()
+
+
+def _mixed_graphs(data: Mapping[str, Any]) -> dict[str, Graph]:
+    """Return the pipeline of each dataset of a mixture."""
+    own = data["pipeline"]
+    names = own if isinstance(own, dict) else dict.fromkeys(data["mix"], own)
+    return {name: getattr(law_pipelines, given).graph() for name, given in names.items()}
 
 
 def _fields(data: Mapping[str, Any]) -> dict[str, object]:
@@ -214,7 +233,7 @@ def _fields(data: Mapping[str, Any]) -> dict[str, object]:
             block=data.get("shuffle_block_size"),
             seed=data.get("shuffle_seed"),
         ),
-        "tail": data["last"],
+        "tail": "drop" if data["last"] == "drop" else "pad",
         "views": data["views"],
         "total_epochs": data["total_epochs"],
         "freeze": data.get("freeze", {}),
