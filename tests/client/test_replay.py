@@ -10,13 +10,13 @@ import pytest
 from law_rig import daemon, dataset, photographs, serving, source
 
 from stoker.client import Loader
+from stoker.client.params import read_params
 from stoker.dataset import open_dataset
 from stoker.pipeline import pipeline
 from stoker.pipeline.engine.drawing import drawn_by
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ClosedError, PeerError, SampleError, UsageError
-from stoker.protocol.params import read_params
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.states import field_states
 

@@ -208,7 +208,8 @@ class Reader:
     def received(self, *, patient: bool = False) -> list[str]:
         """Return the digests of what it received, once it has ended."""
         if patient:
-            assert self._process.wait(PATIENCE_S) == 0, self._errors.read_text()
+            code = self._process.wait(PATIENCE_S)
+            assert code == 0, f"it ended with {code}: {self._errors.read_text()}"
         else:
             self._process.wait(PATIENCE_S)
         return self._out.read_text().split("\n")[:-1]

@@ -15,6 +15,7 @@ from options import ORDER, ROWS, SAMPLES, add
 from random_graphs import Writer
 from reader import loader_options, with_params
 
+from stoker.client.params import read_params
 from stoker.client.short import first_rows, real_rows
 from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import read_manifest
@@ -25,7 +26,6 @@ from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest
-from stoker.protocol.params import read_params
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches, reference_mix
 from stoker.server.rows.states import field_states

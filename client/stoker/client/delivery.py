@@ -28,6 +28,7 @@ import numpy as np
 
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import steps_of
+from stoker.client.params import read_params
 from stoker.client.session import ClientSession
 from stoker.client.verifying import Verifier
 from stoker.protocol import forms
@@ -47,7 +48,6 @@ from stoker.protocol.messages import (
     Seek,
     Status,
 )
-from stoker.protocol.params import read_params
 from stoker.protocol.ragged import flatten, gather
 from stoker.protocol.remote.shares import HostShare
 

@@ -13,6 +13,7 @@ import msgpack
 import msgspec
 
 from stoker.protocol import version
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, VersionError
 from stoker.protocol.messages import ClientRecord, DaemonRecord, Record, SideRecord
 
@@ -76,7 +77,9 @@ def decode_packet(data: bytes) -> SideRecord:
     """
     value = _unpack(data, MAX_PACKET_BYTES)
     try:
-        return msgspec.convert([value], _OnSide, strict=True, builtin_types=(bytes,)).record
+        return msgspec.convert(
+            [value], analyzed(_OnSide), strict=True, builtin_types=(bytes,)
+        ).record
     except (msgspec.ValidationError, RecursionError):
         record: SideRecord = _typed(value, SideRecord)  # its error names the place in the record
         return record
@@ -99,7 +102,7 @@ def _decode(data: bytes, holder: type[_FromClient] | type[_FromDaemon]) -> tuple
     if not isinstance(body, list) or len(body) > MAX_RECORDS:
         raise ProtocolError(f"expected a list of at most {MAX_RECORDS} records")
     try:
-        held = msgspec.convert([body], holder, strict=True, builtin_types=(bytes,))
+        held = msgspec.convert([body], analyzed(holder), strict=True, builtin_types=(bytes,))
     except (msgspec.ValidationError, RecursionError):
         return token, _typed(
             body, get_type_hints(holder)["records"]
@@ -128,7 +131,7 @@ def _unpack(data: bytes, limit: int) -> object:
 def _typed(value: object, kind: Any) -> Any:
     try:
         # bytes as a built-in type: otherwise text would pass as base64 where bytes are expected.
-        return msgspec.convert(value, kind, strict=True, builtin_types=(bytes,))
+        return msgspec.convert(value, analyzed(kind), strict=True, builtin_types=(bytes,))
     except (msgspec.ValidationError, RecursionError) as error:
         raise ProtocolError(f"message out of bounds: {_short(error)}") from None
 

@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from stoker.protocol import version
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import ResumeError, UsageError
 from stoker.protocol.skips import MAX_STEP, Skips
@@ -115,7 +116,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             ResumeError: the data is not a cursor, is too large, or has another version.
         """
         try:
-            cursor = msgspec.convert(data, Cursor)
+            cursor = msgspec.convert(data, analyzed(Cursor))
         except msgspec.ValidationError as error:
             raise ResumeError(
                 f"expected a cursor of version {version.CURSOR}: {error}; "

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, UsageError
 from stoker.protocol.items import DTYPES
 from stoker.protocol.layout import Output
@@ -74,7 +75,7 @@ def check_sendable(drawn: Sequence[Drawn], row_bytes: int) -> None:
             holds.
     """
     try:
-        msgspec.convert(msgspec.to_builtins(list(drawn)), _AllDrawn)
+        msgspec.convert(msgspec.to_builtins(list(drawn)), analyzed(_AllDrawn))
         check_drawn(drawn, row_bytes)
     except (msgspec.ValidationError, ProtocolError) as error:
         raise UsageError(

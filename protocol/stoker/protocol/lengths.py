@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.buckets import (
     MAX_LENGTH,
     MAX_POSITIONS,
@@ -129,8 +130,8 @@ def request_from_json(text: str) -> Request:
         if not isinstance(given, dict):
             raise ValueError(f"expected an object, got {text}")
         if given.keys() & {"multiple", "bounds"}:
-            return msgspec.convert({KIND: LENGTHS, **given}, LengthBuckets)
-        return msgspec.convert(given, Buckets)
+            return msgspec.convert({KIND: LENGTHS, **given}, analyzed(LengthBuckets))
+        return msgspec.convert(given, analyzed(Buckets))
     except (ValueError, msgspec.ValidationError) as error:
         raise UsageError(
             f"buckets: expected arguments of Buckets or LengthBuckets as JSON, such as "
@@ -147,7 +148,7 @@ def request_from_bytes(data: bytes) -> Request:
     try:
         value = canonical_value(data)
         if isinstance(value, dict) and KIND in value:
-            return msgspec.convert(value, LengthBuckets)
-        return msgspec.convert(value, Buckets)
+            return msgspec.convert(value, analyzed(LengthBuckets))
+        return msgspec.convert(value, analyzed(Buckets))
     except (ValueError, msgspec.ValidationError) as error:
         raise UsageError(f"buckets: expected a request for buckets: {error}") from None

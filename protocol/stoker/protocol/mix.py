@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_bytes, canonical_value
 from stoker.protocol.errors import UsageError
 
@@ -56,7 +57,7 @@ def mix_from_bytes(data: bytes) -> list[Component]:
         UsageError: the bytes are not a mixture.
     """
     try:
-        parts = msgspec.convert(canonical_value(data), list[Component])
+        parts = msgspec.convert(canonical_value(data), analyzed(list[Component]))
     except (ValueError, msgspec.ValidationError) as error:
         raise UsageError(f"mix: expected a mixture: {error}") from None
     _check(parts)

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import numpy as np
 
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, ResourceError
 from stoker.protocol.items import DTYPES
 from stoker.protocol.layout import ALIGN
@@ -210,7 +211,7 @@ def replay_from_bytes(data: bytes) -> Replay:
     head = memoryview(data)[_LENGTH.size : _LENGTH.size + length]
     try:
         return msgspec.msgpack.decode(
-            head, type=Replay, dec_hook=lambda kind, placed: _read(kind, placed, body)
+            head, type=analyzed(Replay), dec_hook=lambda kind, placed: _read(kind, placed, body)
         )
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise ProtocolError(f"expected a replay: {str(error)[:300]}") from None

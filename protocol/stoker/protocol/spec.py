@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from stoker.protocol import version
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UsageError
 
@@ -178,7 +179,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             UsageError: a field is unknown, missing, of the wrong type or out of bounds.
         """
         try:
-            return msgspec.convert(data, StreamSpec)
+            return msgspec.convert(data, analyzed(StreamSpec))
         except msgspec.ValidationError as error:
             raise UsageError(f"StreamSpec: {error}") from None
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib.format import read_array
 from numpy.typing import NDArray
 
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_bytes, canonical_value
 from stoker.protocol.errors import UsageError
 
@@ -134,7 +135,7 @@ def weights_from_bytes(data: bytes) -> Weights:
         assert isinstance(value, dict)
         if value.keys() == {"classes"}:
             return _of_classes(dict(value["classes"]))
-        found = msgspec.convert(value, FieldWeights)
+        found = msgspec.convert(value, analyzed(FieldWeights))
     except (ValueError, TypeError, AssertionError) as error:
         raise UsageError(f"weights: expected a form of weights: {error}") from None
     if not _FIELD.fullmatch(found.field):

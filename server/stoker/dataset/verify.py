@@ -20,6 +20,7 @@ from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.resume import file_digest
 from stoker.dataset.packing.verify_rows import BadRow, RowsJob, RowsResult, verify_rows
 from stoker.dataset.reading.mapping import map_file
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
 
 ROWS_PER_JOB = 512
@@ -128,7 +129,9 @@ def _verify_rows(
             progress(done, manifest.rows)
 
     with contextlib.closing(run_jobs(jobs, workers, report)) as results:
-        found = {number: msgspec.convert(result, RowsResult) for number, result in results}
+        found = {
+            number: msgspec.convert(result, analyzed(RowsResult)) for number, result in results
+        }
     rows = [row for number in sorted(found) for row in found[number].rows]
     return sum(result.bad for result in found.values()), rows[:most]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stoker.client.params import read_params
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.engine.drawing import Recorder, drawn_by, row_bytes
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.drawn import check_drawn
-from stoker.protocol.params import read_params
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import pytest
 from listeners import Heard
 
 from stoker import ops
+from stoker.client.params import read_params
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.epoch import EpochOrder
@@ -18,7 +19,6 @@ from stoker.pipeline.planning.planner import bind
 from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
-from stoker.protocol.params import read_params
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.states import field_states

@@ -21,6 +21,7 @@ from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.item import SourceFile
 from stoker.dataset.format.splits import Splits
 from stoker.protocol import version as contracts
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.datasets import MANIFEST
 from stoker.protocol.errors import DatasetError, VersionError
@@ -189,7 +190,7 @@ def read_manifest(folder: Path) -> Manifest:
     if claimed != actual:
         raise damaged(folder, f"its checksum is {claimed!r}, but its content has {actual!r}")
     try:
-        return msgspec.convert(data, Manifest)
+        return msgspec.convert(data, analyzed(Manifest))
     except msgspec.ValidationError as error:
         raise damaged(folder, str(error)) from None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.dataset.format.item import Item
+from stoker.protocol.analysis import analyzed
 
 _LENGTH = struct.Struct("<I")
 
@@ -23,7 +24,7 @@ def listed(item: Item) -> bytes:
 
 def read_listing(path: Path, offset: int, count: int) -> Iterator[Item]:
     """Yield `count` items that begin at byte `offset` of a listing."""
-    decoder = msgspec.msgpack.Decoder(Item)
+    decoder = msgspec.msgpack.Decoder(analyzed(Item))
     with open(path, "rb") as file:
         file.seek(offset)
         for _ in range(count):

@@ -51,6 +51,7 @@ from stoker.dataset.packing.shard import ShardRecord
 from stoker.dataset.packing.siblings import different_numbers
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.kinds import AUTO, scan_source
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import DatasetError, UsageError
 
 MASKS = ("semantic", "instance")
@@ -326,7 +327,9 @@ def _run(
         raise UsageError(f"expected at least 1 worker, got {workers}")
     with contextlib.closing(run_jobs(work, workers, report)) as results:
         for number, result in results:
-            records[jobs[number].index] = msgspec.convert(result, ShardRecord, str_keys=True)
+            records[jobs[number].index] = msgspec.convert(
+                result, analyzed(ShardRecord), str_keys=True
+            )
 
 
 def _scan_record(scan: SourceScan, options: Options) -> ShardRecord:

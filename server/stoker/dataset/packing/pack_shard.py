@@ -25,6 +25,7 @@ from stoker.dataset.packing.shard import ShardRecord, ShardWriter
 from stoker.dataset.sources.common.readers import BadItemError, Locator, Reader, file_of
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.dataset.sources.opening import open_reader
+from stoker.protocol.analysis import analyzed
 
 
 class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ def pack_shard(argument: Any, report: Any) -> Any:
         ResourceError: the disk is full.
         DatasetError: the file cannot be written for another reason.
     """
-    job = msgspec.convert(argument, ShardJob)
+    job = msgspec.convert(argument, analyzed(ShardJob))
     with disk_errors(Path(job.dest)):
         record = _pack(job, report)
         keep_record(Path(job.work), job.index, KeptRecord(job.key, record))

@@ -14,6 +14,7 @@ import msgspec
 from stoker.dataset.packing.pack_shard import KeptRecord, ShardJob
 from stoker.dataset.packing.plan import LISTING
 from stoker.dataset.packing.shard import ShardRecord
+from stoker.protocol.analysis import analyzed
 
 _PIECE = 2**20
 
@@ -43,7 +44,7 @@ def file_digest(path: Path) -> str:
 
 def _read(path: Path) -> KeptRecord | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=KeptRecord)
+        return msgspec.json.decode(path.read_bytes(), type=analyzed(KeptRecord))
     except (OSError, msgspec.DecodeError):
         return None
 

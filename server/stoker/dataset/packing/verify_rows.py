@@ -25,6 +25,7 @@ from stoker.dataset.images.peek import peek_picture
 from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.dataset import Dataset
 from stoker.dataset.reading.packed import open_folder
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import SampleError
 
 CHANGED = "its content no longer has the digest that it was packed with"
@@ -62,7 +63,7 @@ def verify_rows(argument: Any, report: Callable[[int, int], None]) -> Any:
     Raises:
         DatasetError: the dataset cannot be opened.
     """
-    job = msgspec.convert(argument, RowsJob)
+    job = msgspec.convert(argument, analyzed(RowsJob))
     found: list[BadRow] = []
     bad = 0
     with open_folder(Path(job.path)) as dataset:

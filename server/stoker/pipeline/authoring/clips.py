@@ -24,6 +24,7 @@ from stoker.pipeline.graph.clip import MAX_FRAMES, Clip
 from stoker.pipeline.tracing.naming import scoped, views_are_shared
 from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedSample, fault, tracer_of
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
 from stoker.rng.row import Row
 from stoker.rng.streams import check_stream_name
@@ -94,7 +95,7 @@ def sample_frames(
         raise fault(f"{NAME}: stream={stream!r}: only start='random' draws; leave it out")
     for key, value in given.items():
         try:
-            msgspec.convert(settled(value), _TYPES[key])
+            msgspec.convert(settled(value), analyzed(_TYPES[key]))
         except msgspec.ValidationError:
             raise fault(f"{NAME}: {key}: expected {EXPECTED[key]}, got {value!r}") from None
     tracer.clip = Clip(

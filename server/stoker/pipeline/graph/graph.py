@@ -38,6 +38,7 @@ from stoker.pipeline.graph.nodes import (
 from stoker.pipeline.graph.sites import NOWHERE, Site
 from stoker.pipeline.graph.wellformed import check, check_depth
 from stoker.protocol import version
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError, VersionError
 
@@ -105,7 +106,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             )
         check_depth(data)
         try:
-            graph = msgspec.convert(data, Graph)
+            graph = msgspec.convert(data, analyzed(Graph))
         except (msgspec.ValidationError, RecursionError) as error:
             raise BuildError(f"graph: {error}") from None
         check(graph)

@@ -30,6 +30,7 @@ import msgspec
 import zmq
 
 from stoker.protocol import codec, messages, version
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
 from stoker.server.daemon.address import SocketFolder
 from stoker.server.daemon.connections import Connections
@@ -51,7 +52,7 @@ _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 """Plain integers: an enum would double the cost of each query."""
 
 _Large = tuple[int, messages.Token, Annotated[list[messages.Open], msgspec.Meta(max_length=1)]]
-_decode_large = msgspec.msgpack.Decoder(_Large).decode
+_decode_large = msgspec.msgpack.Decoder(analyzed(_Large)).decode
 
 OnHello = Callable[[bytes, messages.Hello, str, str], None]
 OnRecords = Callable[[bytes, tuple[messages.ClientRecord, ...]], None]

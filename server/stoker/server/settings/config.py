@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from stoker.jit.cacheroot import default_cache_root
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConfigError
 from stoker.server.settings import cgroup
@@ -205,7 +206,7 @@ def _merge(values: Iterable[_Value]) -> Loaded:
         kinds = types[section]
         tree[section][key] = _typed(value, kinds.get(key, kinds.get("*")))
         origins[f"{section}.{key}"] = value.origin
-    config = msgspec.convert(tree, Config, dec_hook=decode_hook)
+    config = msgspec.convert(tree, analyzed(Config), dec_hook=decode_hook)
     for section, keys in types.items():
         for key in keys.keys() - {"*"}:
             origins.setdefault(f"{section}.{key}", "default")
@@ -221,7 +222,7 @@ def _typed(value: _Value, kind: Any) -> object:
     if value.text and value.key == ("daemon", "op_modules") and isinstance(raw, str):
         raw = [part.strip() for part in raw.split(",") if part.strip()]
     try:
-        typed = msgspec.convert(raw, kind, strict=not value.text, dec_hook=decode_hook)
+        typed = msgspec.convert(raw, analyzed(kind), strict=not value.text, dec_hook=decode_hook)
     except (msgspec.ValidationError, ValueError) as error:
         wording = str(error).partition(" - at `$")[0]
         raise ConfigError(

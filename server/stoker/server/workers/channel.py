@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.errors import ProtocolError
 
@@ -103,7 +104,7 @@ def take_back(far: socket.socket, kind: type[Sent], wanted: Callable[[Sent], boo
 @cache
 def decoder(kinds: Any) -> msgspec.msgpack.Decoder[Any]:
     """Return what decodes records of the given kinds; the same at every call."""
-    return msgspec.msgpack.Decoder(kinds)
+    return msgspec.msgpack.Decoder(analyzed(kinds))
 
 
 def _read_file(descriptor: int | None) -> bytes:

@@ -32,6 +32,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from stoker.protocol import importing
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
@@ -141,7 +142,7 @@ def _load() -> None:
         importlib.import_module(module)
     for name in READ:
         module, _, attribute = name.partition(":")
-        msgspec.json.Decoder(getattr(importlib.import_module(module), attribute))
+        analyzed(getattr(importlib.import_module(module), attribute))
     for kinds in (Hire, ForkOrder, ToWorker):
         channel.decoder(kinds)
     # numba fills its tables at the first use of machine code, which takes half a second.

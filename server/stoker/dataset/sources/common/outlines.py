@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from stoker.dataset.limits import CodecError, check_pixels
+from stoker.protocol.analysis import analyzed
 
 _SCALE = 5
 _MAX_CORNERS = 2**20
@@ -31,7 +32,7 @@ class Runs(msgspec.Struct, forbid_unknown_fields=True):
     counts: str | list[int]
 
 
-_DECODER = msgspec.json.Decoder(list[Polygon] | Runs)
+_DECODER = msgspec.json.Decoder(analyzed(list[Polygon] | Runs))
 
 
 def paint(shapes: Iterable[tuple[int, bytes]], size: Size, relative: bool) -> np.ndarray:

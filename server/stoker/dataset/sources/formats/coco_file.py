@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
 
 MAX_BYTES = 4 * 2**30
@@ -65,7 +66,7 @@ def read_coco(path: Path) -> CocoFile:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES} bytes; split it")
-        return msgspec.json.decode(path.read_bytes(), type=CocoFile)
+        return msgspec.json.decode(path.read_bytes(), type=analyzed(CocoFile))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
