@@ -8,6 +8,7 @@ tries the port of a dead daemon again and again may at last be connected to itse
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import random
@@ -32,6 +33,8 @@ from stoker.server.commands.keygen import keygen
 
 LOCAL, OPEN, KEYS = "ipc", "tcp", "tcp with keys"
 PORTS = range(20_000, 32_000)
+PORTS_OF_PROCESS = 1000
+_chosen = itertools.count()
 FREEZE_S = 0.05
 PATIENCE_S = 60.0
 CUTS = ((RECORDS,), (BATCHES,), (RECORDS, BATCHES))
@@ -306,9 +309,15 @@ def make_keys(folder: Path) -> None:
 
 
 def free_port() -> int:
-    """Return a port that is free together with the next one."""
+    """Return a port that is free together with the next one.
+
+    Processes of one test run take them from ranges of their own, and in turn: a daemon listens
+    some time after its port was chosen.
+    """
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = process * PORTS_OF_PROCESS
     while True:
-        port = random.SystemRandom().choice(PORTS)
+        port = PORTS[(first + 2 * next(_chosen) % PORTS_OF_PROCESS) % len(PORTS)]
         with contextlib.ExitStack() as stack:
             try:
                 for number in (port, port + 1):
