@@ -34,7 +34,7 @@ from stoker.server.commands.keygen import keygen
 LOCAL, OPEN, KEYS = "ipc", "tcp", "tcp with keys"
 PORTS = range(20_000, 32_000)
 PORTS_OF_PROCESS = 1000
-_chosen = itertools.count()
+_chosen = itertools.count(random.SystemRandom().randrange(PORTS_OF_PROCESS))
 FREEZE_S = 0.05
 PATIENCE_S = 60.0
 CUTS = ((RECORDS,), (BATCHES,), (RECORDS, BATCHES))
@@ -311,8 +311,8 @@ def make_keys(folder: Path) -> None:
 def free_port() -> int:
     """Return a port that is free together with the next one.
 
-    Processes of one test run take them from ranges of their own, and in turn: a daemon listens
-    some time after its port was chosen.
+    Processes of one test run take them from ranges of their own, in turn, and begin anywhere: a
+    daemon listens some time after its port was chosen.
     """
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     first = process * PORTS_OF_PROCESS

@@ -26,6 +26,7 @@ from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest
+from stoker.protocol.errors import SampleError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches, reference_mix
 from stoker.server.rows.states import field_states
@@ -138,8 +139,17 @@ class Streams:
         return self._finished(name, data)
 
     def _finished(self, name: str, data: dict[str, Any]) -> Stream:
+        try:
+            return Stream(name, data, self._digests(data))
+        except SampleError:
+            if data.get("on_error") != "replace":
+                raise
+            data["on_error"] = "mask"  # of a small bucket, all samples can be bad
+            return Stream(name, data, self._digests(data))
+
+    def _digests(self, data: Mapping[str, Any]) -> list[str]:
         find = self._mixed if "mix" in data else self._batches
-        return Stream(name, data, [batch_digest(arrays, *place) for place, arrays in find(data)])
+        return [batch_digest(arrays, *place) for place, arrays in find(data)]
 
     def _plan(self, data: Mapping[str, Any]) -> Plan:
         with open_dataset(self._datasets[data["dataset"]]) as dataset:
