@@ -141,10 +141,12 @@ class Streams:
     def _finished(self, name: str, data: dict[str, Any]) -> Stream:
         try:
             return Stream(name, data, self._digests(data))
-        except SampleError:
-            if data.get("on_error") != "replace":
+        except SampleError as error:
+            if "substitutes" not in error.message:
                 raise
-            data["on_error"] = "mask"  # of a small bucket, all samples can be bad
+            # Of a small bucket, all samples can be bad; where rows differ in size, a substitute
+            # must fit into the batch, and none may.
+            data["on_error"] = "mask"
             return Stream(name, data, self._digests(data))
 
     def _digests(self, data: Mapping[str, Any]) -> list[str]:
@@ -181,7 +183,9 @@ class Streams:
             for step, arrays in found:
                 records = arrays.pop("params", None)
                 known = {} if records is None else read_params(drawn, records)
-                yield (epoch, step), with_params(_cut(arrays, data), _cut(known, data, arrays))
+                cut = _cut({**arrays, "params": known}, data)
+                known = cut.pop("params")
+                yield (epoch, step), with_params(cut, known)
 
     def _left_out(self, data: Mapping[str, Any]) -> set[int]:
         """Return the samples that do not occur: a subset is the stream without all others."""
@@ -212,13 +216,9 @@ def draw_batches(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def _cut(
-    arrays: dict[str, Any], data: Mapping[str, Any], whole: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the rows that a stream delivers, of arrays of a batch, and of `whole` as it was."""
-    if data["last"] != "short":
-        return arrays
-    return first_rows(arrays, real_rows(arrays if whole is None else whole))
+def _cut(arrays: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rows of a batch that a stream delivers."""
+    return first_rows(arrays, real_rows(arrays)) if data["last"] == "short" else arrays
 
 
 def _graph(data: Mapping[str, Any]) -> Graph:
