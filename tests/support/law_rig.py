@@ -170,6 +170,7 @@ def flags(
     more: str = "",
     *,
     chunk_rows: int = 0,
+    at_once_bytes: int = 2**26,
 ) -> list[str]:
     """Write a configuration into a folder; return the flags of a daemon that reads it."""
     names = (
@@ -183,6 +184,7 @@ def flags(
         "[testing]",
         f"fail_points = {json.dumps(fail_points)}",
         f"chunk_rows = {chunk_rows}",
+        f"at_once_bytes = {at_once_bytes}",
         "[pipelines]",
         *(f'{name} = "law_pipelines:{name}"' for name in names),
         "[datasets]",

@@ -72,7 +72,10 @@ class Host:
         self._disk = make_disk()
         self._bad = self._disk.bad if self._disk else folder / "bad"
         written = f"[bad_samples]\nfolder = {json.dumps(str(self._bad))}"
-        given = flags(folder, datasets, self._workers, "", written, chunk_rows=drawn.chunk_rows)
+        given = flags(
+            folder, datasets, self._workers, "", written,
+            chunk_rows=drawn.chunk_rows, at_once_bytes=drawn.at_once_bytes,
+        )  # fmt: skip
         log = self._disk.log if self._disk else None
         self._served = Restarted(folder, *given, *more, stderr=log)
         self._timers: list[threading.Timer] = []
@@ -285,6 +288,7 @@ class Drawn(NamedTuple):
 
     workers: int
     chunk_rows: int
+    at_once_bytes: int
 
 
 def plan(seed: int) -> tuple[list[Drawn], str]:
@@ -296,7 +300,10 @@ def plan(seed: int) -> tuple[list[Drawn], str]:
     link = (LOCAL, OPEN, KEYS)[seed % 3]
     count = 1 + seed // 3 % 2
     most = (1, 2, 3, 4) if count == 1 else (1, 2)
-    return [Drawn(rng.choice(most), rng.choice(CHUNK_ROWS)) for _ in range(count)], link
+    at_once_bytes = (0, 2**26)[seed // 6 % 2]
+    return [
+        Drawn(rng.choice(most), rng.choice(CHUNK_ROWS), at_once_bytes) for _ in range(count)
+    ], link
 
 
 def make_keys(folder: Path) -> None:

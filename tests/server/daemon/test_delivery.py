@@ -104,6 +104,37 @@ def test_memory_that_the_host_does_not_have_is_refused_with_the_numbers(
     assert "the slab needs 56.0 KiB, but only 4.0 KiB may be used (a full host)" in error.message
 
 
+def test_a_session_reads_on_in_slots_that_get_their_memory_later(start, connect, expected_value):
+    daemon = start(testing__at_once_bytes="0")
+    client = connect(daemon.address).hello().attach()
+    opened = client.open(prefetch=9, batch_size=10)
+    slots = set()
+    client.send(messages.Seek(1, 0, 0), messages.Credit(1, 9))
+    held = []
+    for number in range(60):
+        ready, rows = take(client, opened, 1, *divmod(number, opened.steps))
+        assert rows[0, 0] == expected_value(*divmod(number, opened.steps), 0)
+        slots.add(ready.slot)
+        held.append((ready.slot, ready.generation))
+        back = [held.pop(0)] if len(held) > 2 else []
+        client.send(messages.Release(back), messages.Credit(1, 1))
+    assert max(slots) > 5, "those that followed are used"
+
+
+def test_memory_that_is_gone_before_the_rest_is_reserved_ends_the_session(start, connect):
+    daemon = start(testing__at_once_bytes="0")
+    rooms = iter([Room(2**40, "")])
+    daemon.daemon._reserver._room = lambda: next(rooms, Room(0, "a full host"))
+    client = connect(daemon.address).hello().attach()
+    opened = client.open(prefetch=9)
+    error = client.receive(messages.Error)
+    assert (error.code, error.request, error.run) == ("resource", 0, None)
+    assert "the slab needs" in error.message
+    assert "(a full host)" in error.message
+    assert opened.slots == 20
+    assert client.closed_by_daemon()
+
+
 def test_status_has_the_counters_of_core_and_loop(connect):
     client = connect().hello().attach()
     client.send(messages.AskStatus())

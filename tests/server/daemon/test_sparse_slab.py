@@ -59,7 +59,7 @@ def test_a_part_that_is_refused_leaves_no_memory():
 
 def test_the_reserver_counts_what_has_memory():
     with contextlib.closing(Reserver(10 * MIB)) as reserver:
-        assert reserver.reserve(1, 2 * MIB, 2**36) is None
+        assert reserver.reserve(1, 2 * MIB, capacity_bytes=2**36) is None
         assert collected(reserver) == [(1, None)]
         assert reserver.grow(1, [4, 5, 6], MIB) is None
         assert reserver.granted_bytes == 5 * MIB
@@ -74,7 +74,7 @@ def test_the_reserver_counts_what_has_memory():
 
 def test_a_growth_beyond_the_limit_is_refused_with_the_numbers():
     with contextlib.closing(Reserver(4 * MIB)) as reserver:
-        reserver.reserve(1, 2 * MIB, 2**36)
+        reserver.reserve(1, 2 * MIB, capacity_bytes=2**36)
         collected(reserver)
         refusal = reserver.grow(1, [2, 3, 4], MIB)
         assert refusal is not None
@@ -85,7 +85,7 @@ def test_a_growth_beyond_the_limit_is_refused_with_the_numbers():
 def test_a_growth_that_the_host_refuses_gives_its_grant_back():
     rooms = iter([Room(2**40, "test"), Room(0, "nothing is free")])
     with contextlib.closing(Reserver(10 * MIB, room=lambda: next(rooms))) as reserver:
-        reserver.reserve(1, 2 * MIB, 2**36)
+        reserver.reserve(1, 2 * MIB, capacity_bytes=2**36)
         collected(reserver)
         assert reserver.grow(1, [2], MIB) is None
         ((slab, error),) = collected(reserver)
@@ -106,9 +106,22 @@ def test_a_slab_that_is_freed_while_it_grows_gives_everything_back():
         return Room(2**40, "test")
 
     with contextlib.closing(Reserver(10 * MIB, room=slow_room)) as reserver:
-        reserver.reserve(1, 2 * MIB, 2**36)
+        reserver.reserve(1, 2 * MIB, capacity_bytes=2**36)
         collected(reserver)
         reserver.grow(1, [2], MIB)
         reserver.free(1)
         may_go_on.set()
         settled(reserver, 0)
+
+
+def test_memory_that_follows_must_be_there_from_the_start():
+    room = lambda: Room(SPARE_BYTES + 4 * MIB, "test")  # noqa: E731
+    with contextlib.closing(Reserver(10 * MIB, room=room)) as reserver:
+        reserver.reserve(1, 2 * MIB, capacity_bytes=5 * MIB, needed_bytes=5 * MIB)
+        ((slab, error),) = collected(reserver)
+        assert slab == 1
+        assert error is not None
+        assert "the slab needs 5.0 MiB, but only 4.0 MiB may be used (test)" in error.message
+        reserver.reserve(2, 2 * MIB, capacity_bytes=4 * MIB, needed_bytes=4 * MIB)
+        assert collected(reserver) == [(2, None)]
+        assert memory_of(reserver[2]) == reserver.granted_bytes == 2 * MIB

@@ -120,6 +120,12 @@ def test_the_limit_of_a_session_may_be_absent_or_0():
     assert shown in show(found)
 
 
+def test_tests_choose_how_much_memory_a_session_opens_with():
+    found = load(environment={"STOKER_TESTING_AT_ONCE_BYTES": "0"}).config
+    assert settings(found).at_once_bytes == 0
+    assert settings(load(environment={}).config).at_once_bytes == 2**26
+
+
 def test_tests_choose_the_rows_of_a_chunk():
     found = load(environment={"STOKER_TESTING_CHUNK_ROWS": "3"}).config
     assert settings(found).chunk_rows == 3

@@ -107,10 +107,20 @@ class Rig:
         said = self.send(token, _open(**changes))
         for build in of(said, ins.StartBuild):
             said = self.do(ev.Built, result(build.request.build, **(built or {})))
-        for slab in of(said, ins.ReserveSlab) + of(said, ins.GrowSlab):
-            said = self.do(ev.SlabReserved, slab.slab)
-        assert of(records(said, token), Opened), said
+        for slab in of(said, ins.ReserveSlab):
+            self.do(ev.SlabReserved, slab.slab)
+        for group in self.core._groups.by_number.values():
+            while group.growing is not None and not of(self.sent(token), Opened):
+                self.do(ev.SlabReserved, group.slab)
+        assert of(self.sent(token), Opened), said
         return token
+
+    def grow(self, *, refuse: bool = False) -> list[ins.Instruction]:
+        """End the growth of a slab that began last."""
+        growth = of(self.said, ins.GrowSlab)[-1]
+        if refuse:
+            return self.do(ev.SlabRefused, growth.slab, "no memory")
+        return self.do(ev.SlabReserved, growth.slab)
 
     def run(
         self, token: bytes, run: int = 1, epoch: int = 0, step: int = 0, granted: int = 3

@@ -70,6 +70,7 @@ class World(Outside):
             brief_batch_s=(0.01, 1e9)[seed // 3 % 2],
             ahead_slot_bytes=(0, 2**23)[seed // 6 % 2],
             session_limit_bytes=(0, 5 * 2**12)[seed % 5 == 4],
+            at_once_bytes=(0, 2**26)[seed // 2 % 2],
         )
         self.faults = draw.choice([0.0, 0.05, 0.2])
         self.bad_rows = draw.choice([0, 4, 16, 120])

@@ -24,10 +24,7 @@ def check(world: Any) -> None:
     used_bytes += sum(fork.size_bytes for fork in forks) * settings.workers
     assert used_bytes == core._budget.used_bytes <= settings.memory_limit_bytes
     for group in groups.by_number.values():
-        waiting = [growth for growth in group.growths if growth is not group.growths[0]]
-        if group.growths and not group.growing:
-            waiting = list(group.growths)
-        promised = sum(len(growth.slots) for growth in waiting) * group.slot_bytes
+        promised = sum(len(growth.slots) for growth in group.growths) * group.slot_bytes
         unfreed = len(group.slots.left) * group.slot_bytes
         assert world.reserved[group.slab] == group.used_bytes - promised, unfreed
     assert len(core._sessions.by_token) <= settings.max_sessions

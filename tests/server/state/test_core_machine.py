@@ -1,9 +1,9 @@
 """A whole core under any sequence of events, chosen by Hypothesis, which shrinks a failure.
 
-Sessions without a group open or fail to, seek with the shares of several daemons, and leave; builds
-fail, slabs are refused; workers hang, die, are blamed for samples, and stay undead after a kill;
-then the daemon stops. After each event the invariants of `simulation_checks` hold, and each session
-has got the batches of its run once and in order.
+Sessions without a group open or fail to, get the rest of their memory or not, seek with the shares
+of several daemons, and leave; builds fail, slabs are refused; workers hang, die, are blamed for
+samples, and stay undead after a kill; then the daemon stops. After each event the invariants of
+`simulation_checks` hold, and each session has got the batches of its run once and in order.
 """
 
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ from stoker.server.state import instructions as ins
 STEPS = 3
 """Steps of an epoch: 50 samples in batches of 16."""
 MOST = 3
-PREFETCH = 2
+PREFETCH = 4
 
 
 class Reader:
@@ -51,16 +51,19 @@ class Machine(RuleBasedStateMachine):
     @initialize(
         policy=st.sampled_from(["raise", "replace"]),
         end=st.sampled_from(["sessions end", "drain", "at once"]),
+        at_once_bytes=st.sampled_from([0, 0, 2**26]),
     )
-    def begin(self, policy: str, end: str) -> None:
+    def begin(self, policy: str, end: str, at_once_bytes: int) -> None:
         self.rig = Rig(
-            memory_limit_bytes=60_000, unblamed_deaths=10**6, quick_deaths=10**6, max_sessions=MOST,
-            worker_restart_backoff_max_s=0.1, claim_deadline_s=2.0, confirm_death_s=1.0,
+            at_once_bytes=at_once_bytes, memory_limit_bytes=80_000, unblamed_deaths=10**6,
+            quick_deaths=10**6, max_sessions=MOST, worker_restart_backoff_max_s=0.1,
+            claim_deadline_s=2.0, confirm_death_s=1.0,
             crash_policy=policy, concurrent_builds=1, build_deadline_s=1e9,
         )  # fmt: skip
         self.rig.up(1, 2)
         self.readers: list[Reader] = []
         self.reserved: dict[int, int] = {}
+        self.growing: dict[int, ins.GrowSlab] = {}
         self.end = end
         self.done = 0
         self.open("well", 1)
@@ -79,8 +82,13 @@ class Machine(RuleBasedStateMachine):
         for one in self.rig.said[self.done :]:
             if isinstance(one, ins.ReserveSlab):
                 self.reserved[one.slab] = one.size_bytes
+            elif isinstance(one, ins.GrowSlab):
+                assert one.slab not in self.growing
+                self.growing[one.slab] = one
+                self.reserved[one.slab] += len(one.slots) * one.slot_bytes
             elif isinstance(one, ins.FreeSlab):
                 del self.reserved[one.slab]
+                self.growing.pop(one.slab, None)
         self.done = len(self.rig.said)
         left = 0 if of(self.rig.said, ins.Exit) else None
         check(
@@ -130,6 +138,24 @@ class Machine(RuleBasedStateMachine):
             self.seek(len(self.readers) - 1, 0, 0)
         else:
             rig.end(token)
+
+    @precondition(lambda self: self.growing)
+    @rule(number=st.integers(0, 2), refuse=st.booleans())
+    def grow(self, number: int, refuse: bool) -> None:
+        """The rest of a session's memory is there, or the kernel refuses it: the session ends."""
+        slab = sorted(self.growing)[number % len(self.growing)]
+        growth = self.growing.pop(slab)
+        if not refuse:
+            self.rig.do(ev.SlabReserved, slab)
+            return
+        self.reserved[slab] -= len(growth.slots) * growth.slot_bytes
+        tokens = list(self.rig.core._groups.by_slab[slab].members)  # none: it has left
+        said = self.rig.do(ev.SlabRefused, slab, "no memory")
+        assert of(said, ins.EndSession) == [ins.EndSession(token) for token in tokens]
+        for reader in [one for one in self.readers if one.token in tokens]:
+            assert self.rig.errors(reader.token)[-1].code == "resource"
+            self.listen(reader)
+            self.readers.remove(reader)
 
     @precondition(lambda self: self.readers)
     @rule(number=st.integers(0, 2), first=st.integers(0, 7), hosts=st.integers(0, 3))

@@ -336,7 +336,7 @@ def test_a_member_whose_memory_is_refused(rig, make_open):
     used = rig.counters()["memory_used_bytes"]
     rig.do(ev.SlabRefused, growth.slab, "no memory")
     (error,) = rig.errors(second)
-    assert "the kernel refused a slab of" in error.message
+    assert "the kernel refused 20480 bytes for 5 slots" in error.message
     assert rig.counters()["memory_used_bytes"] < used
     assert rig.counters()["coming_slots"] == 0
     rig.run(first)

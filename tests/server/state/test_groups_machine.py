@@ -29,7 +29,7 @@ STEPS = 3
 """Steps of an epoch: 50 samples in batches of 16."""
 REST = 4
 """Batches that each member gets at the end."""
-PREFETCH, LEASES = 2, 1
+PREFETCH, LEASES = 4, 1
 CLAIMS = 8
 
 
@@ -52,9 +52,10 @@ class Reader:
 class Group(RuleBasedStateMachine):
     """One group of a daemon with two workers."""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(at_once_bytes=st.sampled_from([0, 2**26]))
+    def begin(self, at_once_bytes: int) -> None:
         self.rig = Rig(
+            at_once_bytes=at_once_bytes,
             memory_limit_bytes=2**20, unblamed_deaths=10**6, quick_deaths=10**6,
             worker_restart_backoff_max_s=0.1, claim_deadline_s=1e9,
         )  # fmt: skip
@@ -128,6 +129,17 @@ class Group(RuleBasedStateMachine):
             self.rig.do(ev.LifelineDown, reader.token, by_daemon=True)
         else:
             self.rig.end(reader.token, way)
+
+    @rule(refuse=st.booleans())
+    def grow(self, refuse: bool) -> None:
+        """The rest of a member's memory is there, or the kernel refuses it: its session ends."""
+        for group in self.rig.core._groups.by_number.values():
+            growth = group.growing
+            if growth is None:
+                continue
+            self.rig.do(ev.SlabRefused if refuse else ev.SlabReserved, group.slab, *["no"] * refuse)
+            self.readers = [r for r in self.readers if not (refuse and r.token == growth.token)]
+            return
 
     @rule(worker=st.integers(0, 1), count=st.integers(1, CLAIMS))
     def work(self, worker: int, count: int) -> None:

@@ -23,7 +23,7 @@ def test_the_whole_way(make_rig, make_open, make_result):
     built = make_result(1)
     layout = slot_layout(built.outputs, 16)
     said = rig.do(ev.Built, built)
-    assert said == [ins.ReserveSlab(1, 6 * layout.slot_bytes, 6 * layout.slot_bytes)]
+    assert said == [ins.ReserveSlab(1, *[6 * layout.slot_bytes] * 3)]
     assert rig.counters()["memory_used_bytes"] == 6 * layout.slot_bytes
 
     spec = StreamSpec(

@@ -509,7 +509,8 @@ def test_the_kernel_refuses_a_slab(rig, make_open, make_result):
     rig.do(ev.SlabRefused, 1, "fallocate: 12 of 24 KiB")
     (error,) = rig.errors(token)
     assert (error.code, error.request) == ("resource", 3)
-    assert "refused a slab of 24576 bytes: fallocate: 12 of 24 KiB; use a smaller" in error.message
+    expected = "refused 24576 bytes for 6 slots: fallocate: 12 of 24 KiB; use a smaller"
+    assert expected in error.message
     assert rig.counters()["memory_used_bytes"] == rig.counters()["groups"] == 0
     rig.open(token)
 

@@ -157,7 +157,10 @@ class Hands:
             self._lose(do.token, "its lifeline is not up or not read")
 
     def _reserve_slab(self, do: ins.ReserveSlab) -> None:
-        self._note(do.slab, self._reserver.reserve(do.slab, do.size_bytes, do.capacity_bytes))
+        error = self._reserver.reserve(
+            do.slab, do.size_bytes, capacity_bytes=do.capacity_bytes, needed_bytes=do.needed_bytes
+        )
+        self._note(do.slab, error)
 
     def _grow_slab(self, do: ins.GrowSlab) -> None:
         self._note(do.slab, self._reserver.grow(do.slab, do.slots, do.slot_bytes))

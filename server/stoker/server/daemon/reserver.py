@@ -58,13 +58,16 @@ class Reserver:
         """Return the descriptor that is readable when `collect` has something."""
         return self._bell
 
-    def reserve(self, slab: int, size_bytes: int, capacity_bytes: int = 0) -> ResourceError | None:
+    def reserve(
+        self, slab: int, size_bytes: int, *, capacity_bytes: int = 0, needed_bytes: int = 0
+    ) -> ResourceError | None:
         """Start to reserve a slab; the outcome comes from `collect`.
 
         Args:
             slab: its number.
-            size_bytes: the memory that it needs.
+            size_bytes: the memory that it gets now.
             capacity_bytes: its size, with parts that have no memory; 0: `size_bytes`.
+            needed_bytes: the memory that it needs with the next growth; 0: `size_bytes`.
 
         Returns:
             The error if the slab would exceed the limit on the sum of all slabs, else None.
@@ -79,6 +82,7 @@ class Reserver:
                 made = SlabMemory.reserve(
                     size_bytes,
                     capacity_bytes=capacity_bytes,
+                    needed_bytes=needed_bytes,
                     room=self._room,
                     canceled=lambda: self._closing.is_set() or slab in self._unwanted,
                 )

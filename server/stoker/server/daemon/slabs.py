@@ -1,4 +1,4 @@
-"""Slabs: memory that workers write and clients map, reserved in full before it is used.
+"""Slabs: memory that workers write and clients map, reserved before it is used.
 
 A slab is a memfd. It has no name, so nothing is left behind when processes die, and a container's
 small /dev/shm does not matter. It lives as long as any process holds its descriptor or a map of it.
@@ -6,9 +6,9 @@ It is allocated (fallocate, which touches every page, on the memory node of the 
 then sealed against shrinking, growing and further sealing, so that a peer can neither truncate it
 while it is written nor make it grow. Its mode is 0600.
 
-The slab of a group has a size that allows for further members, and is a sparse file: only the parts
-that members brought have memory. `fill` allocates a part, `punch` frees one. So it stays one file
-with one map in each process, while members come and go.
+A slab may be a sparse file, of which only parts have memory: the slots that a session needs later,
+and in the slab of a group those for further members. `fill` allocates a part, `punch` frees one. So
+it stays one file with one map in each process.
 
 Sizes are bytes. `reserver` runs all this outside the daemon's loop.
 """
@@ -66,6 +66,7 @@ class SlabMemory:
         size_bytes: int,
         *,
         capacity_bytes: int = 0,
+        needed_bytes: int = 0,
         room: Callable[[], Room] = room,
         canceled: Callable[[], bool] = lambda: False,
     ) -> "SlabMemory":
@@ -78,6 +79,7 @@ class SlabMemory:
         Args:
             size_bytes: at least 1.
             capacity_bytes: the size of the file; 0: `size_bytes`.
+            needed_bytes: refuse if there is no room for so much; 0: `size_bytes`.
             room: returns how much memory may still be used.
             canceled: called before each chunk; True ends the work.
 
@@ -88,7 +90,7 @@ class SlabMemory:
         capacity_bytes = capacity_bytes or size_bytes
         slab = cls(_create(capacity_bytes), capacity_bytes)
         try:
-            slab._allocate([(0, size_bytes)], room, canceled)
+            slab._allocate([(0, size_bytes)], needed_bytes or size_bytes, room, canceled)
             fcntl.fcntl(slab.descriptor, fcntl.F_ADD_SEALS, SEALS)
         except BaseException:
             slab.close()
@@ -108,7 +110,7 @@ class SlabMemory:
             ResourceError: as in `reserve`.
         """
         try:
-            self._allocate(parts, room, canceled)
+            self._allocate(parts, sum(size_bytes for _, size_bytes in parts), room, canceled)
         except BaseException:
             self.punch(parts)
             raise
@@ -134,9 +136,12 @@ class SlabMemory:
             self.descriptor = -1
 
     def _allocate(
-        self, parts: Sequence[Part], room: Callable[[], Room], canceled: Callable[[], bool]
+        self,
+        parts: Sequence[Part],
+        wanted: int,
+        room: Callable[[], Room],
+        canceled: Callable[[], bool],
     ) -> None:
-        wanted = sum(size_bytes for _, size_bytes in parts)
         done = 0
         for start, size_bytes in _chunks(parts):
             rest, now = wanted - done, room()

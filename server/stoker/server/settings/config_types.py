@@ -141,10 +141,12 @@ class TestingSection(Section, frozen=True, kw_only=True):
 
     Attributes:
         fail_points: named failures to provoke, for tests only.
+        at_once_bytes: a session opens once so much of its memory is reserved, or its least slots.
         chunk_rows: rows of every chunk, for tests only; 0: as many as their cost says.
     """
 
     fail_points: str = ""
+    at_once_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2**26
     chunk_rows: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 

@@ -10,10 +10,17 @@ from typing import NamedTuple
 
 
 class Growth(NamedTuple):
-    """Slots that a member brings, and whose memory is not reserved yet."""
+    """Slots that a member brings, and whose memory is not reserved yet.
+
+    Attributes:
+        token: the member.
+        slots: their numbers.
+        opens: whether the member's session waits for them to be open.
+    """
 
     token: bytes
     slots: list[int]
+    opens: bool
 
 
 class StartGate:

@@ -84,7 +84,7 @@ class Core:
             ReplayEnded: self._replays.ended,
             ReplayFailed: self._replays.failed,
             SlabReserved: lambda event: self._openings.reserved(event.slab),
-            SlabRefused: lambda event: self._openings.refused(event.slab, event.reason),
+            SlabRefused: self._refused,
             WorkerUp: lambda event: self._pool.came_up(event.worker),
             WorkerDown: self._faults.worker_down,
             KernelsUnstored: lambda event: self._context.note_unstored(event.reason),
@@ -134,6 +134,11 @@ class Core:
         }
         groups = self._groups.by_number.values()
         return metrics.totals(self._context.counts) | now | metrics.depths(groups)
+
+    def _refused(self, event: SlabRefused) -> None:
+        token = self._openings.refused(event.slab, event.reason)
+        if token:
+            self._sessions.end(token, "the kernel refused memory for its slots", reads_on=True)
 
     def _begin(self, now: float) -> None:
         """Set the time from the first event: anything started before it counts from then."""

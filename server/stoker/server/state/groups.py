@@ -83,7 +83,7 @@ class Member:
 
     Attributes:
         token: the session's token.
-        quota: slots that it brought, and that it may use at a time; 0 until their memory is there.
+        quota: slots that it brought, whose memory is there, and that it may use at a time.
         held: slots that were announced to it and that it has not released.
         run: its current run.
     """
@@ -125,8 +125,8 @@ class Group:
         slots: its slots.
         reserved: whether the memory of the slab is reserved.
         members: its sessions, by token.
-        growths: members whose slots have no memory yet, in turn.
-        growing: whether the memory of the first of them is being reserved.
+        growths: slots of members that have no memory yet, in turn.
+        growing: those whose memory is being reserved.
         gate: whether it has begun.
         ghosts: sessions that ended while their clients may live -> slots that these may read.
         begun: number of batches begun, which is the serial of the next one.
@@ -176,7 +176,7 @@ class Group:
         self.reserved = False
         self.members: dict[bytes, Member] = {}
         self.growths: deque[Growth] = deque()
-        self.growing = False
+        self.growing: Growth | None = None
         self.gate = StartGate(size)
         self.ghosts: dict[bytes, int] = {}
         self.begun = 0

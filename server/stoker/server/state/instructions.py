@@ -91,14 +91,16 @@ class DropReplay(Instruction):
 
 @dataclass(frozen=True)
 class ReserveSlab(Instruction):
-    """Reserve memory in full; answered by SlabReserved or SlabRefused.
+    """Reserve the first memory of a slab; answered by SlabReserved or SlabRefused.
 
-    The slab has room for `capacity_bytes`; what is beyond `size_bytes` has no memory yet.
+    The slab has room for `capacity_bytes`; what is beyond `size_bytes` has no memory yet. It is
+    refused if there is no room for `needed_bytes`, which includes a growth that follows.
     """
 
     slab: int
     size_bytes: int
     capacity_bytes: int
+    needed_bytes: int
 
 
 @dataclass(frozen=True)

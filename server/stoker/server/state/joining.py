@@ -1,4 +1,4 @@
-"""Joining a group by its name: who may, and the memory that each further member brings.
+"""The slots that a session brings: which group they are for, and when they get their memory.
 
 All members of a name have one StreamSpec and one world size, run the same code of users, and ask
 alike for draw records and digests; a session that differs is refused with the differences. Each
@@ -7,6 +7,10 @@ rank of the name has its own group, because each has its own rows.
 The first member founds the group: its slab has room for `MEMBERS` times its own slots, of which
 only its own have memory. A further member brings its slots: their memory is reserved in turn, one
 growth of a slab at a time, and then it is open. Until then it uses no slot.
+
+To reserve memory takes time, so a session is open as soon as its first slots have theirs: as many
+as its caller may hold, and a few more. The others follow while it reads the first batches. Its
+budget is taken for all of them before. If the kernel refuses them later, the session ends.
 """
 
 from collections.abc import Iterable
@@ -19,6 +23,7 @@ from stoker.server.state.budget import Budget
 from stoker.server.state.context import CoreContext
 from stoker.server.state.groups import Group, Member
 from stoker.server.state.instructions import GrowSlab
+from stoker.server.state.settings import Settings
 from stoker.server.state.sharing import withdraw
 from stoker.server.work.records import BuildResult
 
@@ -26,6 +31,9 @@ MEMBERS = 64
 """Members of a group that all ask for as many slots as the first one."""
 MAX_SLOTS = 2**20
 MAX_SLAB_BYTES = 2**44
+SPARE = 1
+LEAST_PREFETCH = 2
+"""Of a stream whose prefetch the daemon chooses."""
 
 
 def capacity_of(request: Open, slots: int, slot_bytes: int) -> int:
@@ -33,6 +41,12 @@ def capacity_of(request: Open, slots: int, slot_bytes: int) -> int:
     if request.group is None or request.mode == "fork":
         return slots
     return max(slots, min(slots * MEMBERS, MAX_SLOTS, MAX_SLAB_BYTES // slot_bytes))
+
+
+def first_slots(settings: Settings, request: Open, slots: int, slot_bytes: int) -> int:
+    """Return how many of so many slots have memory when the session opens, with the spare."""
+    least = request.leases + LEAST_PREFETCH + SPARE
+    return min(slots, max(least, settings.at_once_bytes // slot_bytes))
 
 
 def group_of(
@@ -55,8 +69,20 @@ def group_of(
     return next((group for group in mates if group.record.rank == request.rank), None)
 
 
-def join(budget: Budget, group: Group, token: bytes, slots: int, build: BuildResult) -> None:
-    """Add a member, whose slots are reserved when it is their turn.
+def follow(group: Group, token: bytes, slots: int) -> None:
+    """Note the slots of the first member that follow when the slab is reserved."""
+    if not slots:
+        return
+    chosen = group.slots.plan(slots, group.capacity)
+    assert chosen is not None  # the slab was made for them
+    group.used_bytes += slots * group.slot_bytes
+    group.growths.append(Growth(token, chosen, opens=False))
+
+
+def join(
+    budget: Budget, group: Group, token: bytes, first: int, slots: int, build: BuildResult
+) -> None:
+    """Add a member, whose slots are reserved when it is their turn; the first ones open it.
 
     Raises:
         ResourceError: the group has no room for more slots, or the budget is not sufficient.
@@ -77,39 +103,38 @@ def join(budget: Budget, group: Group, token: bytes, slots: int, build: BuildRes
         raise
     group.used_bytes += slots * group.slot_bytes
     group.members[token] = Member(token, 0)
-    group.growths.append(Growth(token, chosen))
+    group.growths.append(Growth(token, chosen[:first], opens=True))
+    if chosen[first:]:
+        group.growths.append(Growth(token, chosen[first:], opens=False))
 
 
 def begin_growth(context: CoreContext, budget: Budget, group: Group) -> None:
-    """Reserve the slots of the member whose turn it is, unless a growth is under way."""
-    while group.reserved and group.growths and not group.growing:
-        growth = group.growths[0]
+    """Reserve the slots whose turn it is, unless a growth is under way; who waits comes first."""
+    while group.reserved and group.growths and group.growing is None:
+        growth = next((one for one in group.growths if one.opens), group.growths[0])
+        group.growths.remove(growth)
         if growth.token in group.members:
-            group.growing = True
+            group.growing = growth
             context.out.append(GrowSlab(group.slab, tuple(growth.slots), group.slot_bytes))
         else:
-            _give_back(budget, group, group.growths.popleft())
+            _give_back(budget, group, growth)
 
 
-def end_growth(context: CoreContext, group: Group) -> Member | None:
-    """Let the member use its slots, whose memory is there; None if it has left."""
-    group.growing = False
-    growth = group.growths.popleft()
+def end_growth(context: CoreContext, group: Group, growth: Growth) -> None:
+    """Let the member use its slots, whose memory is there; they go again if it has left."""
+    group.growing = None
     group.slots.admit(growth.slots)
     member = group.members.get(growth.token)
     if member is None:
         withdraw(context, group, len(growth.slots))
     else:
-        member.quota = len(growth.slots)
-    return member
+        member.quota += len(growth.slots)
 
 
-def fail_growth(budget: Budget, group: Group) -> bytes:
-    """Give up the slots whose memory was refused; return the token of their member."""
-    group.growing = False
-    growth = group.growths.popleft()
+def fail_growth(budget: Budget, group: Group, growth: Growth) -> None:
+    """Give up the slots whose memory was refused."""
+    group.growing = None
     _give_back(budget, group, growth)
-    return growth.token
 
 
 def _give_back(budget: Budget, group: Group, growth: Growth) -> None:

@@ -1,7 +1,8 @@
 """Opening a stream: names, build, StreamSpec, memory, slab, in that order; each step may fail.
 
 OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A session that
-joins a group (`joining`) has GrowSlab in place of ReserveSlab. A failure is ERROR
+joins a group (`joining`) has GrowSlab in place of ReserveSlab; GrowSlab also follows OPENED, for
+slots that it does not need at once. A failure is ERROR
 with the number of the request; the session may then OPEN again. A session that goes away in between
 leaves nothing behind: its build is ended unless others wait for it, its slab is freed once it is
 reserved. While a build lasts, BUILDING goes to the sessions that asked for it.
@@ -14,22 +15,23 @@ from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
 from stoker.protocol.messages import Building, Open, Opened, Seek
+from stoker.protocol.spec import StreamSpec
 from stoker.server.state import joining, sharing
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import CoreContext, Fault, error_record
+from stoker.server.state.course import Course
 from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
 from stoker.server.state.events import BuildDied, BuildFailed
+from stoker.server.state.forks import Fork
 from stoker.server.state.groups import Group, Member
 from stoker.server.state.instructions import ReserveSlab, SendSlab
+from stoker.server.state.joining import LEAST_PREFETCH, SPARE
 from stoker.server.state.names import names_of, resolve_dataset, resolve_mix, resolve_pipeline
 from stoker.server.state.session import Session, Wish
 from stoker.server.state.streams import Streams, check_request, compose, delivered, lay_course
 from stoker.server.work.records import BuildResult, OpenStream
 
-SPARE = 1
-LEAST_PREFETCH: Final = 2
-"""Of a stream whose prefetch the daemon chooses."""
 FEW_PREFETCH: Final = 4
 FREE_SHARE: Final = 4
 """It chooses more than a few only if the stream then takes at most this part of the free memory, so
@@ -179,17 +181,20 @@ class Openings:
         joining.begin_growth(self._context, self._budget, group)
 
     def _grown(self, group: Group) -> Session | None:
-        """Return the session whose slots have got their memory; None if it has gone."""
-        if not group.growing:
+        """Return the session that waited for slots, which have their memory now; None if none."""
+        growth = group.growing
+        if growth is None:
             return None
-        member = joining.end_growth(self._context, group)
+        joining.end_growth(self._context, group, growth)
         self._groups.freed(group)
-        return None if member is None else self._joining.pop(member.token)
+        if not growth.opens and growth.token in group.members:
+            self._groups.fill_run(group, group.members[growth.token])
+        return self._joining.pop(growth.token, None) if growth.opens else None
 
     def _opened(self, session: Session, wish: Wish, group: Group) -> None:
         """Answer an OPEN whose slots have their memory."""
         session.wish, session.group = None, group
-        slots = group.members[session.token].quota + SPARE
+        slots = wish.slots
         course, spec, slab = group.course, group.stream.spec, group.slab
         self._context.out.append(
             SendSlab(session.token, slab, group.capacity, group.slot_bytes, writable=not group.name)
@@ -235,35 +240,40 @@ class Openings:
             return []
         return [f"{reason}: kernels are compiled again by each process, which costs time only"]
 
-    def refused(self, slab: int, reason: str) -> None:
-        """Fail the OPEN whose slab the kernel refused."""
+    def refused(self, slab: int, reason: str) -> bytes:
+        """Fail the OPEN whose memory the kernel refused.
+
+        Returns:
+            The session that is open and does not get all its memory; empty if there is none.
+        """
         session = self._reserving.pop(slab, None)
         group = self._groups.by_slab.get(slab)
+        ended = b""
         if group is None:
-            return
+            return ended
         if not group.reserved:
             self._groups.refused(group)
             self._refuse_memory(session, group, len(group.slots.slots), reason)
             self._found_again(group)
-        elif group.growing:
-            slots = len(group.growths[0].slots)
-            token = joining.fail_growth(self._budget, group)
-            self._groups.close(group, token)
-            self._refuse_memory(self._joining.pop(token, None), group, slots, reason)
+        elif (growth := group.growing) is not None:
+            joining.fail_growth(self._budget, group, growth)
+            if not growth.opens and growth.token in group.members:
+                error = _refused_memory(group, len(growth.slots), reason)
+                self._context.send_error(growth.token, error)
+                ended = growth.token
+            else:
+                self._groups.close(group, growth.token)
+                waiting = self._joining.pop(growth.token, None) if growth.opens else None
+                self._refuse_memory(waiting, group, len(growth.slots), reason)
             joining.begin_growth(self._context, self._budget, group)
+        return ended
 
     def _refuse_memory(
         self, session: Session | None, group: Group, slots: int, reason: str
     ) -> None:
         if session is None or session.wish is None or session.wish.group is not group:
             return
-        size_bytes = slots * group.slot_bytes
-        error = ResourceError(
-            f"not enough memory: the kernel refused a slab of {size_bytes} bytes: {reason}; "
-            + REMEDY,
-            needed_bytes=size_bytes,
-        )
-        self._refuse(session, error.to_record())
+        self._refuse(session, _refused_memory(group, slots, reason).to_record())
 
     def _found_again(self, group: Group) -> None:
         """Reserve memory for the sessions that were to join a group whose slab was refused."""
@@ -282,35 +292,49 @@ class Openings:
         request = wish.request
         if request.params:
             check_sendable(result.drawn, result.params_bytes)
-        outputs = delivered(result, params=request.params)
-        check_outputs(outputs)
+        check_outputs(delivered(result, params=request.params))
         spec = compose(request, result, wish.excluded)
         course = lay_course(wish.share, spec, result, request)
-        largest = course.largest
-        fork = self._groups.forks.find(request, spec, result, self._groups.by_number.values())
-        forks = request.mode == "fork"
+        groups, slot_bytes = self._groups.by_number.values(), course.largest.layout.slot_bytes
+        fork = self._groups.forks.find(request, spec, result, groups)
         group = None
-        if not forks:
-            group = joining.group_of(request, spec, result, self._groups.by_number.values())
-        wish.prefetch = self._prefetch(request, largest.layout.slot_bytes, result)
-        slots = wish.prefetch + request.leases + SPARE
-        slots += self._ahead(slots, largest.layout.slot_bytes, result)
-        if group is not None:
-            joining.join(self._budget, group, session.token, slots - SPARE, result)
-            self._joining[session.token] = session
-            wish.group = group
-            joining.begin_growth(self._context, self._budget, group)
+        if request.mode != "fork":
+            group = joining.group_of(request, spec, result, groups)
+        wish.prefetch = self._prefetch(request, slot_bytes, result)
+        wish.slots = wish.prefetch + request.leases + SPARE
+        wish.slots += self._ahead(wish.slots, slot_bytes, result)
+        wish.first = joining.first_slots(self._context.settings, request, wish.slots, slot_bytes)
+        if group is None:
+            self._found(session, wish, result, spec, course, fork)
             return
+        first, slots = wish.first - SPARE, wish.slots - SPARE
+        joining.join(self._budget, group, session.token, first, slots, result)
+        self._joining[session.token] = session
+        wish.group = group
+        joining.begin_growth(self._context, self._budget, group)
+
+    def _found(
+        self,
+        session: Session,
+        wish: Wish,
+        result: BuildResult,
+        spec: StreamSpec,
+        course: Course,
+        fork: Fork | None,
+    ) -> None:
+        """Found a group, which the session is the first member of, and reserve its slab."""
+        request, layout = wish.request, course.largest.layout
         self._numbers += 1
+        forks = request.mode == "fork"
         if forks:
             fork = self._groups.forks.enter(fork, self._numbers, request, result)
         try:
-            self._budget.take(slots, largest.layout.slot_bytes, result)
+            self._budget.take(wish.slots, layout.slot_bytes, result)
         except ResourceError:
             self._groups.forks.leave(fork)
             raise
         record = OpenStream(
-            self._numbers, wish.key[0], spec, result.graph, largest.layout, largest.first_row,
+            self._numbers, wish.key[0], spec, result.graph, layout, course.largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
             request.buckets, b"" if result.subset else request.exclude,
             result.subset or request.subset, request.verify, request.weights,
@@ -318,18 +342,22 @@ class Openings:
         )  # fmt: skip
         slab = self._numbers
         group = Group(
-            slab, self._streams.join(spec, result), record, course, slots,
+            slab, self._streams.join(spec, result), record, course, wish.first,
             name="" if forks else request.group or "",
             size=request.group_size,
-            capacity=joining.capacity_of(request, slots, largest.layout.slot_bytes),
+            capacity=joining.capacity_of(request, wish.slots, layout.slot_bytes),
         )  # fmt: skip
         if fork is not None:
             self._groups.forks.add(fork, group)
-        group.members[session.token] = Member(session.token, slots - SPARE)
+        group.members[session.token] = Member(session.token, wish.first - SPARE)
         self._groups.by_number[group.number] = self._groups.by_slab[slab] = group
         self._reserving[slab] = session
         wish.group = group
-        self._context.out.append(ReserveSlab(slab, group.used_bytes, group.slab_bytes))
+        first_bytes = group.used_bytes
+        joining.follow(group, session.token, wish.slots - wish.first)
+        self._context.out.append(
+            ReserveSlab(slab, first_bytes, group.slab_bytes, needed_bytes=group.used_bytes)
+        )
 
     def _prefetch(self, request: Open, slot_bytes: int, build: BuildResult) -> int:
         """Return how many batches are prefetched; the client may leave it to the daemon."""
@@ -360,3 +388,12 @@ class Openings:
             self._context.log_refusal(
                 "request_refused", fault, client=session.client, request="OPEN", **names
             )
+
+
+def _refused_memory(group: Group, slots: int, reason: str) -> ResourceError:
+    size_bytes = slots * group.slot_bytes
+    return ResourceError(
+        f"not enough memory: the kernel refused {size_bytes} bytes for {slots} slots: {reason}; "
+        + REMEDY,
+        needed_bytes=size_bytes,
+    )

@@ -20,6 +20,8 @@ class Wish:
         excluded: the samples that it leaves out.
         group: the group whose slab is being reserved.
         prefetch: how many batches it prefetches.
+        slots: how many slots it gets, with a spare.
+        first: how many of them have memory when it opens.
         sent: the numbers of the last BUILDING for it; None before the first.
         sent_at: when that was sent, or when the OPEN came.
     """
@@ -30,6 +32,8 @@ class Wish:
     excluded: Excluded
     group: Group | None = None
     prefetch: int = 0
+    slots: int = 0
+    first: int = 0
     sent: tuple[int, int] | None = None
     sent_at: float = 0.0
 

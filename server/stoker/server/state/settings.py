@@ -54,6 +54,7 @@ class Settings:
             ("raise"), or continues with a substitute ("replace").
         integrity: which rows workers check when they read them; clients compare it.
         session_limit_bytes: bound on the slots of one session; 0: none.
+        at_once_bytes: a session whose slots have up to this size has all of them when it opens.
         chunk_rows: every chunk has that many rows, as far as views and groups of rows allow, for
             tests; 0: the cost of rows decides.
     """
@@ -96,4 +97,5 @@ class Settings:
     crash_policy: Literal["raise", "replace"] = "raise"
     integrity: str = "auto"
     session_limit_bytes: int = 0
+    at_once_bytes: int = 2**26
     chunk_rows: int = 0
