@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 from daemons import Daemon, children
-from warm import Forked, PrivateSubprocess, Script
+from warm import Forked, PrivateSubprocess, Script, zygote
 
 from stoker.client import Loader
 from stoker.client.private import daemon as private
@@ -110,6 +110,7 @@ def test_exit_codes_and_errors(folder, warm):
 
 def test_other_starts_are_executed(folder, monkeypatch):
     """What a fork cannot take over: variables of the interpreter, another user or limit."""
+    zygote(os.environ)  # it runs with the variables as they are before
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     with contextlib.closing(Daemon(folder, "--dataset=numbers=packed", warm=True)) as served:
         assert isinstance(served.process, subprocess.Popen)
