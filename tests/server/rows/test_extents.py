@@ -1,5 +1,6 @@
 """The shape of a padded batch: that of its longest row, in every worker."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +209,23 @@ def test_a_substitute_that_is_too_long_is_passed_over(dataset, plan, spec_of):
             passed += passed_over(engine, spec, step, int(row), arrays)
     assert replaced > 5
     assert passed > 0, "a good substitute was too long for some batch"
+
+
+def test_a_batch_that_is_too_short_for_every_substitute_says_what_to_do(dataset, plan, spec_of):
+    spec = spec_of(on_error="replace", batch_size=1)
+    order, engine = PlainOrder(spec, arithmetic=PLAIN), Faulty(plan)
+    whole = slot_layout(plan.outputs, 1)
+    computer = RowComputer(spec, dataset, engine, whole)
+    slot, found = np.zeros(whole.slot_bytes, np.uint8), []
+    for step in range(ROWS):
+        engine.bad = frozenset([bad := int(order.rows(0, step, 0, 1).ids[0])])
+        try:
+            computer.fill(slot, 0, step, 0, 1)
+        except SampleError as error:
+            found.append(error.message)
+            assert re.search(r"[0-9]+ of them are longer than the other rows", error.message)
+            assert f"or leave the sample out with exclude=[{bad}]" in error.message
+    assert 0 < len(found) < ROWS
 
 
 def passed_over(engine, spec, step, row, arrays):

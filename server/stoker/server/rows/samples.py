@@ -131,6 +131,7 @@ class SampleRows:
         counts: RowCounts,
         why: SampleError,
     ) -> Row:
+        longer = 0
         for attempt in range(1, MAX_ATTEMPTS + 1):
             sample_id, visit = self._order.substitute(bad.epoch, position, bad.id, attempt)
             if sample_id in self.crashed:
@@ -138,12 +139,21 @@ class SampleRows:
             try:
                 return self._compute(bad._replace(id=sample_id, visit=visit), outputs)
             except SampleError as error:
-                if not error.details.get(TOO_LONG):
+                if error.details.get(TOO_LONG):
+                    longer += 1
+                else:
                     self._note_bad(sample_id, error, counts)
                 why = error
+        remedy = "Run `stoker verify` on the dataset"
+        if longer:
+            remedy = (
+                f"{longer} of them are longer than the other rows of this batch; use a larger batch"
+                ' size, outputs.pad(..., to="bound"), or on_error="mask", or leave the sample out'
+                f" with exclude=[{bad.id}]"
+            )
         raise SampleError(
             f"{MAX_ATTEMPTS} substitutes for sample {bad.id} failed too, the last with: {why}. "
-            "Run `stoker verify` on the dataset",
+            + remedy,
             **why.details,
         )
 
