@@ -5,6 +5,10 @@
 Each daemon is held to its half of the cores with `taskset`, as if the halves were two hosts. The
 Loader runs on all cores and reads one value of each image. One daemon and two take turns. The
 batches are compared: they must be the same. Prints Markdown.
+
+The CPU time of a batch is that of the Loader's process and that of all daemons with their workers.
+On two cores the Loader shares the core of the second daemon: a batch that costs d there and c in
+the Loader gives at most 2 / (1 + c / d) of one daemon.
 """
 
 import argparse
@@ -19,15 +23,25 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pipelines
+from meter import tree_s
 
 from stoker.client import Loader
 
 
+class Epoch(NamedTuple):
+    """What an epoch took: batches per second, and CPU milliseconds of a batch."""
+
+    rate: float
+    loader_ms: float
+    daemons_ms: float
+
+
 @contextlib.contextmanager
-def serving(folder: Path, packed: Path, cores: list[int], scheme: str) -> Iterator[str]:
-    """Run a daemon on some cores, a worker for each; yields its address."""
+def serving(folder: Path, packed: Path, cores: list[int], scheme: str) -> Iterator[tuple[str, int]]:
+    """Run a daemon on some cores, a worker for each; yields its address and its process id."""
     address = f"ipc://{folder}/stoker.sock"
     held = ["taskset", "-c", ",".join(map(str, cores))]
     command = [*held, sys.executable, "-m", "stoker.server", "serve", f"--address={address}"]
@@ -39,43 +53,53 @@ def serving(folder: Path, packed: Path, cores: list[int], scheme: str) -> Iterat
     try:
         with open(ready) as file:
             found = file.read()
-        yield json.loads(found)["tcp" if scheme == "tcp" else "address"]
+        yield json.loads(found)["tcp" if scheme == "tcp" else "address"], process.pid
     finally:
         process.terminate()
         process.wait()
 
 
-def epoch(loader: Loader, skipped: int) -> tuple[float, str]:
-    """Take an epoch; return batches per second and a digest of what was read.
+def epoch(loader: Loader, skipped: int, pids: list[int]) -> tuple[Epoch, str]:
+    """Take an epoch; return what it took and a digest of what was read.
 
     Args:
         loader: takes turns with another one, so its first batches were computed before.
         skipped: how many batches the time begins after.
+        pids: the daemons.
     """
     digest = hashlib.sha256()
     for count, batch in enumerate(loader, 1):
         digest.update(batch.image[:, 0, 0].tobytes())
         if count == skipped:
-            began = time.perf_counter()
-    return (count - skipped) / (time.perf_counter() - began), digest.hexdigest()
+            began = now(pids)
+    wall, own, theirs = (after - before for after, before in zip(now(pids), began, strict=True))
+    batches = count - skipped
+    took = Epoch(batches / wall, 1000 * own / batches, 1000 * theirs / batches)
+    return took, digest.hexdigest()
+
+
+def now(pids: list[int]) -> tuple[float, float, float]:
+    """Return the time, this process's CPU seconds, and those of the daemons with their workers."""
+    return time.perf_counter(), time.process_time(), sum(map(tree_s, pids))
 
 
 def measure(
     packed: Path, workload: str, scheme: str, *, batch_size: int, prefetch: int, rounds: int
-) -> dict[int, list[float]]:
-    """Return, by number of daemons, each round's batches per second."""
+) -> dict[int, list[Epoch]]:
+    """Return, by number of daemons, what each round took."""
     cores = sorted(os.sched_getaffinity(0))
     halves = cores[: len(cores) // 2], cores[len(cores) // 2 :]
     with contextlib.ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in halves]
-        addresses = [
+        daemons = [
             stack.enter_context(serving(folder, packed, half, scheme))
             for folder, half in zip(folders, halves, strict=True)
         ]
+        pids = [pid for _, pid in daemons]
         loaders = {
             count: stack.enter_context(
                 Loader(
-                    addresses[:count],
+                    [address for address, _ in daemons[:count]],
                     pipeline=getattr(pipelines, workload),
                     batch_size=batch_size,
                     prefetch=prefetch,
@@ -84,17 +108,17 @@ def measure(
             )
             for count in (1, 2)
         }
-        rates: dict[int, list[float]] = {1: [], 2: []}
+        found: dict[int, list[Epoch]] = {1: [], 2: []}
         for number in range(rounds + 1):
             digests = {}
             for count, loader in loaders.items():
                 loader.set_epoch(number)
-                rate, digests[count] = epoch(loader, 4 * prefetch)
+                took, digests[count] = epoch(loader, 4 * prefetch, pids)
                 if number:  # the first epoch warms up
-                    rates[count].append(rate)
+                    found[count].append(took)
             if digests[1] != digests[2]:
                 raise SystemExit("two daemons delivered other batches than one")
-    return rates
+    return found
 
 
 def main() -> None:
@@ -106,16 +130,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scheme", choices=("ipc", "tcp"), default="ipc")
     asked = parser.parse_args()
-    rates = measure(
+    found = measure(
         asked.packed, asked.workload, asked.scheme,
         batch_size=asked.batch_size, prefetch=asked.prefetch, rounds=asked.rounds,
     )  # fmt: skip
-    one = statistics.median(rates[1])
-    print("| daemons | batches/s: median (min..max) | of one |\n|---|---|---|")
-    for count, found in rates.items():
-        median = statistics.median(found)
+    one = statistics.median(took.rate for took in found[1])
+    print("| daemons | batches/s: median (min..max) | of one | CPU-ms a batch: Loader | daemons |")
+    print("|---|---|---|---|---|")
+    for count, epochs in found.items():
+        rates, own, theirs = zip(*epochs, strict=True)
+        median = statistics.median(rates)
         print(
-            f"| {count} | {median:.1f} ({min(found):.1f}..{max(found):.1f}) | {median / one:.2f} |"
+            f"| {count} | {median:.1f} ({min(rates):.1f}..{max(rates):.1f}) | {median / one:.2f} |"
+            f" {statistics.median(own):.2f} | {statistics.median(theirs):.2f} |"
         )
 
 
