@@ -26,7 +26,7 @@ from stoker.protocol.errors import ProtocolError, StokerError, UsageError
 from stoker.server.daemon.address import SIDE_SUFFIX, SocketFolder
 from stoker.server.settings import logs
 
-ATTACH_DEADLINE_S: Final = 5.0
+ATTACH_DEADLINE_S: Final = 10.0
 MAX_HALF_OPEN: Final = 64
 MAX_HUNG_UP: Final = 64
 """Lost sessions whose client may be alive; beyond that, nobody learns of their end."""

@@ -30,7 +30,7 @@ from stoker.server.daemon.remote.half_open import HalfOpen
 from stoker.server.daemon.remote.pins import Pins
 from stoker.server.settings import logs
 
-ATTACH_DEADLINE_S: Final = 5.0
+ATTACH_DEADLINE_S: Final = 10.0
 MAX_HALF_OPEN: Final = 64
 MAX_ACCEPTS: Final = 64
 _Sent = list[tuple[int, int]]
