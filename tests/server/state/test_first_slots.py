@@ -137,6 +137,24 @@ def test_a_member_whose_other_slots_are_refused_ends_alone(rig):
     assert rig.counters()["memory_used_bytes"] == (FIRST + REST) * BYTES
 
 
+def test_a_member_that_is_refused_and_asks_again_brings_its_slots_once(rig, make_open):
+    opened(rig, **GROUP)
+    rig.grow()
+    second, third = rig.hello(), rig.hello()
+    for token in (second, third):
+        rig.send(token, make_open(prefetch=6, **GROUP))
+    rig.grow(refuse=True)  # those of the second; the third one is next
+    assert of(rig.sent(second), Error)[-1].request == 1
+    rig.send(second, make_open(prefetch=6, **GROUP))
+    for _ in range(4):
+        rig.grow()
+    assert of(rig.sent(second), Opened)
+    assert rig.counters()["coming_slots"] == 0
+    each = FIRST - 1 + REST
+    assert rig.counters()["memory_used_bytes"] == (3 * each + 1) * BYTES
+    assert filled(rig, second, granted=99) == each
+
+
 def test_a_member_that_leaves_takes_the_slots_that_it_waits_for(rig):
     first = opened(rig, **GROUP)
     second = opened(rig, **GROUP)  # the rest of the first one, and its own, are not there

@@ -132,9 +132,12 @@ def end_growth(context: CoreContext, group: Group, growth: Growth) -> None:
 
 
 def fail_growth(budget: Budget, group: Group, growth: Growth) -> None:
-    """Give up the slots whose memory was refused."""
+    """Give up the slots whose memory was refused, and those of that member which would follow."""
     group.growing = None
     _give_back(budget, group, growth)
+    for later in [one for one in group.growths if one.token == growth.token]:
+        group.growths.remove(later)
+        _give_back(budget, group, later)
 
 
 def _give_back(budget: Budget, group: Group, growth: Growth) -> None:
