@@ -107,7 +107,7 @@ class ReplayFailed(Event):
 
 @dataclass(frozen=True)
 class SlabReserved(Event):
-    """The memory of a slab is reserved in full."""
+    """The first memory of a slab, or that of a growth, is reserved."""
 
     slab: int
 

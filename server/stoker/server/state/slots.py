@@ -2,7 +2,7 @@
 
 free -> filling -> ready -> leased -> free. A slot's generation counts its fillings, so a late or
 repeated release names an old generation and is ignored. A voided slot that still has writers is
-`cancelled`, and free when the last of them ends. The last slot of a slab is the spare: it replaces
+`cancelled`, and free when the last of them ends. One slot of a slab is the spare: it replaces
 a slot whose writer cannot be confirmed dead, which becomes `retired`. If that writer is confirmed
 dead later, the retired slot becomes the spare.
 
@@ -71,7 +71,7 @@ class SlotPool:
     """
 
     def __init__(self, count: int, after: Callable[[Slot], SlotState] = _free) -> None:
-        """Make `count` slots, the last of which is the spare; at least 2.
+        """Make `count` slots, the last of which is the spare; at least 2. `plan` adds others.
 
         Args:
             count: how many.
