@@ -229,43 +229,76 @@ def fake_torch(*, refuse: bool = False) -> SimpleNamespace:
     return SimpleNamespace(cuda=cuda, calls=calls, from_numpy=lambda array: Tensor())
 
 
+class Memory:
+    """Three slots of a client's slab, of which only those that are asked for may be touched."""
+
+    slots, slot_bytes, size_bytes = 3, 4096, 3 * 4096
+
+    def __init__(self, *, writable: bool) -> None:
+        self.writable = writable
+        self._bytes = np.zeros(self.size_bytes, np.uint8)
+        self.address = self._bytes.ctypes.data
+
+    def arrays(self, slot: int) -> dict[str, np.ndarray]:
+        """The outputs of a batch: a small one that was copied, and two in the slot."""
+        begin = slot * self.slot_bytes
+        image, mask = self._bytes[begin : begin + 3000], self._bytes[begin + 3008 : begin + 4000]
+        return {"label": np.zeros(3), "image": image, "mask": mask}
+
+
 def test_the_calls_to_cuda() -> None:
-    slab = SimpleNamespace(address=4096, size_bytes=8192, writable=True)
+    slab = Memory(writable=True)
     torch_ = fake_torch()
     accelerator = CudaAccelerator(torch_, "cuda:0", slab)
-    assert accelerator.page_locked
-    tensors, event = accelerator.copy({"image": np.zeros(3)})
+    assert not torch_.calls, "no slot has a batch, so none may be touched"
+    tensors, event = accelerator.copy(slab.arrays(1))
     accelerator.hand_over(tensors, event)
     assert accelerator.passed(event)
     accelerator.close()
     accelerator.close()
     names = [call[0] for call in torch_.calls]
     assert names == [
-        "register", "to", "record", "wait_event", "record_stream",
+        "register", "to", "to", "to", "record", "wait_event", *["record_stream"] * 3,
         "synchronize", "unregister", "synchronize",
     ]  # fmt: skip
-    assert torch_.calls[0] == ("register", 4096, 8192, 0)
+    assert torch_.calls[0] == ("register", slab.address + 4096, 4096, 0)
     assert torch_.calls[1] == ("to", "cuda:0", True)
+    assert ("unregister", slab.address + 4096) in torch_.calls
+
+
+def test_each_slot_is_page_locked_once() -> None:
+    slab, torch_ = Memory(writable=True), fake_torch()
+    accelerator = CudaAccelerator(torch_, "cuda:0", slab)
+    accelerator.copy({"label": np.zeros(3)})
+    assert not accelerator.page_locked, "it is in no slot"
+    for slot in (2, 0, 2, 1, 0, 1):
+        accelerator.copy(slab.arrays(slot))
+    locked = [call[1] for call in torch_.calls if call[0] == "register"]
+    assert locked == [slab.address + slot * 4096 for slot in (2, 0, 1)]
+    accelerator.close()
+    assert sorted(locked) == sorted(call[1] for call in torch_.calls if call[0] == "unregister")
 
 
 @pytest.mark.parametrize(("writable", "refuse"), [(False, False), (True, True)])
 def test_without_page_locking_copies_still_work(writable: bool, refuse: bool) -> None:
-    slab = SimpleNamespace(address=4096, size_bytes=8192, writable=writable)
+    slab = Memory(writable=writable)
     torch_ = fake_torch(refuse=refuse)
     accelerator = CudaAccelerator(torch_, "cuda:0", slab)
+    for slot in range(3):
+        accelerator.copy(slab.arrays(slot))
     assert not accelerator.page_locked
-    accelerator.copy({"image": np.zeros(3)})
     accelerator.close()
-    assert "unregister" not in [call[0] for call in torch_.calls]
-    assert ("register" in [call[0] for call in torch_.calls]) is refuse
+    names = [call[0] for call in torch_.calls]
+    assert "unregister" not in names
+    assert names.count("register") == refuse, "it is not tried again"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_real_device(make_daemon, same) -> None:
     daemon = make_daemon(steps=40)
     with load(daemon, device="cuda") as loader:
-        assert loader._connection.source._accelerator.page_locked
         for step, batch in enumerate(loader):
             assert batch.image.is_cuda
             same(daemon, batch.to("cpu"), 0, step)
         assert loader.statistics().copied == 0
+        assert loader._connection.source._accelerator.page_locked

@@ -1,6 +1,7 @@
 """Where batches go: NumPy arrays, torch tensors in the slot, or copies on a CUDA device.
 
-For a CUDA device the slab is page-locked once (`cudaHostRegister`). Copies run on a side stream, up
+For a CUDA device each slot is page-locked before its first copy (`cudaHostRegister`): others may
+have no memory yet, and locking would make this process pay for it. Copies run on a side stream, up
 to `AHEAD` batches before the caller asks for them, and a slot is released when the event of its
 copy has passed. The caller's stream waits for the event, never the caller's thread. If page-locking
 fails (a memory lock limit), the same copies run from pageable memory: slower, with the same bytes.
@@ -177,7 +178,7 @@ class CudaAccelerator:
     """A CUDA device through torch.
 
     Attributes:
-        page_locked: whether the slab is registered, so that copies overlap with computation.
+        page_locked: slots that are registered, so that their copies overlap with computation.
     """
 
     def __init__(self, torch: Any, device: Any, slab: SlabMap) -> None:
@@ -185,14 +186,13 @@ class CudaAccelerator:
         self._device = device
         self._slab = slab
         self._stream = torch.cuda.Stream(device)
-        self.page_locked = False
-        if slab.writable:
-            with torch.cuda.device(device):
-                answer = torch.cuda.cudart().cudaHostRegister(slab.address, slab.size_bytes, 0)
-            self.page_locked = int(answer) == 0
+        self.page_locked: set[int] = set()
+        self._may_lock = slab.writable
 
     def copy(self, arrays: Mapping[str, np.ndarray]) -> tuple[Arrays, Any]:
         """Start a copy on the side stream."""
+        if self._may_lock and len(self.page_locked) < self._slab.slots:
+            self._lock(arrays)
         with self._torch.cuda.stream(self._stream):
             tensors = {
                 name: self._torch.from_numpy(array).to(self._device, non_blocking=True)
@@ -201,6 +201,20 @@ class CudaAccelerator:
             event = self._torch.cuda.Event()
             event.record(self._stream)
         return tensors, event
+
+    def _lock(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Page-lock the slot that arrays are in; small ones were copied out of it."""
+        slab = self._slab
+        offsets = (array.ctypes.data - slab.address for array in arrays.values())
+        inside = next((offset for offset in offsets if 0 <= offset < slab.size_bytes), None)
+        if inside is None or (slot := inside // slab.slot_bytes) in self.page_locked:
+            return
+        address = slab.address + slot * slab.slot_bytes
+        with self._torch.cuda.device(self._device):
+            answer = self._torch.cuda.cudart().cudaHostRegister(address, slab.slot_bytes, 0)
+        self._may_lock = int(answer) == 0
+        if self._may_lock:
+            self.page_locked.add(slot)
 
     def hand_over(self, tensors: Arrays, event: Any) -> None:
         """Make the current stream wait, and record in the allocator that it uses the tensors."""
@@ -216,6 +230,6 @@ class CudaAccelerator:
     def close(self) -> None:
         """Wait for the side stream and undo the page-locking."""
         self._stream.synchronize()
-        if self.page_locked:
-            self._torch.cuda.cudart().cudaHostUnregister(self._slab.address)
-            self.page_locked = False
+        while self.page_locked:
+            start = self.page_locked.pop() * self._slab.slot_bytes
+            self._torch.cuda.cudart().cudaHostUnregister(self._slab.address + start)
