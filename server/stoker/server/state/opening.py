@@ -2,8 +2,8 @@
 
 OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A session that
 joins a group (`joining`) has GrowSlab in place of ReserveSlab; GrowSlab also follows OPENED, for
-slots that it does not need at once. A failure is ERROR
-with the number of the request; the session may then OPEN again. A session that goes away in between
+slots that it does not need at once. A failure is ERROR with the number of the request; the session
+may then OPEN again; one that GrowSlab fails after OPENED ends. A session that goes away in between
 leaves nothing behind: its build is ended unless others wait for it, its slab is freed once it is
 reserved. While a build lasts, BUILDING goes to the sessions that asked for it.
 """
@@ -187,9 +187,9 @@ class Openings:
             return None
         joining.end_growth(self._context, group, growth)
         self._groups.freed(group)
-        if not growth.opens and growth.token in group.members:
+        if growth.token in group.members:
             self._groups.fill_run(group, group.members[growth.token])
-        return self._joining.pop(growth.token, None) if growth.opens else None
+        return self._joining.pop(growth.token, None)
 
     def _opened(self, session: Session, wish: Wish, group: Group) -> None:
         """Answer an OPEN whose slots have their memory."""
@@ -263,7 +263,7 @@ class Openings:
                 ended = growth.token
             else:
                 self._groups.close(group, growth.token)
-                waiting = self._joining.pop(growth.token, None) if growth.opens else None
+                waiting = self._joining.pop(growth.token, None)
                 self._refuse_memory(waiting, group, len(growth.slots), reason)
             joining.begin_growth(self._context, self._budget, group)
         return ended
