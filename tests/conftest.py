@@ -186,14 +186,15 @@ def _kept_by_multiprocessing() -> set[int | None]:
 def _slab_maps() -> frozenset[str]:
     """Maps of memfds. Reading all maps costs 5 ms where torch is loaded: only if memory changed."""
     with open("/proc/self/status", "rb") as file:
-        _, _, rest = file.read().partition(b"RssShmem:")
-    return _slab_maps_with(rest.partition(b"\n")[0])
+        sizes = dict(re.findall(rb"(\w+):\s+(\d+) kB", file.read()))
+    mapped, *private = (int(sizes[name]) for name in (b"VmSize", b"VmData", b"VmStk"))
+    return _slab_maps_with(mapped - sum(private), sizes[b"RssShmem"])
 
 
 @functools.lru_cache(maxsize=1)
-def _slab_maps_with(shared_memory: bytes) -> frozenset[str]:
-    """Maps of memfds while this process has as much shared memory in use."""
-    del shared_memory  # the key of the cache
+def _slab_maps_with(mapped_kb: int, used_kb: bytes) -> frozenset[str]:
+    """Maps of memfds while this process maps as many files and uses as much shared memory."""
+    del mapped_kb, used_kb  # the key of the cache
     with open("/proc/self/maps", "rb") as file:
         lines = [line.decode() for line in file.read().split(b"\n") if b"/memfd:" in line]
     return frozenset(f"{line.split()[0]} {line[73:]}" for line in lines)

@@ -58,6 +58,13 @@ def test_memory_map():
     KEPT[-1][0] = 1
     os.close(number)
 
+def test_untouched_map():
+    import mmap
+    number = os.memfd_create("untouched")
+    os.truncate(number, 8192)
+    KEPT.append(mmap.mmap(number, 8192))
+    os.close(number)
+
 def test_thread():
     stop = threading.Event()
     KEPT.append(stop)
@@ -120,6 +127,7 @@ EXPECTED = {
     "test_descriptor": r"open descriptor \d+ -> /proc/version",
     "test_same_number": r"open descriptor \d+ -> /proc/meminfo",
     "test_memory_map": r"mapped slab [0-9a-f]+-[0-9a-f]+ .*memfd:slab",
+    "test_untouched_map": r"mapped slab [0-9a-f]+-[0-9a-f]+ .*memfd:untouched",
     "test_thread": r"running thread 'forgotten'",
     "test_context": r"a ZeroMQ context was not terminated",
     "test_child": r"process \d+: .*python\S* -c import sys; sys.stdin.read\(\)",
@@ -130,7 +138,13 @@ EXPECTED = {
     "test_runtime": r"/\S+/run/daemon",
 }
 # A context has threads and descriptors; a map of Python's, a child and an orphan one descriptor.
-MOST = {"test_context": 9, "test_memory_map": 2, "test_child": 2, "test_orphan": 2}
+MOST = {
+    "test_context": 9,
+    "test_memory_map": 2,
+    "test_untouched_map": 2,
+    "test_child": 2,
+    "test_orphan": 2,
+}
 CLEAN = ("test_clean", "test_wider_fixture_may_restart_children", "test_wait")
 
 

@@ -1,9 +1,14 @@
 """What workers need for a pipeline counts against `memory.limit` when a stream opens."""
 
+import contextlib
 import io
+import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
+from daemons import children
 from PIL import Image
 
 from stoker.dataset import schema, write
@@ -30,6 +35,43 @@ def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, lo
     assert caught.value.details["needed_bytes"] >= 2 * 3 * 20000**2
     with loader(daemon) as fine:
         assert [batch.step for batch in fine] == [0, 1]
+
+
+def test_a_worker_maps_the_pages_of_a_chunk_before_it_writes_them(serve, loader, wait_for):
+    """It stops before its first row: what is mapped then was not written."""
+    point = {"STOKER_TESTING_FAIL_POINTS": "worker.row:stop:1:1"}
+    daemon = serve(environment=point, workers=1, warm=True)
+    with loader(daemon, "wide", batch_size=4, prefetch=1) as batches:
+        seen = []
+        reader = threading.Thread(target=lambda: seen.append(next(iter(batches))))
+        reader.start()
+        (template,) = children(daemon.pid)
+        stopped = []
+        wait_for(lambda: stopped.extend(filter(is_stopped, children(template))) or stopped)
+        mapped_bytes = rss_of_slab(stopped[0])
+        os.kill(stopped[0], signal.SIGCONT)
+        reader.join()
+        assert mapped_bytes >= 4 * 1024 * 1024 * 3 - 4096
+        assert seen.pop().image.shape == (4, 1024, 1024, 3)
+
+
+def is_stopped(pid):
+    """Whether a signal has stopped a process; not so if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return False
+
+
+def rss_of_slab(pid):
+    """Return how many bytes of slabs a process has mapped pages of."""
+    found, inside = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        name, _, rest = line.partition(" ")
+        if not name.endswith(":"):
+            inside = "memfd:stoker-slab" in rest
+        elif name == "Rss:" and inside:
+            found += int(rest.split()[0]) * 1024
+    return found
 
 
 def test_the_room_for_decoded_images_counts_and_the_field_is_named(tmp_path, monkeypatch):

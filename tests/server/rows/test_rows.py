@@ -71,6 +71,17 @@ def test_chunks_do_not_matter(stream_of, computer_of):
             assert np.array_equal(array, parts[name]), name
 
 
+def test_a_listener_hears_where_the_rows_of_a_chunk_go(stream_of, computer_of):
+    stream, heard = stream_of(batch_size=4, views=2), Heard()
+    slot = np.zeros(stream.layout.slot_bytes, np.uint8)
+    computer_of(stream, listener=heard).fill(slot, 0, 0, 3, 7)
+    start, found = slot.ctypes.data, heard.arrays
+    assert [array.shape for array in found] == [(4, *p.shape[1:]) for p in stream.layout.outputs]
+    for array, placed in zip(found, stream.layout.outputs, strict=True):
+        row_bytes = placed.size_bytes // placed.shape[0]
+        assert array.ctypes.data - start == placed.offset + 3 * row_bytes
+
+
 def test_views_are_of_one_sample_and_differ(stream_of, computer_of):
     stream = stream_of(batch_size=4, views=3)
     arrays, _ = batch(computer_of(stream), stream)

@@ -1,6 +1,9 @@
 """Who hears where a worker is in its work: a crash is blamed on the row and sample it names."""
 
+from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 ALL_ROWS: Final = -1
 """The row that is named while many are computed in one compiled call."""
@@ -14,6 +17,9 @@ class RowListener:
 
     row_by_row = False
     """Whether every row must be computed by itself, so that each is named."""
+
+    def rows_begin(self, outputs: Sequence[np.ndarray]) -> None:
+        """Rows begin that are written to these arrays, one for each output."""
 
     def row_begins(self, row: int) -> None:
         """A row of the global batch begins, or `ALL_ROWS`."""

@@ -202,6 +202,7 @@ class RowComputer:
             self._ahead.hint(lambda: self._upcoming(epoch, step, row_lo, row_hi))
         first, stop = row_lo - self._first_row, row_hi - self._first_row
         arrays = [array[first:stop] for array in slot]
+        self._listener.rows_begin(arrays)
         if self._fill_at_once(columns, row_lo, arrays, counts):
             return
         progress = self._order.progress(epoch, step)

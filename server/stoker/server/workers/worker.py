@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -60,6 +60,7 @@ from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hangs import HangNote
 from stoker.server.workers.hire import IDLE, PROGRESS, PROGRESS_BYTES, SAMPLE_AT, Hire
 from stoker.server.workers.own_code import OwnCode
+from stoker.server.workers.slab_pages import SlabPages
 from stoker.server.workers.stopwatch import Stopwatch
 from stoker.server.workers.template import threads
 from stoker.server.workers.watched import report
@@ -80,7 +81,7 @@ class Worker:
         self._fail = FailPoints(hire.fail_points, hire.worker)
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, SlotFiller | Failed] = {}
-        self._slabs: dict[int, np.ndarray] = {}
+        self._slabs: dict[int, SlabPages] = {}
         self._forks = WorkerForks()
         self._watch = Stopwatch()
         self._code = OwnCode()
@@ -105,10 +106,8 @@ class Worker:
                 self._forks.close(record.stream)
             case AddSlab():
                 assert descriptor is not None
-                # The map ends with the last array on it.
-                memory = mmap.mmap(descriptor, record.size_bytes)
+                self._slabs[record.slab] = SlabPages(descriptor, record.size_bytes)
                 os.close(descriptor)
-                self._slabs[record.slab] = np.frombuffer(memory, np.uint8)
             case DropSlab():
                 self._slabs.pop(record.slab, None)
             case Work():
@@ -199,12 +198,12 @@ class Worker:
         computer = self._streams[work.stream]
         if isinstance(computer, Failed):
             return msgspec.structs.replace(computer, claim=work.claim)
-        end = work.offset + work.size_bytes
-        self._listener.claim = work.claim
+        slab, end = self._slabs[work.slab], work.offset + work.size_bytes
+        self._listener.begin(work.claim, slab)
         self._forks.enter(work)
         try:
             counts = computer.fill(
-                self._slabs[work.slab][work.offset : end],
+                slab.memory[work.offset : end],
                 work.epoch,
                 work.step,
                 work.row_lo,
@@ -212,9 +211,9 @@ class Worker:
                 crashed=work.crashed,
             )
         except StokerError as error:
-            PROGRESS.pack_into(self._progress, 0, *IDLE)
+            self._listener.end()
             return Failed(work.claim, work.stream, *error.to_record())
-        PROGRESS.pack_into(self._progress, 0, *IDLE)
+        self._listener.end()
         self._code.note()  # modules that a function imports when it is called
         self.visit("worker.chunk_done")
         seconds = self._watch.read() - began
@@ -238,26 +237,41 @@ class DescriptorsClosedError(Exception):
 class _ProgressPage(RowListener):
     """Writes the row and the sample that are computed next where the daemon reads them.
 
+    It also maps the memory of the rows of a claim, before the first of them begins.
+
     Before it does so, it checks that the last one has not closed the worker's socket: then the page
     must go on to name that one.
 
     Attributes:
-        claim: the claim that is worked on.
         decoded: values that were decoded so far.
     """
 
     def __init__(self, page: mmap.mmap, fail: FailPoints, lifeline: int | None) -> None:
-        self.claim = 0
         self.decoded = 0
+        self._claim = 0
+        self._slab: SlabPages | None = None
         self._page = page
         self._fail = fail
         self._lifeline = lifeline
         self._inode = None if lifeline is None else os.fstat(lifeline).st_ino
         self.row_by_row = fail.names("worker.row", "worker.row_done")
 
+    def begin(self, claim: int, slab: SlabPages) -> None:
+        """Begin a claim on rows in a slab."""
+        self._claim, self._slab = claim, slab
+
+    def end(self) -> None:
+        """End it; the page names nothing from now on."""
+        self._slab = None
+        PROGRESS.pack_into(self._page, 0, *IDLE)
+
+    def rows_begin(self, outputs: Sequence[np.ndarray]) -> None:
+        if self._slab is not None:
+            self._slab.prepare(outputs)
+
     def row_begins(self, row: int) -> None:
         self._check()
-        PROGRESS.pack_into(self._page, 0, self.claim, row, -1)
+        PROGRESS.pack_into(self._page, 0, self._claim, row, -1)
         self._fail.visit("worker.row")
 
     def row_ends(self, row: int) -> None:
