@@ -18,7 +18,7 @@ from pathlib import Path
 import law_pipelines
 import numpy as np
 import pytest
-from daemons import children
+from daemons import children, state
 from law_rig import serving
 
 from stoker.client import Buckets, LengthBuckets, Loader
@@ -369,14 +369,6 @@ def _workers(daemon_pid: int) -> list[int]:
     return children(template)
 
 
-def _state(pid: int) -> str:
-    """Return the state of a process; nothing if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
 def _wait_for(what, condition):
     pause, deadline = threading.Event(), time.monotonic() + DEADLINE_S
     while not (found := condition()):
@@ -398,7 +390,7 @@ def test_worker_killed_in_mid_batch(daemon, law, expected):
 
         def kill_stopped() -> bool:
             for pid in _workers(running.pid):
-                if _state(pid) == "T":
+                if state(pid) == "T":
                     os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
             return not reader.is_alive()

@@ -186,3 +186,11 @@ def descendants(pid: int) -> list[int]:
     """Return the pids of a process's descendants."""
     found = children(pid)
     return found + [later for child in found for later in descendants(child)]
+
+
+def state(pid: int) -> str:
+    """Return the state of a process, as "T" if a signal has stopped it; nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

@@ -1,14 +1,14 @@
 """What workers need for a pipeline counts against `memory.limit` when a stream opens."""
 
-import contextlib
 import io
 import os
+import re
 import signal
 import threading
 from pathlib import Path
 
 import pytest
-from daemons import children
+from daemons import children, state
 from PIL import Image
 
 from stoker.dataset import schema, write
@@ -47,31 +47,15 @@ def test_a_worker_maps_the_pages_of_a_chunk_before_it_writes_them(serve, loader,
         reader.start()
         (template,) = children(daemon.pid)
         stopped = []
-        wait_for(lambda: stopped.extend(filter(is_stopped, children(template))) or stopped)
-        mapped_bytes = rss_of_slab(stopped[0])
+        wait_for(
+            lambda: stopped.extend(p for p in children(template) if state(p) == "T") or stopped
+        )
+        status = Path(f"/proc/{stopped[0]}/status").read_text()
+        mapped_bytes = 1024 * int(re.search(r"RssShmem:\s+(\d+) kB", status)[1])
         os.kill(stopped[0], signal.SIGCONT)
         reader.join()
         assert mapped_bytes >= 4 * 1024 * 1024 * 3 - 4096
         assert seen.pop().image.shape == (4, 1024, 1024, 3)
-
-
-def is_stopped(pid):
-    """Whether a signal has stopped a process; not so if it has ended."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-    return False
-
-
-def rss_of_slab(pid):
-    """Return how many bytes of slabs a process has mapped pages of."""
-    found, inside = 0, False
-    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
-        name, _, rest = line.partition(" ")
-        if not name.endswith(":"):
-            inside = "memfd:stoker-slab" in rest
-        elif name == "Rss:" and inside:
-            found += int(rest.split()[0]) * 1024
-    return found
 
 
 def test_the_room_for_decoded_images_counts_and_the_field_is_named(tmp_path, monkeypatch):

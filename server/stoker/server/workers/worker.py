@@ -237,10 +237,8 @@ class DescriptorsClosedError(Exception):
 class _ProgressPage(RowListener):
     """Writes the row and the sample that are computed next where the daemon reads them.
 
-    It also maps the memory of the rows of a claim, before the first of them begins.
-
     Before it does so, it checks that the last one has not closed the worker's socket: then the page
-    must go on to name that one.
+    must go on to name that one. It also has the memory of a claim's rows mapped before they begin.
 
     Attributes:
         decoded: values that were decoded so far.
