@@ -58,8 +58,9 @@ from stoker.protocol.messages import (
 LINGER_MS = 200
 LAST_WORDS_MS = 100
 MAX_DRAIN = 1024
-_EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
-"""Plain integers: an enum would double the cost of each query."""
+_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+_RCVMORE, _NOBLOCK = int(zmq.RCVMORE), int(zmq.NOBLOCK)
+"""Plain integers: an enum would double the cost of each call."""
 Answer = TypeVar("Answer", Welcome, Opened)
 _open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 
@@ -245,7 +246,8 @@ class ClientSession:
             DaemonLostError: the daemon went away.
             PeerError: nothing arrived until the deadline (of `time.monotonic`).
         """
-        self.poll()
+        if self._lost is not None:
+            self.poll()  # what arrived before the end counts
         while not self.inbox:
             self._wait(deadline)
             self.poll()
@@ -253,15 +255,17 @@ class ClientSession:
     def poll(self) -> None:
         """Move all messages that have arrived into the inbox, without waiting."""
         self._check_usable()
-        with contextlib.suppress(zmq.Again):
+        try:
             # This query costs a third of a failing attempt to receive.
             while len(self._raw) < MAX_DRAIN and self._has_message():
-                self._raw.append(self._dealer.recv(zmq.NOBLOCK))
+                self._raw.append(self._dealer.recv(_NOBLOCK))
                 if self._dealer.getsockopt(_RCVMORE):
                     raise ProtocolError("expected messages of one frame")
+        except zmq.Again:
+            pass
         while self._raw:
             records = decode_from_daemon(self._raw.popleft())[1]
-            self._admit(record for record in records if not self._is_late(record))
+            self._admit([record for record in records if not self._is_late(record)])
 
     def _admit(self, records: Iterable[DaemonRecord]) -> None:
         """Put records into the inbox."""
@@ -308,8 +312,7 @@ class ClientSession:
             raise self._lost_error()
         shown_s = math.inf if self._progress is None else self._progress.show()
         left_s = deadline - time.monotonic()
-        wait_s = min(left_s, shown_s)
-        events = dict(self._poller.poll(math.ceil(wait_s * 1000))) if left_s > 0 else {}
+        events = dict(self._poller.poll(max(math.ceil(min(left_s, shown_s) * 1000), 0)))
         if self._side.fileno() in events:
             self._read_side()
         elif not events and left_s <= shown_s:

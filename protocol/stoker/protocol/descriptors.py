@@ -13,6 +13,9 @@ from stoker.protocol.codec import MAX_PACKET_BYTES
 from stoker.protocol.errors import ProtocolError
 
 _INT = array.array("i").itemsize
+_ROOM = socket.CMSG_SPACE(4 * _INT)
+_CUT_OFF = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
+"""A plain integer: operators of an enum take longer than the rest of a call."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -35,16 +38,14 @@ def receive_packet(sock: socket.socket) -> tuple[bytes, int | None]:
         ProtocolError: the packet is too long or carries several descriptors.
         BlockingIOError: the socket is non-blocking and nothing has arrived.
     """
-    data, ancillary, flags, _ = sock.recvmsg(
-        MAX_PACKET_BYTES, socket.CMSG_SPACE(4 * _INT), socket.MSG_CMSG_CLOEXEC
-    )
+    data, ancillary, flags, _ = sock.recvmsg(MAX_PACKET_BYTES, _ROOM, socket.MSG_CMSG_CLOEXEC)
     descriptors: list[int] = []
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             numbers = array.array("i")
             numbers.frombytes(content[: len(content) - len(content) % _INT])
             descriptors.extend(numbers)
-    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(descriptors) > 1:
+    if flags & _CUT_OFF or len(descriptors) > 1:
         for descriptor in descriptors:
             os.close(descriptor)
         raise ProtocolError(

@@ -17,7 +17,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from daemons import children, descendants
+from daemons import children, descendants, state
 from hosts import free_port, make_keys
 from warm import Script
 
@@ -67,6 +67,8 @@ def test_killed_with_a_builder_or_a_replayer_nothing_is_left(serve, loader, fold
     (template,) = children(daemon.pid)
     with training(kind, daemon.address) as (process, _):
         wait_for(lambda: len(children(template)) == 3)
+        if kind == "replayer":  # not the builder before it, which may end at any time
+            wait_for(lambda: any(state(child) == "T" for child in children(template)))
         kill([daemon.pid, process.pid, *descendants(daemon.pid)])
     daemon.wait()
     assert set(os.listdir("/dev/shm")) <= before

@@ -32,11 +32,15 @@ class Connections:
     Args of the constructor:
         watched: the socket; it is not bound yet.
         now: monotonic seconds.
+
+    Attributes:
+        behind: whether reports may wait that wake nobody any more, so `drain` must be called.
     """
 
     def __init__(self, watched: "zmq.Socket[bytes]", now: Callable[[], float]) -> None:
         self._watched = watched
         self._now = now
+        self.behind = True
         self._inodes: dict[int, int] = {}
         self._idle: dict[int, tuple[float, int]] = {}
         self._monitor: Any = watched.get_monitor_socket(_EVENTS)
@@ -47,17 +51,15 @@ class Connections:
         return len(self._inodes)
 
     def fileno(self) -> int:
-        """Return a descriptor whose edges say that connections came or went."""
+        """Return a descriptor that is readable when reports came after the last `drain`."""
         return self._descriptor
 
-    def readable(self) -> bool:
-        """Whether reports are waiting; must be called before every sleep."""
-        return bool(int(self._monitor.get(_QUERY)) & _POLLIN)
-
     def drain(self) -> None:
-        """Read the waiting reports."""
+        """Read the waiting reports, a bounded number of them; see `behind`."""
         for _ in range(_MAX_EVENTS):
-            if not self.readable():
+            # This query makes the descriptor unreadable until something new arrives.
+            self.behind = bool(int(self._monitor.get(_QUERY)) & _POLLIN)
+            if not self.behind:
                 return
             # `zmq.utils.monitor` would import asyncio: a tenth of the imports of a daemon.
             event, descriptor = _REPORT.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])

@@ -128,6 +128,12 @@ class Daemon:
                 self._broker, self._side, self._reserver, self._supervisor, bad_samples,
                 self._events.append, self._completed, now,
             )  # fmt: skip
+            self._lasting_calls = {
+                self._stops.readable: self._woken,
+                self._broker.fileno(): _nothing,  # only the edge; `readable` has the answer
+                self._broker.connections.fileno(): self._connected,
+                self._reserver.fileno(): self._reserved,
+            }
             self._snapshot = self._take_snapshot()
             if config.metrics.address:
                 from stoker.server.daemon.metrics import Endpoint  # noqa: PLC0415 - an HTTP server
@@ -199,11 +205,13 @@ class Daemon:
         if not self._events and (rest_s := self._core.rest_s()) >= LEAST_REST_S:
             self._rest(rest_s)
         calls = self._calls()
-        busy = bool(self._events) or self._broker.readable() or self._connected()
+        busy = bool(self._events) or self._broker.readable() or self._broker.connections.behind
         ready = self._poller.wait(set(calls), 0.0 if busy else self._next_tick - self._now())
         self._turns.begin()
         for descriptor in ready:
             calls[descriptor]()
+        if self._broker.connections.behind:
+            self._connected()
         if (busy or self._broker.fileno() in ready) and len(self._events) < BACKLOG:
             self._broker.drain()
         if self._now() >= self._next_tick:
@@ -216,23 +224,12 @@ class Daemon:
             self._note_slow_turn(took_s, cpu_s)
 
     def _calls(self) -> dict[int, Callable[[], None]]:
-        return {
-            self._stops.readable: self._woken,
-            self._broker.fileno(): _nothing,  # only the edge; `readable` has the answer
-            self._broker.connections.fileno(): _nothing,  # the same
-            self._reserver.fileno(): self._reserved,
-            **self._side.descriptors(),
-            **self._supervisor.descriptors(),
-        }
+        return {**self._lasting_calls, **self._side.descriptors(), **self._supervisor.descriptors()}
 
-    def _connected(self) -> bool:
-        """Note which connections came and went; return whether more such reports wait."""
-        connections = self._broker.connections
-        if not connections.readable():
-            return False
-        connections.drain()
+    def _connected(self) -> None:
+        """Note which connections came and went."""
+        self._broker.connections.drain()
         self._door.check()
-        return connections.readable()
 
     def _tick(self) -> None:
         now = self._now()

@@ -330,9 +330,9 @@ class Supervisor:
 
     def _emit(self, child: Child, record: Any, descriptor: int | None) -> None:
         event = child.event(record, self._now())
-        if isinstance(child, ReplayerChild) and isinstance(record, ReplayMade):
+        if isinstance(record, ReplayMade) and isinstance(child, ReplayerChild):
             self._keep_replay(child.replay, descriptor)
-        elif isinstance(child, BuilderChild) and isinstance(record, Watched):
+        elif isinstance(record, Watched) and isinstance(child, BuilderChild):
             child.watch(descriptor)
         if event is not None:
             self._on_event(event)

@@ -50,10 +50,10 @@ class Scheduler:
                 rotation.popleft().queued = False
                 continue
             batch = group.open[0]
-            worker = pool.least_loaded(brief=self._is_brief(group, batch.cut.rows))
-            if worker is None and group.open[-1].is_newest:
-                batch, worker = group.open[-1], pool.least_loaded(stalling=True)
-            if worker is None:
+            worker, stalls = pool.least_loaded(brief=self._is_brief(group, batch.cut.rows))
+            if stalls:
+                batch = group.open[-1]
+            if worker is None or (stalls and not batch.is_newest):
                 break
             rotation.popleft()
             works = self._claim(worker, batch)
@@ -165,6 +165,8 @@ class Scheduler:
         )  # fmt: skip
 
     def _is_brief(self, group: Group, rows: int) -> bool:
+        if not group.record.fork:
+            return group.stream.is_brief(rows)
         return all(one.stream.is_brief(rows) for one in self._groups.forks.together(group))
 
     def _chunk(self, batches: list[BatchState]) -> tuple[int, int]:

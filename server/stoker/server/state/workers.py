@@ -151,20 +151,24 @@ class Pool:
         others = any(other.claims and other is not worker for other in self.workers.values())
         return now - self.done_at > limit / 2 and (others or now - self.hung_at < limit / 2)
 
-    def least_loaded(self, *, brief: bool = False, stalling: bool = False) -> WorkerState | None:
-        """Return a worker with room for a claim, one of those with the fewest claims.
+    def least_loaded(self, *, brief: bool) -> tuple[WorkerState | None, bool]:
+        """Return a worker with room for a claim, one of those with the fewest claims; or None.
 
         Args:
             brief: whether the claim is of a brief batch.
-            stalling: whether a worker that stalls is acceptable.
+
+        Returns:
+            The worker, and whether it stalls: such a one only if no other worker has room.
         """
         now, settings = self._context.now, self._context.settings
-        room = settings.brief_outstanding if brief else settings.outstanding
-        for level in self._by_load[:room]:
+        found = None
+        for level in self._by_load[: settings.brief_outstanding if brief else settings.outstanding]:
             for worker in level.values():
-                if stalling or not worker.stalls(now):
-                    return worker
-        return None
+                if not worker.stalls(now):
+                    return worker, False
+                found = found or worker
+        fits = found is not None and found.load < settings.outstanding
+        return (found, True) if fits else (None, False)
 
     def behind_stalls(self) -> Iterator[tuple[WorkerState, Claim]]:
         """Yield the last claim of each stalling worker, if others may soon wait for it."""
