@@ -13,13 +13,14 @@ Batches come from a private daemon with one worker. Two tables in Markdown, with
 """
 
 import argparse
-import os
+import contextlib
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import delivery
 import numpy as np
@@ -49,30 +50,34 @@ def costs(batches: Iterator[Batch], copied: int) -> tuple[float, float]:
     return client_s / BATCHES, (delivery.thread_s(daemon) - daemon_s) / BATCHES
 
 
-class Reader:
-    """Reads ready batches of a loader, and knows how many records of the daemon came meanwhile."""
+def ready_costs(
+    batches: Iterator[Batch], before: int, received: Callable[[], int]
+) -> tuple[float, int]:
+    """Take some batches, pause, take one; return what the next three cost.
 
-    def __init__(self, loader: Loader) -> None:
-        self._batches = delivery.endless(loader)
-        self._records = 0
-        admit = ClientSession._admit
+    Returns:
+        The client's seconds of CPU of one, and how many records it received for all three.
+    """
+    for _ in range(before):
+        next(batches)
+    delivery.until_ready()
+    next(batches)
+    records = received()
+    cost = delivery.costs(batches, delivery.PREFETCH // 2 - 1, slept=False)
+    return cost.client_s, received() - records
 
-        def counted(session: ClientSession, records: list[object]) -> None:
-            self._records += len(records)
-            admit(session, records)
 
-        ClientSession._admit = counted
+@contextlib.contextmanager
+def records_counted() -> Iterator[Callable[[], int]]:
+    """Count the records that sessions of this process receive; yields what returns the count."""
+    admit, counts = ClientSession._admit, []
 
-    def ready(self, before: int) -> tuple[float, int]:
-        """Take some batches, pause, take one; return CPU seconds of the next three, and records."""
-        for _ in range(before):
-            next(self._batches)
-        delivery.until_ready()
-        next(self._batches)
-        records, begun = self._records, delivery.thread_s(os.getpid())
-        for _ in range(3):
-            next(self._batches)
-        return (delivery.thread_s(os.getpid()) - begun) / 3, self._records - records
+    def counted(session: ClientSession, records: list[object]) -> None:
+        counts.append(len(records))
+        admit(session, records)
+
+    with mock.patch.object(ClientSession, "_admit", counted):
+        yield lambda: sum(counts)
 
 
 def copies(folder: Path, rounds: int, copied: list[int]) -> None:
@@ -98,9 +103,12 @@ def ready(folder: Path, rounds: int, sizes: list[int]) -> None:
     print("| ready batches of | no message, us | a message, us | rounds | records in it |")
     print("|---|---|---|---|---|")
     for kib in sizes:
-        with opened(folder, kib * 1024) as loader:
-            reader = Reader(loader)
-            found = [reader.ready(4 * delivery.PREFETCH + number % 8) for number in range(rounds)]
+        with opened(folder, kib * 1024) as loader, records_counted() as received:
+            batches = delivery.endless(loader)
+            found = [
+                ready_costs(batches, 4 * delivery.PREFETCH + number % 8, received)
+                for number in range(rounds)
+            ]
         without = [1e6 * spent_s for spent_s, records in found if not records]
         having = [(1e6 * spent_s, records) for spent_s, records in found if records]
         if not without or not having:

@@ -58,9 +58,8 @@ from stoker.protocol.messages import (
 LINGER_MS = 200
 LAST_WORDS_MS = 100
 MAX_DRAIN = 1024
-_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
-_RCVMORE, _NOBLOCK = int(zmq.RCVMORE), int(zmq.NOBLOCK)
-"""Plain integers: an enum would double the cost of each call."""
+_EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
+"""Plain integers: an enum would double the cost of each query."""
 Answer = TypeVar("Answer", Welcome, Opened)
 _open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 
@@ -258,7 +257,7 @@ class ClientSession:
         try:
             # This query costs a third of a failing attempt to receive.
             while len(self._raw) < MAX_DRAIN and self._has_message():
-                self._raw.append(self._dealer.recv(_NOBLOCK))
+                self._raw.append(self._dealer.recv(zmq.NOBLOCK))
                 if self._dealer.getsockopt(_RCVMORE):
                     raise ProtocolError("expected messages of one frame")
         except zmq.Again:

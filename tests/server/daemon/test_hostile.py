@@ -266,6 +266,20 @@ def test_connections_that_are_no_sessions_are_shut_down(
     eventually(lambda: len(known) <= 2)  # the bystander, and the client that connects again
 
 
+def test_reports_of_connections_that_one_turn_leaves_are_read_in_the_next(
+    daemon, bystander, eventually, monkeypatch
+):
+    monkeypatch.setattr(connections, "_MAX_EVENTS", 1)
+    known = daemon.daemon._broker.connections
+    before = len(known)
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            sock = stack.enter_context(socket.socket(socket.AF_UNIX))
+            sock.connect(bystander.path)
+        eventually(lambda: len(known) == before + 8)
+    eventually(lambda: len(known) == before)
+
+
 def test_many_idle_greetings_of_a_process_lock_nobody_out(start, connect):
     running = start(daemon__max_sessions=4)
     served = connect(running.address).hello().attach()

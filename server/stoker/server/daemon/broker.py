@@ -48,9 +48,9 @@ FLUSH_MS: Final = 250
 BACKLOG: Final = 16
 """Connections that wait to be accepted; a client that finds no room tries again."""
 _SEND_CHUNK = 256
-_EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
-_NOBLOCK, _FIRST = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
-"""Plain integers: an enum would double the cost of each call."""
+_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+"""Plain integers: an enum would double the cost of each query."""
+_FIRST: Final = zmq.NOBLOCK | zmq.SNDMORE
 
 _Large = tuple[int, messages.Token, Annotated[list[messages.Open], msgspec.Meta(max_length=1)]]
 _decode_large = msgspec.msgpack.Decoder(analyzed(_Large)).decode
@@ -189,7 +189,7 @@ class Broker:
 
         The frame of a message from a session is not needed, so it is None too: it costs more.
         """
-        peer: bytes = self._socket.recv(_NOBLOCK)  # put before each message by ROUTER
+        peer: bytes = self._socket.recv(zmq.NOBLOCK)  # put before each message by ROUTER
         data: bytes | None
         frame: zmq.Frame | None = None
         if peer in self._tokens:
@@ -197,7 +197,7 @@ class Broker:
         else:
             frame = self._socket.recv(copy=False)
             data = frame.bytes
-        while self._socket.getsockopt(_RCVMORE):
+        while self._socket.getsockopt(zmq.RCVMORE):
             self._socket.recv()
             data = None
         return peer, data, frame
@@ -255,7 +255,7 @@ class Broker:
         for data in _encoded(token, list(records)):
             try:
                 self._socket.send(peer, _FIRST)  # fails if the message cannot be sent
-                self._socket.send(data, _NOBLOCK)
+                self._socket.send(data, zmq.NOBLOCK)
             except zmq.ZMQError as error:
                 if error.errno not in (errno.EHOSTUNREACH, errno.EAGAIN):
                     raise

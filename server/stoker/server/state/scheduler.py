@@ -165,8 +165,6 @@ class Scheduler:
         )  # fmt: skip
 
     def _is_brief(self, group: Group, rows: int) -> bool:
-        if not group.record.fork:
-            return group.stream.is_brief(rows)
         return all(one.stream.is_brief(rows) for one in self._groups.forks.together(group))
 
     def _chunk(self, batches: list[BatchState]) -> tuple[int, int]:
