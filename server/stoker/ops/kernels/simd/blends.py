@@ -72,3 +72,4 @@ def _blender(way: Any) -> Any:
 
 blend_levels = _blender(_by_table if IN_REGISTERS else _by_sums)
 blend_by_table, blend_by_sums = _blender(_by_table), _blender(_by_sums)
+"""Each way by itself, for tests. Compiling `blend_by_table` without VBMI ends the process."""
