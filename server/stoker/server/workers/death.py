@@ -25,10 +25,12 @@ from typing import Final
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
-# Deaths that come from outside and say nothing about the sample that was being computed.
 DESCRIPTORS_CLOSED: Final = 77
 """Exit code of a child in which a function closed descriptors that are not its own."""
 OOM_SCORE: Final = 500
+_STAT_BYTES: Final = 4096
+"""More than a line of /proc/PID/stat has: 52 numbers and a name of at most 64 bytes."""
+# Deaths that come from outside and say nothing about the sample that was being computed.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -112,12 +114,17 @@ def end_orphans(known: Collection[int], wait_s: float) -> bool:
 
 def children() -> set[int]:
     """Return the pids of the children of this process, of those that are not reaped yet too."""
-    own = str(os.getpid())  # /proc/self/task/*/children can omit some while others end
+    own = str(os.getpid()).encode()  # /proc/self/task/*/children can omit some while others end
     found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            if stat.read_text().rpartition(")")[2].split()[1] == own:
-                found.add(int(stat.parent.name))
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it ended
+            descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY)
+            try:
+                stat = os.read(descriptor, _STAT_BYTES)
+            finally:
+                os.close(descriptor)
+            if stat.rpartition(b")")[2].split(maxsplit=2)[1] == own:
+                found.add(int(name))
     return found
 
 
