@@ -7,6 +7,8 @@ PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python
 PROCESSES ?= 3
 FUZZ_RUNS ?= 1000000
 FUZZ_FLAGS ?= --store
+# A crash of a test process ends the run: pytest-xdist starts another one, then waits for ever for the tests of the first.
+PARALLEL = -n $(PROCESSES) --max-worker-restart 0
 SEED := $(or $(SEED),$(shell date +%s))
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -37,7 +39,7 @@ demo: $(STAMP)   ## make a dataset of photographs, pack it, serve it, train on i
 
 test: $(STAMP)   ## run every test, with an empty kernel cache
 	rm -rf .pytest_cache/kernels
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope
+	$(BIN)/python -m pytest $(PARALLEL) --dist loadscope
 
 quick: $(STAMP)  ## the tests that compile nothing (half a minute)
 	$(BIN)/python -m pytest -q -m "not slow" --check-slow tests/protocol tests/order tests/server/state tests/fuzz tests/house/test_layout.py
@@ -56,7 +58,7 @@ bench: $(STAMP)  ## compare with torch.utils.data.DataLoader on the same files (
 	$(BIN)/python benchmarks/throughput.py
 
 golden-older: $(OLDER)/.installed ## the frozen results with the oldest numba and NumPy (about an hour)
-	$(OLDER)/bin/python -m pytest -n $(PROCESSES) --dist loadscope --timeout 3600 $(FROZEN)
+	$(OLDER)/bin/python -m pytest $(PARALLEL) --dist loadscope --timeout 3600 $(FROZEN)
 
 hostile: $(STAMP) ## attacks on daemon, clients and readers in their long form (about an hour)
 	STOKER_TEST_HOSTILE=10000 $(BIN)/python -m pytest tests/hostile
@@ -68,7 +70,7 @@ fuzz: $(STAMP)   ## 1,000,000 inputs for everything that reads bytes, guided by 
 
 torture: $(STAMP) ## kill everything at random 1,000 times while streams are read (about 5 minutes); SEED replays
 	@echo "SEED=$(SEED)"
-	STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x -n $(PROCESSES) --dist load --timeout 1800 tests/torture/test_storms.py
+	STOKER_STORMS=30 STOKER_STORMS_FROM=$(SEED) $(BIN)/python -m pytest -x $(PARALLEL) --dist load --timeout 1800 tests/torture/test_storms.py
 
 endurance: $(STAMP) ## look at memory over 100,000 batches, and for what is left after 200 kills of everything (about an hour)
 	STOKER_ENDURANCE=100 $(BIN)/python -m pytest -x --timeout 1800 tests/torture/test_endurance.py
