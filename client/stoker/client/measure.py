@@ -110,7 +110,7 @@ def _family(pid: int) -> list[int]:
 def _ticks(pid: int) -> int:
     """Return the CPU time of a process; 0 if it has ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return 0
     return int(fields[11]) + int(fields[12])  # utime and stime, see proc(5)

@@ -13,7 +13,6 @@ import signal
 import socket
 from abc import ABC, abstractmethod
 from collections import deque
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -48,6 +47,7 @@ from stoker.server.work.records import (
     Work,
 )
 from stoker.server.workers import channel
+from stoker.server.workers.death import stat_of
 from stoker.server.workers.hire import IDLE, MAX_STACK, PROGRESS, PROGRESS_BYTES, STACK_AT
 
 _DEATH_MS: Final = 1000
@@ -183,8 +183,7 @@ class WorkerChild(Child):
     def note_state(self) -> None:
         """Note the process's state before it is killed: whether it runs, waits or is stopped."""
         with contextlib.suppress(OSError):
-            stat = Path(f"/proc/{self.pid}/stat").read_text()
-            self._state = stat.rpartition(")")[2].split()[0]
+            self._state = stat_of(self.pid)[0].decode()
 
     def hire(self, record: msgspec.Struct) -> None:
         """Send its first packet, with the page on which it says where it is in its work."""

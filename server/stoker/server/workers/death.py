@@ -28,8 +28,6 @@ _PR_GET_CHILD_SUBREAPER = 37
 DESCRIPTORS_CLOSED: Final = 77
 """Exit code of a child in which a function closed descriptors that are not its own."""
 OOM_SCORE: Final = 500
-_STAT_BYTES: Final = 4096
-"""More than a line of /proc/PID/stat has: 52 numbers and a name of at most 64 bytes."""
 # Deaths that come from outside and say nothing about the sample that was being computed.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -117,15 +115,22 @@ def children() -> set[int]:
     own = str(os.getpid()).encode()  # /proc/self/task/*/children can omit some while others end
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):  # it ended
-            descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY)
-            try:
-                stat = os.read(descriptor, _STAT_BYTES)
-            finally:
-                os.close(descriptor)
-            if stat.rpartition(b")")[2].split(maxsplit=2)[1] == own:
+        with contextlib.suppress(OSError):
+            if stat_of(name)[1] == own:
                 found.add(int(name))
     return found
+
+
+def stat_of(pid: int | str) -> list[bytes]:
+    """Return what /proc/PID/stat says after the name: the state, the parent's pid, and so on.
+
+    Nothing is decoded: a process can give itself any bytes for a name.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+        return file.read().rpartition(b")")[2].split()
 
 
 def _await_end(pid: int, wait_s: float) -> None:
@@ -171,8 +176,7 @@ def end_group(leader: int) -> None:
     a living process with that pid, it is another one, and the group is empty.
     """
     with contextlib.suppress(OSError):
-        stat = Path(f"/proc/{leader}/stat").read_text()
-        if stat.rpartition(")")[2].split()[0] != "Z":
+        if stat_of(leader)[0] != b"Z":
             return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
