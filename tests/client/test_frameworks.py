@@ -13,6 +13,7 @@ from stoker.client.samples import Samples
 from stoker.client.steps import Steps
 from stoker.dataset import schema, write
 from stoker.protocol.errors import ClosedError, UsageError
+from stoker.protocol.spec import StreamSpec
 
 torch = pytest.importorskip("torch")
 ROWS, STEPS = 14, 4
@@ -110,7 +111,10 @@ def test_the_names_of_classes(load):
     ],
 )
 def test_the_field_whose_classes_are_meant(known, classes):
-    samples = Samples(3, "content:0", known, lambda _: None)
+    spec = StreamSpec(
+        dataset=f"content:{'0' * 32}", dataset_rows=3, pipeline="0" * 32, batch_size=1
+    )
+    samples = Samples(spec, known, lambda _: None)
     if isinstance(classes, tuple):
         assert samples.classes == classes
         return

@@ -1,14 +1,16 @@
 """Loops of a training script: epochs, the last batch, tuples, and arguments from other loaders."""
 
 import importlib
+import itertools
+import json
 import warnings
 
 import numpy as np
 import pytest
 from daemons import serving
 
-from stoker.client import Loader
-from stoker.dataset import schema, write
+from stoker.client import Buckets, LengthBuckets, Loader
+from stoker.dataset import schema, split, write
 from stoker.protocol.errors import UsageError
 
 ROWS = 14
@@ -28,6 +30,7 @@ def packed(tmp_path_factory):
     ]
     fields = [schema.image(encoding="raw"), schema.label(), schema.array("words", "int32", (None,))]
     write(dest, fields, rows)
+    split(dest, {"odd": list(range(1, ROWS, 2)), "even": list(range(0, ROWS, 2))})
     return dest
 
 
@@ -230,7 +233,60 @@ def test_a_loader_says_what_it_is(load):
         assert (loader.batch_size, loader.num_workers, len(loader.dataset)) == (4, 0, ROWS)
         assert loader.dataset[5]["image"][0, 0].tolist() == [5, 5, 5]
         assert loader.dataset[-1]["label"] == 13 % 3
-        with pytest.raises(IndexError, match=r"loader.dataset\[14\]: the dataset has 14 samples"):
+        with pytest.raises(IndexError, match=r"dataset\[14\]: expected a place in Samples"):
             loader.dataset[14]
         assert loader.row(3)["words"].tolist() == [0, 1, 2]
         assert repr(loader.replay(2, 0)).startswith("Replay(id 2, epoch 0, visit 0, view 0, seed 0")
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({"exclude": [0, 1, 12]}, [n for n in range(ROWS) if n not in (0, 1, 12)]),
+        ({"exclude": (n for n in range(3))}, range(3, ROWS)),
+        ({"subset": map(int, "975")}, [5, 7, 9]),
+        ({"subset": filter(None, range(9)), "exclude": iter([4])}, [1, 2, 3, 5, 6, 7, 8]),
+        ({"subset": "odd", "exclude": [3]}, [1, 5, 7, 9, 11, 13]),
+        ({"weights": (n % 2 for n in range(ROWS))}, range(1, ROWS, 2)),
+        ({"weights": "label"}, [n for n in range(ROWS) if n % 3]),
+    ],
+)
+def test_the_dataset_of_a_loader_is_the_samples_that_it_visits(load, options, left):
+    """Iterators are read once; the samples are counted as torch's Subset counts them."""
+    with load(batch_size=1, **options) as loader:
+        samples = loader.dataset
+        assert len(samples) == len(left)
+        assert repr(loader).startswith(f"Loader({len(left)} of the {ROWS} samples of content:")
+        assert repr(samples).startswith(f"Samples({len(left)} of the {ROWS} samples of content:")
+        assert [int(samples[place]["image"][0, 0, 0]) for place in (0, -1)] == [left[0], left[-1]]
+        with pytest.raises(IndexError, match="expected a place in Samples"):
+            samples[len(left)]
+        assert {int(i) for batch in loader for i in batch.index} <= set(left)
+
+
+def test_endless_iterators_are_refused(load):
+    with pytest.raises(UsageError, match=r"weights: expected 1 to 2\*\*24 numbers, .* 16777217"):
+        load(weights=itertools.repeat(1))
+
+
+def test_numbers_of_numpy_are_taken_as_those_of_python(load, packed):
+    whole = np.int32
+    with load(batch_size=whole(2), seed=np.uint64(7), rank=whole(1), world_size=whole(2)) as loader:
+        loader.set_epoch(whole(3))
+        loader.skip(np.int8(1))
+        batch = next(iter(loader))
+        assert (batch.epoch, batch.step) == (3, 1)
+        json.dumps(loader.state_dict())
+    asked = {"batch_size": np.int64(2), "workers": np.int64(1), "timeout_s": np.float32(60)}
+    with Loader(str(packed), pipeline="loop_pipelines:train", **asked) as loader:
+        assert loader.batch_size == 2
+    for buckets, same in (
+        (Buckets(max_area=np.int64(4096), divisor=np.uint8(8)), Buckets(max_area=4096, divisor=8)),
+        (Buckets(resize=np.bool_(False)), Buckets(resize=False)),
+        (
+            LengthBuckets(field="words", bounds=np.array([4, 16])),
+            LengthBuckets(field="words", bounds=(4, 16)),
+        ),
+    ):
+        assert buckets == same
+        assert buckets.to_bytes() == same.to_bytes()

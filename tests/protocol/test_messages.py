@@ -174,6 +174,7 @@ BOUNDS = {
     "ask_status": {},
     "ask_replay": {
         "request": SMALL, "id": COUNT, "epoch": COUNT, "visit": COUNT, "view": 2**16 - 2,
+        "stored": [None, 1, "true"],
     },
     "welcome": {
         "wire": SMALL,
@@ -270,7 +271,7 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("seek", "hosts"), ("seek", "host"), ("opened", "open_fields"),
             ("opened", "seek_fields"), ("opened", "crash_policy"),
             ("opened", "integrity"),
-            ("carried", "ready")}  # fmt: skip
+            ("carried", "ready"), ("ask_replay", "stored")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]
 

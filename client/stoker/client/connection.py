@@ -29,7 +29,7 @@ from stoker.client.private.daemon import PrivateDaemon
 from stoker.client.remote.keys import PathOrText, resolve_keys
 from stoker.client.remote.session import RemoteSession
 from stoker.client.remote.watch import HandshakeError
-from stoker.client.session import ClientSession
+from stoker.client.session import Asked, ClientSession
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import (
     ConnectError,
@@ -169,10 +169,10 @@ class Connection:
         if self._link is not None:
             self._link.delivery.release()
 
-    def replay(self, place: tuple[int, int, int, int]) -> Replay:
-        """Return the replay of (id, epoch, visit, view); see `Loader.replay`."""
+    def replay(self, asked: Asked) -> Replay:
+        """Return what a replay request asks for; see `Loader.replay`."""
         return replay_from_bytes(
-            self._use(lambda link: link.session.ask_replay(place, self._timeout_s), _LOST)
+            self._use(lambda link: link.session.ask_replay(asked, self._timeout_s), _LOST)
         )
 
     def statistics(self) -> Statistics:

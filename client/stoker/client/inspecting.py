@@ -11,7 +11,7 @@ from stoker.client.hosts.fleet import Fleet
 from stoker.client.opening import account_of
 from stoker.client.options import within
 from stoker.client.resume import Position
-from stoker.client.samples import Samples, by_name
+from stoker.client.samples import Samples, by_name, samples_in_words
 from stoker.client.statistics import Statistics
 from stoker.client.steps import EpochSampler, Steps, only
 from stoker.protocol.accounts import EpochAccount
@@ -67,9 +67,8 @@ class Inspecting(ABC):
 
     @property
     def dataset(self) -> Samples:
-        """The stored samples: `len(loader.dataset)`, `loader.dataset[id]`, and their classes."""
-        rows, classes = self.spec.dataset_rows, self._opened.classes
-        return Samples(rows, self.spec.dataset, classes, lambda number: self.replay(number, 0))
+        """The samples of the stream as they are stored, by place, and their classes."""
+        return Samples(self.spec, self._opened.classes, self._stored)
 
     @property
     def mixture(self) -> dict[str, range]:
@@ -139,7 +138,7 @@ class Inspecting(ABC):
     def __repr__(self) -> str:
         spec, slab = self.spec, self._opened.slots * self._opened.slot_bytes
         return (
-            f"{type(self).__name__}({spec.dataset_rows} samples of {spec.dataset}, pipeline "
+            f"{type(self).__name__}({samples_in_words(spec)}, pipeline "
             f"{spec.pipeline}, batch_size={self.batch_size}, seed={spec.seed}, "
             f"prefetch={self.prefetch}, memory {slab / 2**20:.1f} MiB)"
         )
@@ -197,6 +196,10 @@ class Inspecting(ABC):
             )
         return found
 
+    def _stored(self, place: int) -> Replay:
+        self._check_usable()
+        return self._connection.replay((place, 0, 0, 0, True))
+
     def replay(self, sample_id: int, epoch: int, visit: int = 0, view: int = 0) -> Replay:
         """Return a replay of a sample: every step of the pipeline, its parameters, every value.
 
@@ -220,7 +223,7 @@ class Inspecting(ABC):
         limits = {"sample_id": 2**48, "epoch": 2**48, "visit": 2**48, "view": MAX_VIEWS - 1}
         asked = zip(limits, (sample_id, epoch, visit, view), strict=True)
         numbers = [within(name, value, 0, limits[name]) for name, value in asked]
-        return self._connection.replay((numbers[0], numbers[1], numbers[2], numbers[3]))
+        return self._connection.replay((numbers[0], numbers[1], numbers[2], numbers[3], False))
 
     def replay_row(self, batch: Batch, row: int) -> Replay:
         """Return a replay of a row of one of this loader's batches; see `replay`.

@@ -5,10 +5,11 @@ parameters of `Loader`; the daemon judges the rest (names, fields, memory).
 """
 
 import dataclasses
+import itertools
 import math
 import numbers
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from stoker.client.progress import is_shown
@@ -20,7 +21,7 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
 from stoker.protocol.mix import Component, mix_to_bytes
-from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
+from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS, as_integer
 from stoker.protocol.splits import is_split_name, split_to_bytes
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
@@ -35,6 +36,8 @@ MOST_CHOSEN = 16
 """The most that it chooses: more hides no more slow rows. Older daemons take this number."""
 MAX_DEPTH = 4096
 MOST_MEMBERS = 64
+MOST_GIVEN = 2**24
+"""Values that an iterator may give: as many as weights, and more than ids."""
 OTHER_BYTES = 2**16
 """Room in the message for all other arguments, of which `freeze` is the longest."""
 _NOT_MIXED = ("dataset", "buckets", "exclude", "subset", "weights", "shuffle_block_size", "params")
@@ -72,6 +75,13 @@ class LoaderOptions:
     group_size: int | None = None
     shuffle_seed: int | None = None
     mode: str | None = None
+
+    def __post_init__(self) -> None:
+        """Read iterators once, since a loader looks at its arguments more than once."""
+        for name in ("exclude", "subset", "weights"):
+            given = getattr(self, name)
+            if isinstance(given, Iterator):
+                object.__setattr__(self, name, list(itertools.islice(given, MOST_GIVEN + 1)))
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -332,12 +342,12 @@ def within(name: str, value: object, low: int, high: int, otherwise: str = "") -
     Raises:
         UsageError: it is not an integer, or out of bounds.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_integer(value)
+    if number is None:
         raise UsageError(
             f"{name}={value!r}: expected an integer from {low} to {high}{otherwise}, "
             f"got {type(value).__name__}"
         )
-    number = int(value.__index__())
     if not low <= number <= high:
         raise UsageError(f"{name}={number}: expected an integer from {low} to {high}{otherwise}")
     return number
@@ -351,10 +361,12 @@ def seconds(name: str, value: object) -> float | None:
     """
     if value is None:
         return None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:  # type: ignore[operator]
+    number = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        number = float(value)
+    if not 0 < number < math.inf:
         raise UsageError(f"{name}={value!r}: expected a positive number of seconds, or None")
-    return float(value)  # type: ignore[arg-type]
+    return number
 
 
 def _flag(name: str, value: object) -> bool:

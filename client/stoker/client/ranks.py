@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import as_integer
 
 AGREE_S = 60.0
 """How long ranks wait for each other's calls."""
@@ -30,12 +31,13 @@ def resolve_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
         )
     if rank is None or world_size is None:
         rank, world_size = _from_torch() or _alone()
-    if not (isinstance(rank, int) and isinstance(world_size, int) and 0 <= rank < world_size):
+    number, ranks = as_integer(rank), as_integer(world_size)
+    if number is None or ranks is None or not 0 <= number < ranks:
         raise UsageError(
             f"rank={rank!r}, world_size={world_size!r}: expected integers with "
             "0 <= rank < world_size"
         )
-    return rank, world_size
+    return number, ranks
 
 
 def _from_torch() -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from stoker.client.options import within
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ResumeError, UsageError
 from stoker.protocol.skips import MAX_STEP, Skips
-from stoker.protocol.spec import StreamSpec
+from stoker.protocol.spec import StreamSpec, as_integer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,10 +101,11 @@ class Position:
         Raises:
             UsageError: the epoch is not an integer from 0.
         """
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch <= MAX_STEP:
+        number = as_integer(epoch)
+        if number is None or not 0 <= number <= MAX_STEP:
             raise UsageError(f"set_epoch({epoch!r}): expected an integer from 0 to 2**48")
-        if self._planned is None or self._planned.epoch != epoch:
-            self._planned = NextStep(epoch)
+        if self._planned is None or self._planned.epoch != number:
+            self._planned = NextStep(number)
         self._exact = True
 
     def skip(self, count: object) -> None:
@@ -115,12 +116,13 @@ class Position:
         """
         place = self.current
         left = self._left(place)
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= left:
+        number = as_integer(count)
+        if number is None or not 0 <= number <= left:
             raise UsageError(
                 f"skip({count!r}): expected an integer from 0 to {left}, the batches left in epoch "
                 f"{place.epoch}"
             )
-        step = self.skips.after(place.epoch, place.step, count)
+        step = self.skips.after(place.epoch, place.step, number)
         place = NextStep(place.epoch, step, place.skipped + step - place.step)
         if self._planned is not None:
             self._planned = place

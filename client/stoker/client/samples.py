@@ -1,19 +1,22 @@
-"""`loader.dataset`: the samples of a stream, one at a time, as they are stored."""
+"""`loader.dataset`: the samples of a stream, one at a time, as they are stored.
+
+As in torch's `Subset`, places count the samples that `exclude`, `subset` and weights of 0 leave,
+by ascending id. Without them a place is an id.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from stoker.client.steps import StepItem
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay, ReplayValue
+from stoker.protocol.spec import StreamSpec, as_integer
 
 LABEL: Final = "label"
 
 
 class Samples:
-    """A sequence of the dataset's samples; `samples[id]` is a dict of decoded fields.
+    """A sequence of the samples that the stream visits; `samples[n]` is a dict of decoded fields.
 
     It has the fields that the pipeline reads. Each access asks the daemon, so use it to look at
     samples, not to train.
@@ -21,15 +24,15 @@ class Samples:
 
     def __init__(
         self,
-        count: int,
-        fingerprint: str,
+        spec: StreamSpec,
         classes: Mapping[str, Sequence[str]],
-        replay: Callable[[int], Replay],
+        read: Callable[[int], Replay],
     ) -> None:
-        self._count = count
+        self._spec = spec
+        self._count = spec.epoch_rows
         self._classes = classes
-        self._replay = replay
-        self.fingerprint = fingerprint
+        self._read = read
+        self.fingerprint = spec.dataset
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -65,11 +68,11 @@ class Samples:
         return tuple(self._classes[field])
 
     def __len__(self) -> int:
-        """Return the number of samples, excluded ones too."""
+        """Return the number of samples that the stream visits."""
         return self._count
 
-    def __getitem__(self, sample_id: int | StepItem) -> Any:
-        """Return a sample by its id, a dict of arrays; negative ids count from the end.
+    def __getitem__(self, place: int | StepItem) -> Any:
+        """Return a sample by its place, a dict of arrays; negative places count from the end.
 
         For an item of `loader.batch_sampler`, return that step's batch.
 
@@ -77,17 +80,23 @@ class Samples:
             IndexError: there is no such sample.
             UsageError: it is not an integer.
         """
-        if isinstance(sample_id, StepItem):
-            return sample_id.batch()
-        if isinstance(sample_id, bool) or not isinstance(sample_id, int | np.integer):
-            raise UsageError(f"loader.dataset: expected a sample id, got {sample_id!r}")
-        number = int(sample_id)
+        if isinstance(place, StepItem):
+            return place.batch()
+        number = as_integer(place)
+        if number is None:
+            raise UsageError(f"loader.dataset: expected the place of a sample, got {place!r}")
         if not -self._count <= number < self._count:
-            raise IndexError(f"loader.dataset[{number}]: the dataset has {self._count} samples")
-        return by_name(self._replay(number % self._count).fields)
+            raise IndexError(f"loader.dataset[{number}]: expected a place in {self!r}")
+        return by_name(self._read(number % self._count).fields)
 
     def __repr__(self) -> str:
-        return f"Samples({self._count} samples, {self.fingerprint})"
+        return f"Samples({samples_in_words(self._spec)})"
+
+
+def samples_in_words(spec: StreamSpec) -> str:
+    """Return how many samples of which dataset a stream visits."""
+    some = f" of the {spec.dataset_rows}" if spec.excluded_rows else ""
+    return f"{spec.epoch_rows}{some} samples of {spec.dataset}"
 
 
 def by_name(values: tuple[ReplayValue, ...]) -> dict[str, Any]:

@@ -63,6 +63,9 @@ _EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
 Answer = TypeVar("Answer", Welcome, Opened)
 _open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 
+Asked = tuple[int, int, int, int, bool]
+"""What a replay is asked for with: id, epoch, visit, view, and `stored`."""
+
 
 class ClientSession:
     """An open session; `open_stream` once, then `send` and `receive`.
@@ -180,8 +183,8 @@ class ClientSession:
         slab, descriptor = self._slabs.pop()
         return opened, descriptor, slab
 
-    def ask_replay(self, place: tuple[int, int, int, int], timeout_s: float) -> bytes:
-        """Ask for a replay of (id, epoch, visit, view) of the open stream; return its bytes.
+    def ask_replay(self, asked: Asked, timeout_s: float) -> bytes:
+        """Ask for a replay of the open stream; return its bytes.
 
         Other records that arrive meanwhile stay in the inbox.
 
@@ -192,7 +195,7 @@ class ClientSession:
         """
         deadline = time.monotonic() + timeout_s
         self._request += 1
-        self.send(AskReplay(self._request, *place))
+        self.send(AskReplay(self._request, *asked))
         self._awaited = self._request
         try:
             while self._replay is None:

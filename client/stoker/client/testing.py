@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import as_integer
 
 DIGEST_BYTES: Final = 12
 
@@ -60,7 +61,7 @@ def check_resume(
     """
     for name, number in {"epochs": epochs, "every": every, "rest": rest}.items():
         wanted = number is None and name == "rest"
-        if not wanted and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        if not wanted and (as_integer(number) or 0) < 1:
             raise UsageError(f"check_resume: {name}={number!r}: expected an integer from 1")
     with _closing(make_loader()) as loader:
         loops, states = _record(loader, epochs, every)

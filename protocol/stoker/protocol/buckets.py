@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
 
 from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import Output
+from stoker.protocol.spec import as_integer
 
 MAX_SIDE = 65535
 MAX_LENGTH = 2**20
@@ -69,6 +71,7 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Raises:
             UsageError: one is out of bounds, or they contradict each other.
         """
+        use_python_numbers(self)
         within("divisor", self.divisor, MAX_DIVISOR)
         for name, value, most in (
             ("min_side", self.min_side, MAX_SIDE),
@@ -203,13 +206,24 @@ class BucketSteps:
         return self.steps_before(epoch + 1) - self.steps_before(epoch)
 
 
+def use_python_numbers(request: msgspec.Struct) -> None:
+    """Replace the NumPy numbers of a request, which its canonical form cannot hold."""
+    for name in request.__struct_fields__:
+        value = getattr(request, name)
+        if isinstance(value, np.bool_):
+            msgspec.structs.force_setattr(request, name, bool(value))
+        elif (number := as_integer(value)) is not None:
+            msgspec.structs.force_setattr(request, name, number)
+
+
 def within(name: str, value: object, most: int) -> None:
     """Check a numeric parameter of a request.
 
     Raises:
         UsageError: the value is not an integer from 1 to `most`.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+    number = as_integer(value)
+    if number is None or not 1 <= number <= most:
         raise UsageError(f"buckets: {name}: expected an integer from 1 to {most}, got {value!r}")
 
 

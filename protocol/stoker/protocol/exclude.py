@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.spec import MAX_EXCLUDED, MAX_ROWS
+from stoker.protocol.spec import MAX_EXCLUDED, MAX_ROWS, as_integer
 
 REMEDY: Final = "pack the dataset again without them (stoker pack --skip-bad)"
 
@@ -137,9 +137,9 @@ def sample_id(value: object, argument: str = "exclude") -> int:
     Raises:
         UsageError: it is not one; the message begins with `argument`.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_integer(value)
+    if number is None:
         raise UsageError(f"{argument}: expected sample ids, integers from 0, got {value!r}")
-    number = int(value.__index__())
     if not 0 <= number < MAX_ROWS:
         raise UsageError(f"{argument}: expected sample ids from 0, below 2**48, got {number}")
     return number

@@ -10,6 +10,7 @@ import json
 from typing import Annotated, Final, Literal
 
 import msgspec
+import numpy as np
 
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.buckets import (
@@ -19,6 +20,7 @@ from stoker.protocol.buckets import (
     Leftovers,
     one_of,
     rows_within,
+    use_python_numbers,
     within,
 )
 from stoker.protocol.canonical import canonical_bytes, canonical_value
@@ -72,6 +74,7 @@ class LengthBuckets(
         Raises:
             UsageError: one is out of bounds, or they contradict each other.
         """
+        use_python_numbers(self)
         if (self.multiple is None) == (self.bounds is None):
             raise UsageError(
                 f"buckets: multiple={self.multiple!r}, bounds={self.bounds!r}: expected exactly one"
@@ -101,6 +104,7 @@ class LengthBuckets(
         return canonical_bytes(msgspec.to_builtins(self))
 
     def _check_bounds(self, bounds: tuple[int, ...]) -> None:
+        bounds = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
         if not isinstance(bounds, tuple | list) or not 1 <= len(bounds) <= MAX_BOUNDS:
             raise UsageError(f"buckets: bounds: expected 1 to {MAX_BOUNDS} lengths, got {bounds!r}")
         for bound in bounds:
@@ -112,7 +116,7 @@ class LengthBuckets(
                 f"buckets: max_length={self.max_length}: the last bound is already the greatest "
                 "length: leave max_length out"
             )
-        msgspec.structs.force_setattr(self, "bounds", tuple(bounds))
+        msgspec.structs.force_setattr(self, "bounds", tuple(map(int, bounds)))
 
 
 Request = Buckets | LengthBuckets

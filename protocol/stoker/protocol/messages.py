@@ -158,7 +158,9 @@ class AskStatus(Record, frozen=True, tag="ask_status"):
 class AskReplay(Record, frozen=True, tag="ask_replay"):
     """Ask for a replay of a sample; answered by REPLAYED or ERROR with `request`.
 
-    Seed and freezes are those of the open stream. A session may have one replay at a time.
+    Seed and freezes are those of the open stream. A session may have one replay at a time. With
+    `stored` nothing is computed: the answer has the fields that the pipeline reads, and `id` is a
+    place among the samples that the stream visits, ascending.
     """
 
     request: Small
@@ -166,6 +168,7 @@ class AskReplay(Record, frozen=True, tag="ask_replay"):
     epoch: Count
     visit: Count
     view: Annotated[int, msgspec.Meta(ge=0, le=2**16 - 2)]
+    stored: bool = False
 
 
 # ---------------------------------------------------------------- daemon -> client

@@ -8,6 +8,7 @@ removed. A field added after version 1 has a default, and is left out of the can
 has that value, so existing ids stay the same.
 """
 
+import operator
 import re
 from typing import Literal
 
@@ -182,6 +183,14 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             return msgspec.convert(data, analyzed(StreamSpec))
         except msgspec.ValidationError as error:
             raise UsageError(f"StreamSpec: {error}") from None
+
+
+def as_integer(value: object) -> int | None:
+    """Return an integer of Python or NumPy as an int; None for anything else, also for a bool."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from stoker.jit.kernels import kernel
 from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import as_integer
 
 ORDER_STREAM: Final = "stoker/order"
 SUBSTITUTE_STREAM: Final = "stoker/substitute"
@@ -100,8 +101,9 @@ def frozen_key(key: Key, freeze: int | Literal["epoch"] | None) -> Key:
         return key
     if freeze == "epoch":
         return freeze_epoch(key)
-    if isinstance(freeze, int) and not isinstance(freeze, bool) and 0 <= freeze <= MAX_WORD:
-        return freeze_value(key, freeze)
+    number = as_integer(freeze)
+    if number is not None and 0 <= number <= MAX_WORD:
+        return freeze_value(key, number)
     raise UsageError(f"freeze: expected an integer in [0, 2**64), 'epoch' or None, got {freeze!r}")
 
 

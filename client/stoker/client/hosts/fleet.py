@@ -24,6 +24,7 @@ from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
 from stoker.client.link import Taken
 from stoker.client.opening import OpenedStream, check_equal, check_shares, steps_of
+from stoker.client.session import Asked
 from stoker.client.statistics import Statistics
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError
 from stoker.protocol.remote.shares import HostShare, Place, host_key
@@ -163,14 +164,14 @@ class Fleet:
                 if type(error) not in _GONE:  # `take` notices a loss
                     raise
 
-    def replay(self, place: tuple[int, int, int, int]) -> Replay:
-        """Return the replay of (id, epoch, visit, view) from any daemon; see `Loader.replay`."""
+    def replay(self, asked: Asked) -> Replay:
+        """Return what a replay request asks for, from any daemon; see `Loader.replay`."""
         while True:
             self._heed()
             self._await_any()
             address = next(iter(self._members))
             try:
-                return self._members[address].replay(place)
+                return self._members[address].replay(asked)
             except StokerError as error:
                 if type(error) not in (DaemonLostError, AccessError):
                     raise

@@ -35,6 +35,7 @@ from stoker.protocol.errors import (
     from_record,
 )
 from stoker.protocol.importing import modules_of, warning, without_working_folder
+from stoker.protocol.spec import as_integer
 
 START_TIMEOUT_S = 60.0
 GRACE_S = 10.0
@@ -62,12 +63,13 @@ class PrivateDaemon:
             UsageError: `dataset`, `pipeline` or `workers` do not go with a path.
         """
         self.options, self._code = _private_options(options)
-        if workers is not None and (not isinstance(workers, int) or workers < 1):
+        number = as_integer(workers)
+        if workers is not None and (number is None or number < 1):
             raise UsageError(f"workers={workers!r}: expected an integer from 1, or None")
         self._dataset = dataset
-        self._workers = workers
+        self._workers = number
         key = _job_key(options.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
-        parts = "\0".join([dataset, self._code or "", str(workers), key])
+        parts = "\0".join([dataset, self._code or "", str(number), key])
         self._folder = RuntimeFolder(hashlib.blake2b(parts.encode(), digest_size=8).hexdigest())
         _folders.add(self._folder)
 

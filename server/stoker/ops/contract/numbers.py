@@ -14,8 +14,11 @@ _TYPES: Final = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 def settled(value: Any) -> Any:
     """Return a NumPy scalar as a Python number or string, and any other value unchanged.
 
-    Elements of lists and tuples are converted too, also nested ones; containers keep their type.
+    Elements of lists and tuples are converted too, also nested ones; containers keep their type. An
+    array becomes a list.
     """
+    if isinstance(value, np.ndarray):
+        return settled(value[()]) if not value.ndim else [settled(part) for part in value]
     if isinstance(value, np.generic):
         return _TYPES.get(value.dtype.kind, lambda other: other)(value)
     if type(value) in (list, tuple):

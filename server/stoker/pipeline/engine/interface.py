@@ -16,6 +16,7 @@ from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.row_numbers import row_number
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.spec import as_integer
 from stoker.rng.row import Row
 
 Freeze = Mapping[str, int | Literal["epoch"]]
@@ -75,17 +76,18 @@ def check_freeze(plan: Plan, freeze: Freeze | None) -> dict[str, int | Literal["
         UnknownNameError: no op of the plan draws from a stream of that name.
         UsageError: a value is neither an unsigned 64-bit integer nor "epoch".
     """
-    checked = dict(freeze or {})
-    for name, value in checked.items():
+    checked: dict[str, int | Literal["epoch"]] = {}
+    for name, value in (freeze or {}).items():
         if name not in plan.streams:
             known = ", ".join(plan.streams) or "none, as nothing is drawn"
             raise UnknownNameError(
                 f"freeze: there is no stream {name!r} in this pipeline; there are: {known}",
                 stream=name,
             )
-        good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
-        if value != "epoch" and not good:
+        number = as_integer(value)
+        if value != "epoch" and (number is None or not 0 <= number < 2**64):
             raise UsageError(
                 f"freeze[{name!r}]: expected an integer in [0, 2**64) or 'epoch', got {value!r}"
             )
+        checked[name] = "epoch" if number is None else number
     return checked

@@ -106,7 +106,7 @@ def with_mixes(
         for place, state in mix.states.items():
             array = _kept(row, place, items=bool(state.items))
             name, number = _field(names, last[place], plan.outputs[place]), mix.made[place]
-            values += _parts(name, state.kind, number, last[place], array, state.items)
+            values += value_parts(name, state.kind, number, last[place], array, state.items)
             names[number], last[place] = name, number
         applied = bool(record["applied"])
         missing = "there is no other row that it could be mixed with"
@@ -124,7 +124,7 @@ def with_mixes(
             array = _kept(rows[-1], place, items=bool(output.items))
             if output.has_sizes:
                 array = np.ascontiguousarray(cut(output, array, rows[-1][place + 1].tolist()))
-            outputs += _parts(output.name, output.kind, -1, last[place], array, output.items)
+            outputs += value_parts(output.name, output.kind, -1, last[place], array, output.items)
     return msgspec.structs.replace(found, steps=tuple(steps), outputs=tuple(outputs))
 
 
@@ -213,12 +213,12 @@ class _Recorder(Interpreter):
             of = self.run_of_row.origin.get(number)
             if output.items:
                 records = array[: behind[f"{output.name}.{COUNT}"]]
-                yield from _parts(output.name, output.kind, -1, of, records, output.items)
+                yield from value_parts(output.name, output.kind, -1, of, records, output.items)
             elif output.has_sizes:
                 whole = np.ascontiguousarray(cut(output, array, behind[f"{output.name}.{SIZE}"]))
-                yield from _parts(output.name, output.kind, -1, of, whole)
+                yield from value_parts(output.name, output.kind, -1, of, whole)
             elif output.name not in behind:
-                yield from _parts(output.name, output.kind, -1, of, array)
+                yield from value_parts(output.name, output.kind, -1, of, array)
 
 
 class _Recording(PlainRun):
@@ -287,14 +287,14 @@ class _Recording(PlainRun):
         array = self.env[number].view(state.dtype)
         if not state.shape:
             array = array.reshape(())
-        return _parts(name, state.kind, number, of, array, state.items)
+        return value_parts(name, state.kind, number, of, array, state.items)
 
     def _alias(self, dst: int, src: int) -> None:
         if src in self.origin:
             self.origin[dst] = self.origin[src]
 
 
-def _parts(
+def value_parts(
     name: str,
     kind: str,
     number: int,

@@ -37,10 +37,9 @@ class Replays:
         """
         stream, run = group.stream, group.members[token].run
         spec = stream.spec
-        if record.id >= spec.dataset_rows:
-            raise UsageError(
-                f"replay: expected an id from 0 to {spec.dataset_rows - 1}, got {record.id}"
-            )
+        rows = spec.epoch_rows if record.stored else spec.dataset_rows
+        if record.id >= rows:
+            raise UsageError(f"replay: expected an id from 0 to {rows - 1}, got {record.id}")
         if record.view >= spec.views:
             raise UsageError(
                 f"replay: expected a view from 0 to {spec.views - 1}, got {record.view}"
@@ -58,6 +57,7 @@ class Replays:
             weights=group.record.weights,
             parts=group.record.parts,
             sources=group.record.sources,
+            stored=record.stored,
         )  # fmt: skip
         self._waiting[token] = record, request
         self._start()

@@ -136,7 +136,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     """Replay one sample of a stream; `graph` is the canonical form that its build gave.
 
     `crashed` are the samples that are not touched where it is mixed with others. `integrity` is
-    that of the workers, `sources` that of the build.
+    that of the workers, `sources` that of the build. `stored` is that of `AskReplay`.
     """
 
     replay: int
@@ -155,6 +155,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
     weights: bytes = b""
     parts: tuple[MixPart, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+    stored: bool = False
 
 
 class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"):

@@ -12,7 +12,9 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.buckets.order import BucketOrder
 from stoker.order.mix import MixOrder
+from stoker.order.remaining import Remaining
 from stoker.order.stream import StreamOrder
+from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import BuildError, SampleError, StokerError
 from stoker.protocol.lengths import request_from_bytes
@@ -23,6 +25,7 @@ from stoker.server.rows.chosen import chosen_of
 from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.mix_rows import order_parts, own_freeze
+from stoker.server.rows.stored import stored_sample
 from stoker.server.rows.subject import Subject
 from stoker.server.work.records import ReplayMade, ReplayRequest
 from stoker.server.workers import errand
@@ -46,10 +49,18 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
     ) as dataset:
         graph = graph_from_bytes(request.graph)
         samples = samples_of(dataset, graph)
+        if request.stored:
+            return _as_file(request, _stored(request, samples, graph))
         order = order_of(request, samples)
         row, bucket = row_of(request, order)
         subject = Subject(samples, graph, bucket)
         return _as_file(request, subject.replay(row, spec.freeze, spec, order, request.crashed))
+
+
+def _stored(request: ReplayRequest, dataset: Dataset, graph: Graph) -> Replay:
+    chosen = chosen_of(dataset, request.exclude, request.subset, request.weights)
+    sample_id = Remaining(len(dataset), chosen.excluded).id(request.id)
+    return stored_sample(dataset, graph, sample_id, request.spec)
 
 
 def _of_mixture(request: ReplayRequest) -> Replay:
@@ -59,8 +70,11 @@ def _of_mixture(request: ReplayRequest) -> Replay:
     with open_dataset(
         part.dataset, expected=part.fingerprint, integrity=request.integrity
     ) as dataset:
-        row, _ = row_of(request, order)
         graph = graph_from_bytes(part.graph)
+        if request.stored:
+            own = request.id - order.firsts[number]
+            return stored_sample(dataset, graph, own, request.spec)
+        row, _ = row_of(request, order)
         subject = Subject(dataset, graph, first_id=order.firsts[number])
         return subject.replay(row, own_freeze(request.spec, part.streams).freeze)
 
