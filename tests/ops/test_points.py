@@ -368,6 +368,53 @@ def test_visible_part_counts_what_crops_cut_off():
     assert len(out) == 0
 
 
+def tracked_boxes(corners, visible):
+    state = State.ragged("boxes", (BOXES[0], ItemField("visible_part", "float32")), 99)
+    return state, pack_items(state.items, {"xyxy": corners, "visible_part": visible})
+
+
+def kept_by(state, words, **limits):
+    return len(apply(FilterBoxes(**limits), state, words)[1])
+
+
+@pytest.mark.parametrize("cuts", [1, 2, 3])
+def test_boxes_of_which_exactly_the_least_part_is_visible_stay(cuts):
+    """Of 100 columns n remain: cut at once, or by turns, where each cut rounds the field."""
+    for n in range(1, 100):
+        state, words = tracked_boxes(np.float32([[0, 0, 100, 100]]), np.float32([1]))
+        side = 100
+        for cut in range(1, cuts + 1):
+            after = n if cut == cuts else side - (100 - n) // cuts
+            into = np.zeros_like(words)
+            stay = scaled(1.0, 1.0, 0.0, 0.0)
+            assert move_boxes(words, into, stay, (100, side, 100, after), state.shape[1] - 1) == 1
+            words, side = into, after
+        assert kept_by(state, words, min_visible=n / 100) == 1, n
+        assert kept_by(state, words, min_visible=n / 100 + 1e-6) == 0, n
+
+
+def test_boxes_of_exactly_the_least_side_or_area_stay():
+    """A box that a resize to n/100 made 10 n/100 pixels wide, wherever it is in the image."""
+    for left in (0, 30, 2000):
+        corners = np.float32([[left, 0, left + 10, 10]])
+        for n in range(1, 100):
+            state, words = tracked_boxes(corners, np.float32([1]))
+            into = np.zeros_like(words)
+            move_boxes(words, into, scaled(n / 100, n / 100, 0.0, 0.0), (100, 2500) * 2, 0)
+            side = n / 10
+            assert kept_by(state, into, min_side=side) == 1, (left, n)
+            assert kept_by(state, into, min_area=side * side) == 1, (left, n)
+            assert kept_by(state, into, min_side=side + 0.005) == 0, (left, n)
+            assert kept_by(state, into, min_area=(side + 0.005) ** 2) == 0, (left, n)
+
+
+def test_empty_boxes_get_no_allowance():
+    flat = np.float32([[4000, 7, 4000, 9], [4000, 7, 4001, 7], [9, 9, 8.999999, 20]])
+    state, words = tracked_boxes(flat, np.ones(3, np.float32))
+    assert kept_by(state, words, min_side=1e-6) == 0
+    assert kept_by(state, words, min_area=1e-9) == 0
+
+
 def left_by(op, state, items, rest):
     """Fields of what an op leaves, by its kernel where it has one."""
     if state.kind not in op.items:
