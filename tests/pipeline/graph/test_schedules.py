@@ -220,10 +220,18 @@ def test_schedules_are_tried_when_a_stream_opens(fields):
     def growing(sample, ctx):
         return {"image": ops.gaussian_blur(sample.image, kernel_size=3 + 2 * ctx.epoch)}
 
-    with pytest.raises(
-        BuildError, match=r"decides the size or the memory of an op cannot follow a schedule"
-    ):
-        tried(growing.plan_for(fields), spec_of(total_epochs=3))
+    kept = r"decides the size or the memory of an op cannot follow a schedule"
+    with pytest.raises(BuildError, match=kept):
+        growing.plan_for(fields)
+
+    @pipeline
+    def later(sample, ctx):
+        size = 5 if ctx.epoch == 37 else 3  # none of the places that are tried when it is bound
+        return {"image": ops.gaussian_blur(sample.image, kernel_size=size)}
+
+    tried(later.plan_for(fields), spec_of(total_epochs=33))
+    with pytest.raises(BuildError, match=kept):
+        tried(later.plan_for(fields), spec_of(total_epochs=38))
 
 
 def test_chunks_of_rows_say_no_step(fields, located):

@@ -13,15 +13,11 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.registry import make, name_of
 from stoker.pipeline.graph.schedule import FACTS, Moment, facts_read
 from stoker.pipeline.planning.decision import Decision
-from stoker.pipeline.planning.declared import declared, params_of
+from stoker.pipeline.planning.declared import params_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.steps import (
-    KernelStep,
-    walk,
-)
+from stoker.pipeline.planning.scheduled import check_states, op_at
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.rng.row import Row
 
@@ -88,23 +84,11 @@ def scheduled_ops(plan: Plan, place: Moment) -> Iterator[tuple[Decision, Op]]:
                 require(place, fact)
             params = decision.schedule.at(place)
             try:
-                op = make(name_of(decision.op), params, decision.op.version)
-                _check_states(plan, decision, op)
+                op = op_at(decision, place)
+                check_states(plan, decision, op)
             except StokerError as error:
                 raise _refused(decision, place, params, error) from None
             yield decision, op
-
-
-def _check_states(plan: Plan, decision: Decision, op: Op) -> None:
-    for step, _ in walk(plan.steps):
-        if isinstance(step, KernelStep) and step.decision.index == decision.index:
-            state, scratch = declared(op, tuple(plan.states[src] for src in step.srcs))
-            if state != plan.states[step.dst] or scratch > step.scratch_bytes:
-                raise BuildError(
-                    "a parameter that decides the size or the memory of an op cannot follow a "
-                    f"schedule: expected {plan.states[step.dst]} with {step.scratch_bytes} bytes "
-                    f"of scratch, got {state} with {scratch} from {op.name}"
-                )
 
 
 def _refused(

@@ -51,21 +51,21 @@ from stoker.protocol.items import COUNT, DTYPES
 from stoker.protocol.layout import Output, check_outputs
 
 
-def bind_graph(graph: Graph, states: Mapping[str, State], *, linked: bool = True) -> Bound:
+def bind_graph(graph: Graph, states: Mapping[str, State], *, checked: bool = False) -> Bound:
     """Bind a graph in normal form to field states.
 
     Args:
         graph: the graph.
         states: field name -> state.
-        linked: whether to check that masks, boxes and keypoints fit the images; a graph with
-            shortcuts has other ops.
+        checked: whether the graph is a shortened one, whose original has been bound: its ops are
+            others, so whether its outputs fit each other is not to be seen in it.
 
     Raises:
         BuildError: see `stoker.pipeline.planning.planner.bind`.
     """
     binder = _Binder(Bound(graph, states))
     bound = binder.bind()
-    if linked:
+    if not checked:
         binder.histories.check(graph.outputs, graph.unlinked)
         binder.sides.check(graph.outputs, graph.unlinked)
     return bound

@@ -13,6 +13,7 @@ from stoker.pipeline.planning.binding import bind_graph
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.bucketed import Size, in_bucket
 from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.scheduled import check_sizes
 from stoker.pipeline.planning.shortcuts import shorten
 from stoker.pipeline.planning.sizing import sizing_of
 from stoker.pipeline.planning.unneeded import check_unneeded
@@ -32,7 +33,7 @@ def bind(
         states: field name -> state of the field in the dataset.
         bucket: size of the bucket whose samples are computed; None without buckets.
         shortcuts: whether steps may be merged if that is faster and gives the same bytes; see
-            `stoker.pipeline.planning.shortcuts`.
+            `stoker.pipeline.planning.shortcuts`. What is checked is the graph as it was written.
 
     Raises:
         BuildError: a field is unknown, an op has no rule (even if nothing needs its result),
@@ -43,9 +44,11 @@ def bind(
     """
     normal = normalize(graph)
     settled = in_bucket(normal, bucket)
-    shown = shorten(settled, states) if shortcuts else settled
-    bound = bind_graph(shown, states, linked=not shortcuts)
+    bound = bind_graph(settled, states)
     check_unneeded(normal.unneeded, states)
+    shortened = shorten(settled, states) if shortcuts else settled
+    if shortened is not settled:
+        bound = bind_graph(shortened, states, checked=True)
     if normal.clip is not None:
         _check_clip(bound)
     layout = lay_out(bound)
@@ -68,6 +71,7 @@ def bind(
         clip=normal.clip,
     )
     sizing_of(plan)
+    check_sizes(plan)
     return plan
 
 

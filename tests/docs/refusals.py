@@ -1,0 +1,74 @@
+"""Promises of pages that a mistake is refused: the sentence, the mistake, and what the error says.
+
+`@refused` turns a function of a sample into a pipeline that makes the mistake, and notes which
+sentence of which page promises that it is refused. To prove another promise, write such a function
+in a module of `MODULES`; `test_refusals.py` tries each through every way in.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stoker.pipeline import pipeline
+from stoker.pipeline.authoring.pipeline import Pipeline
+
+MODULES = ("refused_targets", "refused_language")
+REFUSAL = re.compile(r"\brefuse|\b(?:is|are) (?:an error|errors)\b|\bthe call stops\b")
+"""What a sentence says that promises a refusal."""
+_FENCES = re.compile(r"<!--.*?-->|^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+class Promise(NamedTuple):
+    """A promise of a page.
+
+    Attributes:
+        name: of the pipeline that makes the mistake, in its module.
+        page: where the promise is, from the top of the repository.
+        sentence: a part of it, as the page has it.
+        parts: what the error says.
+        made: the pipeline.
+    """
+
+    name: str
+    page: str
+    sentence: str
+    parts: tuple[str, ...]
+    made: Pipeline
+
+
+def refused(page: str, sentence: str, *parts: str) -> Callable[[Any], Any]:
+    """Note the promise that this pipeline is refused with an error that says these parts."""
+
+    def note(define: Any) -> Any:
+        made = define if isinstance(define, Pipeline) else pipeline(define)
+        made._promise = (page, sentence, parts)
+        return made
+
+    return note
+
+
+def promises() -> dict[str, Promise]:
+    """Return every promise by its name, `module:pipeline`."""
+    found = {}
+    for module in MODULES:
+        for name, made in vars(importlib.import_module(module)).items():
+            if isinstance(made, Pipeline) and hasattr(made, "_promise"):
+                found[f"{module}:{name}"] = Promise(f"{module}:{name}", *made._promise, made)
+    return found
+
+
+def text_of(page: Path) -> str:
+    """Return a page without its code and comments, in one line."""
+    return " ".join(_FENCES.sub(" ", page.read_text()).split())
+
+
+def sentences(page: Path) -> list[str]:
+    """Return the sentences and table rows of a page that promise a refusal, in one line each."""
+    plain = _FENCES.sub("\n\n", page.read_text())
+    parts = re.split(r"\n\n|\n(?=[-#|] ?)|(?<=[.!?:])\s+(?=[A-Z`\[])", plain)
+    found = [" ".join(part.split()) for part in parts]
+    return [part for part in found if REFUSAL.search(part) and not part.startswith("#")]

@@ -1,0 +1,153 @@
+"""Pipelines that docs/pipelines.md and docs/guides/conditionals.md promise to refuse."""
+
+from refusals import refused
+
+from stoker import ops
+
+PAGE, GUIDE = "docs/pipelines.md", "docs/guides/conditionals.md"
+BY_LINE = "What cannot be decided for each sample is refused by line"
+STATEMENTS = "Some statements are refused, with their line and what to write instead"
+
+
+@refused(PAGE, "Crops of 64 and of 32 pixels", "random_crop", "size")
+def two_crops_of_one_name(sample):
+    image = ops.random_crop(sample.image, size=16, stream="crop")
+    return {"image": image, "mask": ops.random_crop(sample.mask, size=8, stream="crop")}
+
+
+@refused(PAGE, "or two `scale` ranges", "random_resized_crop", "scale")
+def two_scales_of_one_name(sample):
+    crop = ops.random_resized_crop
+    image = crop(sample.image, size=16, scale=(0.3, 1.0), stream="crop")
+    return {"image": image, "mask": crop(sample.mask, size=16, scale=(0.1, 1.0), stream="crop")}
+
+
+@refused(PAGE, "An op that has no rule for a kind refuses it", "one_hot", "no rule for an image")
+def no_rule(sample):
+    return {"hot": ops.one_hot(sample.image, classes=3)}
+
+
+@refused(PAGE, "nothing is ever passed through silently", "equalize", "no rule for a mask")
+def no_rule_and_no_use(sample):
+    ops.equalize(sample.mask)
+    return {"image": sample.image}
+
+
+@refused(
+    PAGE, "Without a name the second call is refused", "the default stream name 'horizontal_fl"
+)
+def ambiguous(sample):
+    image = ops.horizontal_flip(sample.image)
+    return {"image": ops.horizontal_flip(image)}
+
+
+@refused(PAGE, "Values that cannot be joined, such as an image and a mask", "image", "mask")
+def image_or_mask(sample):
+    value = sample.image
+    if sample.label > 1:
+        value = sample.mask
+    return {"value": value}
+
+
+@refused(PAGE, BY_LINE, "while")
+def while_on_a_value(sample):
+    image = sample.image
+    while image.mean() > 100:
+        image = ops.invert(image)
+    return {"image": image}
+
+
+@refused(PAGE, "`break` and `continue` inside such an `if`", "break")
+def break_on_a_value(sample):
+    image = sample.image
+    for number in range(3):
+        if sample.label == number:
+            break
+        image = ops.invert(image, stream=f"{number}")
+    return {"image": image}
+
+
+@refused(PAGE, "a `return` out of a loop", "return")
+def return_out_of_a_loop(sample):
+    for number in range(3):
+        if sample.label == number:
+            return {"image": ops.invert(sample.image)}
+    return {"image": sample.image}
+
+
+@refused(PAGE, "a branch that changes a dict, list or object from outside of it", "in place")
+def changes_a_list(sample):
+    found = []
+    if sample.label == 2:
+        found.append(sample.image)
+    return {"image": sample.image, "count": len(found) + sample.label}
+
+
+@refused(PAGE, "branches that return other fields", "mask")
+def other_fields(sample):
+    if sample.label == 2:
+        return {"image": sample.image, "mask": sample.mask}
+    return {"image": sample.image}
+
+
+@refused(PAGE, "A parameter that differs from sample to sample", "p")
+def parameter_of_a_field(sample):
+    return {"image": ops.invert(sample.image, p=sample.weight)}
+
+
+@refused(PAGE, "A parameter that differs from sample to sample", "pad")
+def parameter_of_a_size(sample):
+    return {"image": ops.pad(sample.image, padding=sample.image.height)}
+
+
+@refused(
+    PAGE, "A parameter that differs from sample to sample (a field, a size, a draw)", "degrees"
+)
+def parameter_of_a_draw(sample, ctx):
+    return {"image": ops.rotate(sample.image, degrees=ctx.uniform(0, 9))}
+
+
+@refused(PAGE, "A parameter that decides sizes or memory is refused too", "size")
+def scheduled_size(sample, ctx):
+    return {"image": ops.center_crop(sample.image, size=8 + ctx.epoch)}
+
+
+@refused(GUIDE, "a name that it does not have is an error", "'catt'", "did you mean 'cat'?")
+def unknown_class(sample):
+    return {"image": ops.invert(sample.image) if sample.label == "catt" else sample.image}
+
+
+@refused(GUIDE, "`match` is refused with its line", "match")
+def matched(sample):
+    image = sample.image
+    match sample.label:
+        case 1:
+            image = ops.invert(image)
+    return {"image": image}
+
+
+@refused(GUIDE, "Values that cannot be joined are refused", "invert", "to_gray", "shapes differ")
+def colors_or_gray(sample):
+    image = ops.to_gray(sample.image) if sample.label else ops.invert(sample.image)
+    return {"image": image}
+
+
+@refused(GUIDE, STATEMENTS, "while")
+def while_on_a_count(sample):
+    boxes, image = sample.boxes, sample.image
+    while boxes.count > 2:
+        image, boxes = ops.iou_crop(image, boxes)
+    return {"image": image, "boxes": boxes}
+
+
+@refused(GUIDE, "A direct change is refused, with its line", "changes 'made' in place")
+def changed_directly(sample):
+    made = {"image": sample.image, "kind": 0}
+    if sample.label == 2:
+        made["kind"] = 1
+    return made
+
+
+@refused(GUIDE, "A parameter of an op cannot follow the id", "p")
+def parameter_of_the_id(sample, ctx):
+    return {"image": ops.invert(sample.image, p=ctx.id / 10)}

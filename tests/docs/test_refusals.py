@@ -1,0 +1,118 @@
+"""What pages promise to refuse is refused by a Loader, by a name that is served, and by explain.
+
+One daemon serves them all. `refusals` says how to add a promise.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import refusals
+from commands import call
+from daemons import Daemon, serving
+from user_folders import importing_from
+
+from stoker.client import Loader
+from stoker.dataset import schema, write
+from stoker.protocol.errors import BuildError
+
+pytestmark = pytest.mark.slow
+HERE = Path(__file__).parent
+PROMISES = refusals.promises()
+PAGES = (
+    "README.md",
+    "docs/pipelines.md",
+    "docs/guides/image-and-target.md",
+    "docs/guides/conditionals.md",
+)
+EYES = ("left_eye", "right_eye")
+ELSEWHERE = {
+    "the call stops": "of arrays in process: tests/pipeline/authoring",
+    "setting an attribute, such as": "of an op in process: tests/ops/test_frozen.py",
+    "so one sample alone is refused": "of a call in process: tests/pipeline/authoring",
+}
+"""A part of a promise that is about no stream -> what it is about, and which tests hold it."""
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two samples with a field of every kind."""
+    folder = tmp_path_factory.mktemp("refusals") / "packed"
+    rng = np.random.default_rng(3)
+    mask = rng.integers(0, 4, (32, 32), np.uint8)
+    fields = [
+        schema.image(encoding="raw"),
+        schema.image("depth", encoding="raw", dtype="float32", channels=1),
+        schema.mask(encoding="raw"),
+        schema.relative(schema.mask("small", encoding="raw")),
+        schema.boxes(),
+        schema.with_classes(schema.keypoints("points", {"keypoint": "int64"}), EYES),
+        schema.label(classes=("cat", "dog", "eel", "fox")),
+        schema.scalar("weight"),
+        schema.blob("text"),
+    ]  # fmt: skip
+    row = {
+        "image": rng.integers(0, 256, (32, 32, 3), np.uint8),
+        "depth": rng.random((32, 32, 1), np.float32),
+        "mask": mask,
+        "small": mask[::2, ::2],
+        "boxes": {"xyxy": [[2, 3, 10, 12]]},
+        "points": {"xy": [[4, 5], [20, 9]], "keypoint": [0, 1]},
+        "label": 1,
+        "weight": 0.5,
+        "text": b"a word",
+    }
+    write(str(folder), fields, [row, row])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def daemon(session_folder: Path, dataset: Path) -> Iterator[Daemon]:
+    """A daemon that serves every pipeline of the table by name."""
+    folder = session_folder / "refusals"
+    folder.mkdir()
+    named = [f"--pipeline={served(name)}={name}" for name in PROMISES]
+    with importing_from(HERE):
+        where = [f"--dataset=fields={dataset}", f"--python-path={HERE}", "--workers=1"]
+        with serving(folder, *where, *named) as running:
+            yield running
+    shutil.rmtree(folder)
+
+
+def served(name: str) -> str:
+    """The name under which a pipeline is served."""
+    return name.replace(":", "_")
+
+
+def refused_by(daemon: Daemon, pipeline: object) -> str:
+    """Return the error of a Loader."""
+    stream = {"dataset": "fields", "pipeline": pipeline, "batch_size": 2, "device": "numpy"}
+    with pytest.raises(BuildError) as caught, Loader(daemon.address, **stream) as loader:
+        next(iter(loader))
+    return caught.value.message
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_it_is_refused_on_every_way(name, daemon, dataset):
+    promise = PROMISES[name]
+    code, _, explained = call("explain", name, dataset, "--python-path", HERE, COLUMNS="9999")
+    assert code == 1
+    for error in (refused_by(daemon, promise.made), refused_by(daemon, served(name)), explained):
+        assert f"{name.partition(':')[0]}.py:" in error
+        for part in promise.parts:
+            assert part in error, error
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_the_page_promises_it(name, root):
+    promise = PROMISES[name]
+    assert promise.sentence in refusals.text_of(root / promise.page)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_promise_of_a_page_is_in_the_table(page, root):
+    proved = [*ELSEWHERE, *(one.sentence for one in PROMISES.values() if one.page == page)]
+    found = refusals.sentences(root / page)
+    assert [text for text in found if not any(part in text for part in proved)] == []
