@@ -68,6 +68,12 @@ class FakeSupervisor:
         self._unmap(worker)
         self._answer(WorkerDown(self._now(), worker, reason, blame=False))
 
+    def abandon(self, descriptor: int) -> bool:
+        return descriptor == self._bell
+
+    def end_build(self, build: int, reason: str) -> None:
+        """A fake build ends at once."""
+
     def recall(self, worker: int, claim: int) -> None:
         """A fake worker has done all its work."""
 

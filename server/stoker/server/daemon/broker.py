@@ -34,6 +34,7 @@ from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
 from stoker.server.daemon.address import SocketFolder
 from stoker.server.daemon.connections import Connections
+from stoker.server.daemon.guard import Guard, session_failed
 from stoker.server.daemon.remote.gate import Gate
 from stoker.server.daemon.remote.place import TcpPlace
 from stoker.server.settings import logs
@@ -67,6 +68,8 @@ class Broker:
         on_hello: called with (routing id, HELLO, the peer's process, its key in hex or "").
         on_records: called with (token, records) of a known session.
         now: monotonic seconds.
+        guard: of unexpected exceptions; they end the connection of the message.
+        on_failed: called with the token of a session whose message raised one.
         tcp: where to listen too, for other hosts.
 
     Attributes:
@@ -80,11 +83,15 @@ class Broker:
         on_hello: OnHello,
         on_records: OnRecords,
         now: Callable[[], float],
+        guard: Guard,
+        on_failed: Callable[[bytes], None],
         tcp: TcpPlace | None = None,
     ) -> None:
         self._on_hello = on_hello
         self._on_records = on_records
         self._now = now
+        self._guard = guard
+        self._on_failed = on_failed
         self._peers: dict[bytes, bytes] = {}
         self._tokens: dict[bytes, bytes] = {}
         self._greeting: set[bytes] = set()
@@ -124,7 +131,8 @@ class Broker:
                 frames = self._receive()
             except zmq.Again:
                 return
-            self._take(*frames)
+            if not self._guard.run("message", self._take, *frames):
+                self._fail(frames[0])
             if self._now() >= until:
                 return
 
@@ -242,6 +250,15 @@ class Broker:
         if key:
             self._keys[peer] = key
         self._on_hello(peer, records[0], str(frame.get("Peer-Address")), key)
+
+    def _fail(self, peer: bytes) -> None:
+        """End what a peer has here, because its message raised."""
+        token = self._tokens.get(peer)
+        if token is not None:
+            self._on_failed(token)
+            return
+        code, message, details = session_failed().to_record()
+        self.send_peer(peer, [messages.Error(0, code, message, details)])
 
     def _refuse(self, peer: bytes, error: StokerError) -> None:
         self.refused_messages += 1

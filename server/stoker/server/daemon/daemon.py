@@ -12,6 +12,9 @@ cost more than the batches. A turn stops handling events after `BUDGET_S`; the n
 without sleeping, and reads nothing from clients while `BACKLOG` events wait. The duration of turns
 is measured and exported.
 
+An exception that nobody expected ends only what it concerns (`guard`). If the core raises, the
+daemon ends, because its state is in doubt.
+
 `close` closes everything that this process opened, in an order that lets a client read BYE before
 its lifeline ends. Nothing here imports numba, torch or pyarrow; a test checks that.
 """
@@ -37,6 +40,7 @@ from stoker.server.daemon.broker import Broker
 from stoker.server.daemon.core_settings import settings
 from stoker.server.daemon.descriptors import open_count
 from stoker.server.daemon.door import Door
+from stoker.server.daemon.guard import EXIT_CODE, Guard, StateInDoubtError, session_failed
 from stoker.server.daemon.hands import Hands
 from stoker.server.daemon.lifelines import Lifelines
 from stoker.server.daemon.loop import TURN_LIMIT_S, Poller, TurnTimes
@@ -82,14 +86,14 @@ class Daemon:
             ResourceError: the system refuses something, or no worker can be started.
         """
         self.address = config.daemon.address
-        self._now = now
-        self._rest = rest
+        self._now, self._rest = now, rest
         self._events: collections.deque[events.Event] = collections.deque()
         self._stops_asked = 0
         self._next_tick = now()
         self._access: Access | None = None
         self._poller = Poller()
         self._turns = TurnTimes()
+        self._guard = Guard(now, config.testing.fail_points)
         self._slow_log = logs.RateLimit(burst=1, period_s=10.0)
         with contextlib.ExitStack() as stack:
             self._core = Core(settings(config))
@@ -122,11 +126,13 @@ class Daemon:
             self._supervisor.start()
             self._side = self._lifelines(place, config, stack)
             stack.callback(self._side.close)
-            self._broker = Broker(place, self._hello, self._received, now, self._side.tcp)
+            self._broker = Broker(
+                place, self._hello, self._received, now, self._guard, self._failed, self._side.tcp
+            )
             stack.callback(self._broker.close)
             self._hands = Hands(
                 self._broker, self._side, self._reserver, self._supervisor, bad_samples,
-                self._events.append, self._completed, now,
+                self._events.append, self._completed, self._guard,
             )  # fmt: skip
             self._lasting_calls = {
                 self._stops.readable: self._woken,
@@ -177,12 +183,20 @@ class Daemon:
             logs.log("info", "listening_tcp", address=self.tcp_address, **self._access.facts())
         elif self.tcp_address is not None:
             logs.log("warning", "listening_unprotected", address=self.tcp_address)
+        try:
+            code = self._work()
+        except StateInDoubtError as error:
+            logs.log("error", "state_in_doubt", handler=str(error), code=EXIT_CODE)
+            code = EXIT_CODE
+        logs.log("info", "stopped", code=code)
+        return code
+
+    def _work(self) -> int:
         # The core has no clock: it needs the time before it gives workers deadlines.
         self._hands.carry_out(self._core.handle(events.Tick(self._now())))
         self._hands.carry_out(self._core.start())
         while self._hands.exit_code is None:
             self._turn()
-        logs.log("info", "stopped", code=self._hands.exit_code)
         return self._hands.exit_code
 
     def stop(self) -> None:
@@ -209,19 +223,32 @@ class Daemon:
         ready = self._poller.wait(set(calls), 0.0 if busy else self._next_tick - self._now())
         self._turns.begin()
         for descriptor in ready:
-            calls[descriptor]()
+            if not self._guard.run("descriptor", calls[descriptor]):
+                self._guard.vital("abandon", self._abandon, descriptor)
         if self._broker.connections.behind:
-            self._connected()
+            self._guard.run("descriptor", self._connected)
         if (busy or self._broker.fileno() in ready) and len(self._events) < BACKLOG:
             self._broker.drain()
         if self._now() >= self._next_tick:
             self._tick()
         while self._events and self._hands.exit_code is None and self._turns.elapsed_s() < BUDGET_S:
-            self._hands.carry_out(self._core.handle(self._events.popleft()))
+            self._guard.vital("event", self._handle, self._events.popleft())
         self._hands.post()
         took_s, cpu_s = self._turns.end()
         if took_s > TURN_LIMIT_S:
             self._note_slow_turn(took_s, cpu_s)
+
+    def _handle(self, event: events.Event) -> None:
+        self._hands.carry_out(self._core.handle(event))
+
+    def _abandon(self, descriptor: int) -> None:
+        """End the connection or process behind a descriptor whose handler raised."""
+        if not self._side.abandon(descriptor):
+            self._supervisor.abandon(descriptor)
+
+    def _failed(self, token: bytes) -> None:
+        """End a session whose message could not be handled."""
+        self._hands.refuse(token, session_failed())
 
     def _calls(self) -> dict[int, Callable[[], None]]:
         return {**self._lasting_calls, **self._side.descriptors(), **self._supervisor.descriptors()}
@@ -234,14 +261,20 @@ class Daemon:
     def _tick(self) -> None:
         now = self._now()
         self._next_tick = now + TICK_S
-        self._broker.connections.tick()
-        self._door.check()
-        self._side.tick()
+        for due in (
+            self._broker.connections.tick, self._door.check, self._side.tick, self._end_removed,
+            self._supervisor.tick, self._publish,
+        ):  # fmt: skip
+            self._guard.run("tick", due)
+        self._events.append(events.Tick(now))
+
+    def _end_removed(self) -> None:
+        """End the sessions of clients whose keys were removed."""
         if self._access is not None:
             for token in self._broker.with_other_keys(self._access.allows):
                 self._hands.refuse(token, self._access.removed())
-        self._supervisor.tick()
-        self._events.append(events.Tick(now))
+
+    def _publish(self) -> None:
         self._snapshot = self._take_snapshot()
 
     def _note_slow_turn(self, took_s: float, cpu_s: float) -> None:
@@ -317,6 +350,7 @@ class Daemon:
             "loop_turn_max_seconds": self._turns.max_s,
             "loop_turn_max_cpu_seconds": self._turns.max_cpu_s,
             "memory_granted_bytes": self._reserver.granted_bytes,
+            "unexpected_errors_total": self._guard.errors,
             "refused_messages_total": self._broker.refused_messages,
             "refused_connections_total": self._side.refused_connections,
             "descriptors": open_count(),

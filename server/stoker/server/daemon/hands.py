@@ -2,7 +2,8 @@
 
 Runs in the daemon's thread. A new instruction needs its record in `state.instructions` and one line
 in `Hands`. Records for one session are collected and sent as one message; an instruction that is
-not in `_BESIDE` first sends what was collected, so that the order of effects is the core's.
+not in `_BESIDE` first sends what was collected, so that the order of effects is the core's. An
+instruction that raises ends only what it is for (`aftermath`).
 """
 
 import os
@@ -13,7 +14,9 @@ import msgspec
 
 from stoker.protocol import messages
 from stoker.protocol.errors import ResourceError, StokerError
+from stoker.server.daemon.aftermath import FOR_A_WORKER, aftermath
 from stoker.server.daemon.broker import Broker
+from stoker.server.daemon.guard import Guard
 from stoker.server.daemon.lifelines import Lifelines
 from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
@@ -43,7 +46,7 @@ class Hands:
         bad_samples: QuarantineFiles | None,
         emit: Callable[[events.Event], None],
         complete: Callable[[messages.DaemonRecord], messages.DaemonRecord],
-        now: Callable[[], float],
+        guard: Guard,
     ) -> None:
         """Take what instructions are carried out with.
 
@@ -55,7 +58,7 @@ class Hands:
             bad_samples: quarantine files; None: none are written.
             emit: takes an event that an instruction causes.
             complete: adds the daemon's own facts to a record before it is sent.
-            now: the daemon's clock, in seconds.
+            guard: of unexpected exceptions, with the daemon's clock.
         """
         self.exit_code: int | None = None
         self._broker = broker
@@ -65,7 +68,8 @@ class Hands:
         self._bad_samples = bad_samples
         self._emit = emit
         self._complete = complete
-        self._now = now
+        self._now = guard.now
+        self._guard = guard
         self._outbox: dict[bytes, list[messages.DaemonRecord]] = {}
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self._do: dict[type, Callable[[Any], object]] = {
@@ -99,7 +103,8 @@ class Hands:
             kind = type(instruction)
             if self._outbox and kind not in _BESIDE:
                 self.post()  # earlier records are sent first
-            self._do[kind](instruction)
+            if not self._guard.run("instruction", self._do[kind], instruction):
+                self._failed(instruction)
 
     def _send(self, do: ins.Send) -> None:
         self._outbox.setdefault(do.token, []).extend(map(self._complete, do.records))
@@ -108,9 +113,13 @@ class Hands:
         """Send the collected records, one message per session."""
         outbox, self._outbox = self._outbox, {}
         for token, records in outbox.items():
-            left = self._side.carry(token, records)
-            if left and not self._broker.send(token, left):
-                self._lose(token, "it is gone or does not read its messages")
+            if not self._guard.run("instruction", self._post, token, records):
+                self._lose(token, "sending to it failed")
+
+    def _post(self, token: bytes, records: list[messages.DaemonRecord]) -> None:
+        left = self._side.carry(token, records)
+        if left and not self._broker.send(token, left):
+            self._lose(token, "it is gone or does not read its messages")
 
     def _send_peer(self, do: ins.SendPeer) -> None:
         records = do.records
@@ -125,8 +134,24 @@ class Hands:
             return record
         return msgspec.structs.replace(record, certificate=self._side.certificate)
 
+    def _failed(self, do: ins.Instruction) -> None:
+        """End what an instruction was for, after it raised."""
+        if isinstance(do, ins.ReserveSlab):
+            self._reserver.discard(do.slab)
+        if isinstance(do, FOR_A_WORKER):
+            # It may not write into a slot that is free; if it cannot be killed, nothing is certain.
+            why = "the daemon failed while it handled this worker"
+            self._guard.vital("kill", self._processes.kill_worker, do.worker, why)
+        event = aftermath(do, self._now())
+        if isinstance(event, events.LifelineDown):
+            self._lose(event.token, "an instruction for it failed")
+        elif event is not None:
+            self._emit(event)
+        if isinstance(do, ins.Exit):
+            self._exit(do)
+
     def refuse(self, token: bytes, error: StokerError) -> None:
-        """End a session that the daemon no longer lets in; its client gets the error."""
+        """End a session that cannot go on; its client gets the error."""
         self._broker.send(token, [messages.Error(0, *error.to_record())])
         self._lose(token, error.message)
 

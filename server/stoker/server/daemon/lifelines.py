@@ -98,6 +98,11 @@ class Lifelines:
         if self._carriers is not None:
             self._carriers.end(token)
 
+    def abandon(self, descriptor: int) -> bool:
+        """Close the connection with that descriptor; return whether it is a lifeline's."""
+        found = self._carriers is not None and self._carriers.abandon(descriptor)
+        return found or self.side.abandon(descriptor)
+
     def tick(self) -> None:
         """Do what is due."""
         self.side.tick()

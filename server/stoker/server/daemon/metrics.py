@@ -36,6 +36,13 @@ from stoker.server.daemon.loop import BUCKETS_S, TurnTimes
 from stoker.server.daemon.snapshot import Snapshot
 
 PREFIX: Final = "stoker_"
+HELP: Final = {
+    "unexpected_errors_total": "Exceptions in the daemon that nobody expected, each a fault of the"
+    " daemon: it ended the connection, process or session concerned (log: unexpected_error).",
+    "refused_messages_total": "Messages that broke the protocol.",
+    "refused_connections_total": "Connections to the side socket that were refused.",
+}
+"""What a metric means, where its name does not say it."""
 LIVE_S: Final = 5.0
 REQUEST_S: Final = 5.0
 MAX_REQUESTS: Final = 8
@@ -57,7 +64,7 @@ class SnapshotCollector(Collector):
         yield info
         for name, value in sorted(snapshot.counters.items()):
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield kind(PREFIX + name, name.replace("_", " "), value)
+            yield kind(PREFIX + name, HELP.get(name) or name.replace("_", " "), value)
         yield _histogram(snapshot.turns)
 
 

@@ -18,6 +18,9 @@ class Processes(Protocol):
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when one is readable."""
 
+    def abandon(self, descriptor: int) -> bool:
+        """Kill the process behind a descriptor; return whether it is one of these."""
+
     def start_worker(self, worker: int) -> None:
         """Start a worker."""
 

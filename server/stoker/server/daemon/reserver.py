@@ -149,6 +149,11 @@ class Reserver:
         memory, size_bytes = self._slabs.pop(slab), self._held.pop(slab)
         self._put_close(memory, size_bytes)
 
+    def discard(self, slab: int) -> None:
+        """Free a slab if there is one."""
+        if slab in self._pending or slab in self._slabs:
+            self.free(slab)
+
     def close(self) -> None:
         """Close everything and end the thread."""
         self._closing.set()

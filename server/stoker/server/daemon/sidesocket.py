@@ -123,6 +123,30 @@ class SideSocket:
             del self._calls[sock.fileno()]
             self._ending.append(sock)
 
+    def abandon(self, descriptor: int) -> bool:
+        """Close the connection with that descriptor, in whatever state it is.
+
+        Returns:
+            Whether it is one of this socket's.
+        """
+        if descriptor not in self._calls:
+            return False
+        if descriptor == self._listener.fileno():
+            return True
+        for sock in self._half_open:
+            if sock.fileno() == descriptor:
+                self._drop(sock)
+                return True
+        for token, sock in (*self._lifelines.items(), *self._hung_up.items()):
+            if sock.fileno() == descriptor:
+                self._hung_up.pop(token, None)
+                self._lifelines.pop(token, None)
+                self._close(sock)
+                self._on_down(token)
+                return True
+        del self._calls[descriptor]  # with the last reference to the socket
+        return True
+
     def tick(self) -> None:
         """Close ended lifelines, drop late half-open connections, resume accepting."""
         for sock in self._ending:

@@ -225,6 +225,26 @@ class Supervisor:
                 found[child.sock.fileno()] = partial(self._read_child, child)
         return found
 
+    def abandon(self, descriptor: int) -> bool:
+        """Kill the process behind a descriptor, because its packets cannot be handled.
+
+        Returns:
+            Whether it is the template or one of its children.
+        """
+        if self._nursery.control is not None and descriptor == self._nursery.control.fileno():
+            self._nursery.lost("sent what the daemon could not handle")
+            self._orphan()
+            return True
+        for child in self._children.values():
+            if not child.closed and descriptor == child.sock.fileno():
+                child.kill_asked = child.kill_asked or "the daemon could not handle its packets"
+                child.hang_up()
+                child.kill()
+                return True
+            if descriptor == child.pidfd:
+                return True
+        return False
+
     # ------------------------------------------------------------ forks
 
     def _pair(self) -> tuple[socket.socket, socket.socket]:
@@ -346,13 +366,15 @@ class Supervisor:
     # ------------------------------------------------------------ deaths
 
     def _ended(self, child: Child, reason: str, blame: bool) -> None:
-        # Packets that it sent before it died still count: its last chunk may be done.
-        if not child.closed:
-            self._read_child(child, _MAX_READS)
-        del self._children[child.number]
-        if isinstance(child, WorkerChild):
-            self._workers.pop(child.worker, None)
-        event = child.death(reason, blame, self._now())
-        child.close()
-        if event is not None:
-            self._on_event(event)
+        try:
+            # Packets that it sent before it died still count: its last chunk may be done.
+            if not child.closed:
+                self._read_child(child, _MAX_READS)
+        finally:
+            del self._children[child.number]
+            if isinstance(child, WorkerChild):
+                self._workers.pop(child.worker, None)
+            event = child.death(reason, blame, self._now())
+            child.close()
+            if event is not None:
+                self._on_event(event)

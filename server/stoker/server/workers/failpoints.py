@@ -25,6 +25,11 @@ POINTS = {
     "replayer.start": "a replayer is up",
     "replayer.done": "a replayer has computed and has not said so",
     "daemon.death": "the daemon hears that a child is dead",
+    "daemon.message": "the daemon has handled a message of a client",
+    "daemon.descriptor": "the daemon has handled a descriptor that is readable",
+    "daemon.instruction": "the daemon has carried out an instruction of its core",
+    "daemon.tick": "the daemon has done one of the things that are due from time to time",
+    "daemon.event": "the core has handled an event",
 }
 ACTIONS = ("kill", "stop", "segv", "exit", "error", "withhold")
 """`withhold` works at `daemon.death` alone: the report waits until the next one comes."""

@@ -155,6 +155,26 @@ class Carriers:
             self._calls.pop(carrier.fileno(), None)
             self._ending.append(carrier)
 
+    def abandon(self, descriptor: int) -> bool:
+        """Close the connection with that descriptor, in whatever state it is.
+
+        Returns:
+            Whether it is one of these.
+        """
+        if descriptor not in self._calls:
+            return False
+        if descriptor in (self._listener.fileno(), self._bell):
+            return True
+        if (made := self._half_open.get(descriptor)) is not None:
+            self._drop(made)
+            return True
+        for token, carrier in self._carriers.items():
+            if carrier.fileno() == descriptor:
+                self._lose(token)
+                return True
+        del self._calls[descriptor]  # with the last reference to the connection
+        return True
+
     def tick(self) -> None:
         """End carriers of ended sessions and lost hosts, drop late half-open connections.
 
