@@ -103,6 +103,38 @@ def mask_missed_what_workers_shorten(sample):
     return {"image": image, "mask": sample.mask}
 
 
+@refused(PAGE, "an image of another field next to an image that moved", "horizontal_flip moves")
+def clean_image_missed(sample):
+    return {"noisy": ops.horizontal_flip(sample.image), "clean": sample.clean}
+
+
+@refused(PAGE, "an image of another field next to an image that moved", "not output 'depth'")
+def depth_image_missed(sample):
+    return {"image": ops.random_crop(sample.image, size=16), "depth": sample.depth}
+
+
+@refused(PAGE, "or followed a drawn decision with it and then parted", "not output 'image'")
+def images_parted(sample):
+    image, clean = ops.random_crop(sample.image, sample.clean, size=16)
+    image = ops.horizontal_flip(image, stream="one")
+    return {"image": image, "clean": ops.horizontal_flip(clean, stream="other")}
+
+
+@refused(PAGE, "an array next to an image that moved", "has the size of the image", "'heat'")
+def map_missed(sample):
+    return {"image": ops.horizontal_flip(sample.image), "heat": sample.heat}
+
+
+@refused(PAGE, "or looks like boxes or keypoints by its name", 'schema.boxes("face_bbox")')
+def array_of_a_box_missed(sample):
+    return {"image": ops.horizontal_flip(sample.image), "face_bbox": sample.face_bbox}
+
+
+@refused(PAGE, "or looks like boxes or keypoints by its name", 'schema.keypoints("landmarks")')
+def array_of_points_missed(sample):
+    return {"image": ops.resize(sample.image, size=(8, 8)), "landmarks": sample.landmarks}
+
+
 @refused(BOXES, "mirrored without a swap are an error", "mirrors output 'points'", "'left_eye'")
 def eyes_not_swapped(sample):
     image, points = ops.horizontal_flip(sample.image, sample.points)

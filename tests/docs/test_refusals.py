@@ -45,6 +45,10 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fields = [
         schema.image(encoding="raw"),
         schema.image("depth", encoding="raw", dtype="float32", channels=1),
+        schema.image("clean", encoding="raw"),
+        schema.array("heat", "float32", (32, 32)),
+        schema.array("face_bbox", "float32", (4,)),
+        schema.array("landmarks", "float32", (5, 2)),
         schema.mask(encoding="raw"),
         schema.relative(schema.mask("small", encoding="raw")),
         schema.boxes(),
@@ -56,6 +60,10 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     row = {
         "image": rng.integers(0, 256, (32, 32, 3), np.uint8),
         "depth": rng.random((32, 32, 1), np.float32),
+        "clean": rng.integers(0, 256, (32, 32, 3), np.uint8),
+        "heat": rng.random((32, 32), np.float32),
+        "face_bbox": np.float32([2, 3, 10, 12]),
+        "landmarks": rng.random((5, 2), np.float32),
         "mask": mask,
         "small": mask[::2, ::2],
         "boxes": {"xyxy": [[2, 3, 10, 12]]},

@@ -28,6 +28,7 @@ from stoker.pipeline.graph.nodes import (
 )
 from stoker.pipeline.graph.normal import first_inside, number_nodes
 from stoker.pipeline.graph.statistics import STATISTICS, check_statistic
+from stoker.pipeline.planning.apart import check_apart
 from stoker.pipeline.planning.applies import Applies
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.branches import Branches
@@ -67,6 +68,7 @@ def bind_graph(graph: Graph, states: Mapping[str, State], *, checked: bool = Fal
     bound = binder.bind()
     if not checked:
         binder.histories.check(graph.outputs, graph.unlinked)
+        check_apart(binder.histories, graph.outputs, graph.unlinked)
         binder.sides.check(graph.outputs, graph.unlinked)
     return bound
 
@@ -178,7 +180,7 @@ class _Binder:
         steps.append(InputStep(value, len(self.bound.fields), check))
         self.bound.fields[node.field] = value
         self.bound.states[value] = state
-        self.histories.begin(value, state)
+        self.histories.begin(value, node.field, state)
         self.sides.begin(value, state)
         if state.kind in IMAGE_KINDS:
             self.sizes.of[value] = ("field", node.field)

@@ -1,14 +1,14 @@
 """Geometric histories: which ops moved the pixels of a value, and whether outputs agree.
 
-Every value that came from an image, mask, boxes or keypoints has a history: the moves that made it,
-in order. A move is a decision of an op that moves pixels; two calls that decide the same (one draw,
-one stream name, or equal parameters without a draw) are one move. An `if` whose branches moved a
-value differently is a fork of two histories.
+Every value that came from an image, mask, boxes, keypoints or array has a history: the moves that
+made it, in order. A move is a decision of an op that moves pixels; two calls that decide the same
+(one draw, one stream name, or equal parameters without a draw) are one move. An `if` whose branches
+moved a value differently is a fork of two histories.
 
 An output mask, boxes or keypoints must have the history of some image among the outputs: otherwise
 it missed an op, or took part in one that the image missed. Resizes count for boxes and keypoints,
 which are in pixels; for a mask the size of a resize does not count. `ops.unlinked` ends the check
-for an output.
+for an output. `planning.apart` compares images with each other, and with arrays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOVING_ROOM: Final = "stoker.ops.geometry."
 CUSTOM_ROOM: Final = "stoker.ops.custom."
 OURS: Final = "stoker.ops."
 TARGETS: Final = ("mask", "boxes", "keypoints")
-MOVED: Final = ("image", *TARGETS)
+MOVED: Final = ("image", *TARGETS, "array")
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,13 @@ class Move:
         key: what makes it the same as another one.
         op: name of the op.
         value: the result of one of its applications, for messages.
+        drawn: whether it was drawn from a stream.
     """
 
     key: bytes
     op: str = field(compare=False)
     value: int = field(compare=False)
+    drawn: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -60,29 +62,45 @@ History = tuple[Move | Divergence, ...]
 
 
 class Histories:
-    """The histories of all values of a graph, while it is bound."""
+    """The histories of all values of a graph, while it is bound.
+
+    Attributes:
+        bound: the graph and its states.
+        kinds: value number -> kind of the field that it came from.
+        of: value number -> history.
+        fields: value number -> the fields that it came from.
+    """
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
         self.kinds: dict[int, str] = {}
         self.of: dict[int, History] = {}
+        self.fields: dict[int, frozenset[str]] = {}
 
-    def begin(self, value: int, state: State) -> None:
+    def begin(self, value: int, field: str, state: State) -> None:
         """Note a field."""
         if state.kind in MOVED:
             self.kinds[value], self.of[value] = state.kind, ()
+            self.fields[value] = frozenset((field,))
 
     def apply(self, decision: Decision, srcs: Sequence[int], value: int) -> None:
-        """Note the result of an op; its history is unknown if its sources disagree."""
+        """Note the result of an op; its history is unknown if its sources disagree.
+
+        An op of the user may do anything to an array, even move it.
+        """
         known = [src for src in srcs if src in self.of]
         if not known or any(self.of[src] != self.of[known[0]] for src in known):
             return
         first = known[0]
+        if self.kinds[first] == "array" and is_of_user(decision.op):
+            return
         self.kinds[value], self.of[value] = self.kinds[first], self.of[first]
+        self.fields[value] = frozenset().union(*(self.fields[src] for src in known))
         before, after = (self.bound.states[number].shape[:2] for number in (first, value))
         resized = self.kinds[first] in IMAGE_KINDS and before != after
         if moves(decision.op, resized=resized):
-            self.of[value] += (Move(key_of(decision), decision.op.name, value),)
+            drawn = (decision.source or decision).stream is not None
+            self.of[value] += (Move(key_of(decision), decision.op.name, value, drawn),)
 
     def join(self, cond: int, value: int, pair: tuple[int, int]) -> None:
         """Note the result of an `if`."""
@@ -90,6 +108,7 @@ class Histories:
             return
         left, right = (self.of[side] for side in pair)
         self.kinds[value] = self.kinds[pair[0]]
+        self.fields[value] = self.fields[pair[0]] | self.fields[pair[1]]
         self.of[value] = left if left == right else _joined(cond, left, right)
 
     def check(self, outputs: Sequence[tuple[str, int]], unlinked: Sequence[str]) -> None:
@@ -103,16 +122,16 @@ class Histories:
             if name in unlinked or self.kinds.get(value) not in TARGETS or not images:
                 continue
             loose = self.kinds[value] == "mask"
-            own = list(_compared(self.of[value], loose))
-            others = [list(_compared(self.of[image], loose)) for _, image in images]
+            own = list(compared(self.of[value], loose))
+            others = [list(compared(self.of[image], loose)) for _, image in images]
             if own not in others:
-                shared = [_agreeing(own, other) for other in others]
+                shared = [agreeing(own, other) for other in others]
                 best = shared.index(max(shared))
                 self._refuse(name, value, images[best], loose)
 
     def _refuse(self, name: str, value: int, image: tuple[str, int], loose: bool) -> None:
         kind, sites = self.kinds[value], self.bound.graph.site
-        missed, by_image = _first_difference(self.of[value], self.of[image[1]], loose)
+        missed, by_image = first_difference(self.of[value], self.of[image[1]], loose)
         moved, still = (image, (name, value)) if by_image else ((name, value), image)
         self.bound.fail(
             missed.value,
@@ -127,10 +146,15 @@ def moves(op: Op, *, resized: bool) -> bool:
     """Whether an op moves pixels; an op of the user does if it has a rule for points or resizes."""
     if isinstance(op, BatchOp):
         return "mask" in op.kinds()
+    if is_of_user(op):
+        return resized or type(op).forward is not None or bool(op.items)
+    return type(op).__module__.startswith(MOVING_ROOM) or op.name == "augmix_transform"
+
+
+def is_of_user(op: Op) -> bool:
+    """Whether an op does what a user wrote."""
     module = type(op).__module__
-    if module.startswith(OURS) and not module.startswith(CUSTOM_ROOM):
-        return module.startswith(MOVING_ROOM) or op.name == "augmix_transform"
-    return resized or type(op).forward is not None or bool(op.items)
+    return not module.startswith(OURS) or module.startswith(CUSTOM_ROOM)
 
 
 def key_of(decision: Decision) -> bytes:
@@ -150,34 +174,34 @@ def _joined(cond: int, left: History, right: History) -> History:
     return (*left[:same], Divergence(cond, left[same:], right[same:]))
 
 
-def _compared(history: History, loose: bool) -> Iterator[Any]:
-    """Yield what counts in a comparison."""
+def compared(history: History, loose: bool = False) -> Iterator[Any]:
+    """Yield what counts in a comparison; `loose`: the size of a resize does not."""
     for one in history:
         if isinstance(one, Divergence):
-            yield one.cond, tuple(_compared(one.then, loose)), tuple(_compared(one.orelse, loose))
+            yield one.cond, tuple(compared(one.then, loose)), tuple(compared(one.orelse, loose))
         else:
             yield "resize" if loose and one.op == "resize" else one.key
 
 
-def _agreeing(left: Sequence[Any], right: Sequence[Any]) -> int:
+def agreeing(left: Sequence[Any], right: Sequence[Any]) -> int:
     """Return how many first moves are equal."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
-def _first_difference(target: History, image: History, loose: bool) -> tuple[Move, bool]:
+def first_difference(target: History, image: History, loose: bool = False) -> tuple[Move, bool]:
     """Return the first move that one of two histories lacks, and whether the image has it."""
-    sides = [list(_compared(history, loose)) for history in (target, image)]
-    at = _agreeing(*sides)
+    sides = [list(compared(history, loose)) for history in (target, image)]
+    at = agreeing(*sides)
     one, other = (history[at] if at < len(history) else None for history in (target, image))
     if isinstance(one, Divergence) and isinstance(other, Divergence) and one.cond == other.cond:
         branches = [(one.then, other.then), (one.orelse, other.orelse)]
         for branch in branches:
-            left, right = (list(_compared(history, loose)) for history in branch)
+            left, right = (list(compared(history, loose)) for history in branch)
             if left != right:
-                return _first_difference(*branch, loose)
-    found = other if other is not None else one
-    return _any_move(found), found is other
+                return first_difference(*branch, loose)
+    by_image = other is not None and (one is None or sides[1][at] not in sides[0][at:])
+    return _any_move(other if by_image else one), by_image
 
 
 def _any_move(entry: Move | Divergence | None) -> Move:
