@@ -87,6 +87,12 @@ def test_tars_in_place_give_the_bytes_of_the_packed_dataset_until_they_change(
 def test_a_live_source_gives_the_bytes_of_the_packed_dataset(batches) -> None:
     with Loader("live_sources:Photos", **OPTIONS) as loader:
         assert_same(delivered(loader), batches)
+        cursor = loader.state_dict()
+    with (  # another class that declares the same fingerprint
+        Loader("live_sources:Spoilt", **OPTIONS) as loader,
+        pytest.raises(ResumeError, match=r"dataset: was 'declared:[0-9a-f]{32}', is 'declared:"),
+    ):
+        loader.load_state_dict(cursor)
 
 
 def test_a_live_sample_that_cannot_be_made_follows_the_policy() -> None:

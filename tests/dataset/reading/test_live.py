@@ -108,9 +108,8 @@ def test_every_kind_of_field(tmp_path, module):
         verify(name)
 
 
-def test_the_fingerprint_is_what_is_declared(module):
-    name = module(
-        """
+def test_the_fingerprint_has_the_declaration_the_class_and_its_source(module):
+    more = """
         class Other(Source):
             fingerprint = "version 2"
 
@@ -121,13 +120,20 @@ def test_the_fingerprint_is_what_is_declared(module):
             def __len__(self):
                 return 5
         """
-    )
+    name, edited = module(more), module(f"{more}\n# edited")
     found = []
-    for kind in ("Source", "Other", "Same", "Longer"):
-        with open_dataset(name + kind) as dataset:
+    for kind in (
+        f"{name}Source",
+        f"{name}Other",
+        f"{name}Same",
+        f"{name}Longer",
+        f"{edited}Source",
+    ):
+        with open_dataset(kind) as dataset:
             found.append(dataset.fingerprint)
-    assert found[0] == found[2]
-    assert len(set(found)) == 3
+        with open_dataset(kind, expected=found[-1]):
+            pass
+    assert len(set(found)) == 5
     with pytest.raises(
         DatasetError, match=rf"expected fingerprint {found[1]}, as when the stream was opened"
     ):

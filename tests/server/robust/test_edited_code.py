@@ -1,5 +1,6 @@
 """Files of users that are edited while a daemon runs: a new stream runs the new code."""
 
+import json
 import os
 import re
 import signal
@@ -14,7 +15,12 @@ from stoker.protocol.errors import BuildError, UsageError
 pytestmark = pytest.mark.slow
 
 PIPELINE = """
+import functools
+import json
+from pathlib import Path
+
 import edited_parts
+import numpy as np
 from stoker import ops
 from stoker.ops import define
 from stoker.pipeline import pipeline
@@ -47,6 +53,34 @@ def train(sample):
 @pipeline
 def only_op(sample):
     return {{"painted": painted()(ops.center_crop(sample.image, size=4))}}
+
+
+def folded(image):
+    return image * 0 + TABLE["level"]
+
+
+@functools.cache
+def table():
+    return np.load(Path(__file__).with_name("later.npy"))
+
+
+def looked_up(image):
+    return image * 0 + table()[0]
+
+
+TABLE = json.loads(Path(__file__).with_name("table.json").read_text())
+
+
+@pipeline
+def with_table(sample):
+    image = ops.center_crop(sample.image, size=4)
+    return {{"image": ops.python(folded, image, randomness="none")}}
+
+
+@pipeline
+def with_later(sample):
+    image = ops.center_crop(sample.image, size=4)
+    return {{"image": ops.python(looked_up, image, randomness="none")}}
 """
 
 
@@ -56,6 +90,13 @@ def write(folder: Path, level: int) -> None:
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text)
         os.utime(folder / f"{name}.py", (level, level))
+    write_data(folder, level)
+
+
+def write_data(folder: Path, level: int) -> None:
+    """Write the data files that the code reads."""
+    (folder / "table.json").write_text(json.dumps({"level": level}))
+    np.save(folder / "later.npy", np.array([level], np.uint8))
 
 
 def levels(batch) -> tuple[set[int], ...]:
@@ -76,6 +117,8 @@ def edited(folder, serve):
         f"--python-path={code}",
         "--pipeline=edited=edited_code:train",
         "--pipeline=only_op=edited_code:only_op",
+        "--pipeline=with_table=edited_code:with_table",
+        "--pipeline=with_later=edited_code:with_later",
         workers=1,
         warm=True,
     )
@@ -128,3 +171,26 @@ def test_a_worker_that_starts_after_an_edit_refuses_the_old_stream(edited, loade
             list(batches)
         with loader(daemon, "edited", batch_size=1) as new:
             assert levels(next(iter(new))) == ({22}, {22}, {22})
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "name"), [("with_table", "table.json"), ("with_later", "later.npy")]
+)
+def test_a_data_file_counts_as_code_does(edited, loader, pipeline, name):
+    """A table that is read at import is part of the id; one that is read later is not."""
+    code, daemon = edited
+    with loader(daemon, pipeline, batch_size=1, prefetch=1) as old:
+        batches = iter(old)
+        first = next(batches)
+        assert set(np.unique(first["image"])) == {11}
+        write_data(code, 22)
+        (template,) = children(daemon.pid)
+        (worker,) = children(template)
+        os.kill(worker, signal.SIGKILL)
+        file = re.escape(str(code / name))
+        with pytest.raises(BuildError, match=f"{file} was edited after this stream was opened"):
+            list(batches)
+    with loader(daemon, pipeline, batch_size=1) as new:
+        second = next(iter(new))
+        assert set(np.unique(second["image"])) == {22}
+    assert (first.pipeline_id != second.pipeline_id) == (name == "table.json")

@@ -11,7 +11,9 @@ The class is named `module:Class` by the operator's configuration or on the user
 It is imported by that name and instantiated without arguments, once in every worker. Its results
 are checked as when packing. Nothing is known about a sample before it is made, so `fields` declare
 the bounds, and the class declares the fingerprint. The fingerprint must be changed with anything
-that a sample depends on, because the law holds only if equal fingerprints mean equal samples.
+that a sample depends on, because the law holds only if equal fingerprints mean equal samples. The
+name of the class, its source and the values that it reads are part of the fingerprint already, so
+an edit is another dataset, and so is a second class that declares the same text.
 
 A sample that cannot be made follows the bad-sample policy. An OSError is retried and then ends the
 stream, since a later try might succeed. Pillow also raises OSError for a damaged file, but without
@@ -38,6 +40,7 @@ from stoker.dataset.images.peek import peek_picture
 from stoker.dataset.limits import TRIES, CodecError
 from stoker.dataset.reading.dataset import Dataset
 from stoker.jit.named import resolve
+from stoker.ops.custom.provenance import provenance
 from stoker.protocol.errors import DatasetError, SampleError, StokerError, UsageError
 
 MAX_FINGERPRINT = 1024
@@ -289,7 +292,9 @@ def _manifest(name: str, source: Any) -> Manifest:
             f"{declared!r}",
             dataset=name,
         )
+    module = name.partition(":")[0]
     try:
+        code = provenance(module, type(source))
         rows = len(source)
         finished = tuple(_finished(field) for field in with_presence(fields))
         check_schema(Schema(finished))
@@ -297,8 +302,9 @@ def _manifest(name: str, source: Any) -> Manifest:
         raise DatasetError(f"live source {name}: {error}", dataset=name) from error
     if rows < 1:
         raise DatasetError(f"live source {name} has no samples", dataset=name)
+    identity = [text.encode() for text in (declared, name, code.source, *code.distributions)]
     return Manifest(
-        fingerprint=dataset_fingerprint(finished, rows, [declared.encode()], level="declared"),
+        fingerprint=dataset_fingerprint(finished, rows, identity, level="declared"),
         rows=rows,
         schema=Schema(finished),
         statistics=DatasetStatistics(),

@@ -1,11 +1,12 @@
-"""The provenance of user code: source and versions, as part of a pipeline's identity.
+"""The provenance of user code: source, values and versions, as part of a pipeline's identity.
 
-The search starts at the module of a name and follows the origins of its globals. A module that no
-installed distribution owns is the user's own: its source file counts, and is followed in turn. A
-module of a distribution counts as that distribution's name and version. The standard library and
-Stoker itself do not count: the interpreter is part of the installation, and ops have versions.
+The search starts at the module of a name and follows the origins of its globals and the imports in
+its source. A module that no installed distribution owns is the user's own: its source file counts,
+and is followed in turn. A module of a distribution counts as that distribution's name and version.
+The standard library and Stoker itself do not count: the interpreter is part of the installation,
+and ops have versions. The values that the code reads count too (`stoker.ops.custom.reached`).
 
-Only names at the top level of a module are found; imports inside functions are not.
+An import whose module's name is computed is not found.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from stoker.ops.custom.imports import file_of, imported_by
+from stoker.ops.custom.reached import reached_values
 from stoker.protocol.errors import BuildError
 
 
@@ -25,7 +28,7 @@ class Provenance(NamedTuple):
     """Where code comes from.
 
     Attributes:
-        source: BLAKE2b-128 over the source files, 32 hex digits.
+        source: BLAKE2b-128 over the source files and the values that it reads, 32 hex digits.
         distributions: `name version` of every distribution it uses directly, sorted.
     """
 
@@ -56,13 +59,26 @@ def provenance(module: str, thing: Any) -> Provenance:
         if owner:
             distributions.add(owner)
         if not owner or name == module:
-            sources[name] = _source_digest(name)
-            space = list(vars(sys.modules[name]).values())
+            path = file_of(name)
+            if path is None and _is_package(name):
+                continue
+            sources[name] = _source_digest(name, path)
+            space = list(vars(sys.modules[name]).values()) if name in sys.modules else []
             pending += [origin for value in space for origin in _modules_of(value)]
+            pending += [found for found in imported_by(name, path) if _is_own(found)]
     total = hashlib.blake2b(digest_size=16)
     for name, digest in sorted(sources.items()):
         total.update(f"{name}={digest}\n".encode())
+    for place, digest in sorted(values_of(module, thing).items()):
+        total.update(f"{place}={digest}\n".encode())
     return Provenance(total.hexdigest(), tuple(sorted(distributions)))
+
+
+def values_of(module: str, thing: Any) -> dict[str, str]:
+    """Return the values that a function or object of a module reads: place -> digest."""
+    return reached_values(
+        module, thing, lambda name: name == module or (name in sys.modules and _is_own(name))
+    )
 
 
 def _modules_of(value: Any) -> list[str]:
@@ -73,13 +89,23 @@ def _modules_of(value: Any) -> list[str]:
     return [name for name in found if isinstance(name, str) and name in sys.modules]
 
 
+def _is_own(name: str) -> bool:
+    """Whether there is such a module, and it is a user's."""
+    top = name.partition(".")[0]
+    return not (_is_part_of_python(name) or _distribution(top)) and file_of(name) is not None
+
+
+def _is_package(name: str) -> bool:
+    """Whether a module is a folder without code of its own."""
+    return hasattr(sys.modules.get(name), "__path__")
+
+
 def _is_part_of_python(name: str) -> bool:
     top = name.partition(".")[0]
     return top in sys.stdlib_module_names or top in sys.builtin_module_names or top == "stoker"
 
 
-def _source_digest(name: str) -> str:
-    path = getattr(sys.modules.get(name), "__file__", None)
+def _source_digest(name: str, path: str | None) -> str:
     try:
         return hashlib.blake2b(Path(path or "").read_bytes(), digest_size=16).hexdigest()
     except OSError:

@@ -15,7 +15,7 @@ import builtins
 import dis
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from stoker.ops.contract.forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Op
@@ -75,21 +75,39 @@ def _functions(op: type[Op]) -> Iterator[FunctionType]:
 
 def _named(code: CodeType, names: dict[str, Any]) -> Iterator[tuple[Any, int]]:
     """Yield (value, line) of each global name in a code object, attributes of modules followed."""
+    yield from ((one.value, one.line) for one in named(code, names))
+
+
+class Named(NamedTuple):
+    """A value that code refers to: its module (None: the code's own), name, value and line."""
+
+    owner: str | None
+    name: str
+    value: Any
+    line: int
+
+
+def named(code: CodeType, names: dict[str, Any]) -> Iterator[Named]:
+    """Yield each value that code refers to by a global name, attributes of modules followed.
+
+    What has no value is yielded too, with an object of no type that anybody uses.
+    """
     value: Any = _NOTHING
     for step in dis.get_instructions(code):
         if step.opname in SILENT:
             continue
+        owner = value.__name__ if isinstance(value, ModuleType) else None
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            value = names.get(step.argval, getattr(builtins, step.argval, _NOTHING))
+            owner, value = None, names.get(step.argval, getattr(builtins, step.argval, _NOTHING))
         elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, ModuleType):
             value = getattr(value, step.argval, _NOTHING)
         else:
             value = _NOTHING
         line = step.positions.lineno if step.positions else None
-        yield value, line or code.co_firstlineno
+        yield Named(owner, str(step.argval), value, line or code.co_firstlineno)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _named(constant, names)
+            yield from named(constant, names)
 
 
 def _is_generator(value: Any) -> bool:

@@ -28,7 +28,7 @@ from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register_unlisted
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.custom.foreign import RANDOMNESS, call_into, try_function
-from stoker.ops.custom.provenance import provenance
+from stoker.ops.custom.provenance import provenance, values_of
 from stoker.protocol.errors import BuildError
 from stoker.rng.streams import Key
 
@@ -39,6 +39,8 @@ ELEMENTS: Final = (
 )  # fmt: skip
 KEY_FIELDS: Final = ("seed", "stream", "id", "epoch", "lane")
 MAX_RANK: Final = 4
+MOST_NAMED: Final = 8
+"""Values that an error names."""
 VALUE_WORDS: Final = 3 + MAX_RANK
 HEADER_BYTES: Final = 8 * (2 * VALUE_WORDS + len(KEY_FIELDS))
 CALLBACK: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)
@@ -168,9 +170,21 @@ class PythonCall(Op):
                 f"{self.function} here is not the code that the pipeline was written with: source "
                 f"{found.source} of {_listed(found.distributions)}, expected {self.source} of "
                 f"{_listed(self.distributions)}: install the same versions on both sides"
+                f"{self._reading()}"
             )
         # An op's name is its default stream name; all functions would share `python`.
         self.settle(name=self.function.rpartition(":")[2], random=self.randomness != "none")
+
+    def _reading(self) -> str:
+        """Return, for an error, which values the function reads; "" if it reads none."""
+        places = sorted(values_of(self.function.partition(":")[0], self.code))
+        if not places:
+            return ""
+        listed = ", ".join(places[:MOST_NAMED]) + (", ..." if places[MOST_NAMED:] else "")
+        return (
+            f". It reads {listed}: these must be the same in every process, so not random, not a "
+            "time, and not changed after the import"
+        )
 
     def _function(self) -> Any:
         function = resolve(self.function)

@@ -6,33 +6,31 @@ built from the new one. So the result of a build has the digests of the files, a
 its own with them when it opens the stream. If they differ, it forgets all modules of users and
 imports them again. Streams that are open keep the functions that they began with.
 
-A file counts if it is neither part of Python, nor of Stoker, nor installed into site-packages.
-Digests are taken right after the import. Python itself takes a file for unchanged if size and
-modification time, in whole seconds, are those of its compiled form.
+A file counts if it is neither part of Python, nor of Stoker, nor installed into site-packages. So
+do the data files that such modules read (`own_data`): a worker compares them after each chunk too,
+because a function may read one when it is called. Digests are taken right after the import. Python
+itself takes a file for unchanged if size and modification time, in whole seconds, are those of its
+compiled form.
 
 Runs in builders, replayers and workers, on their one thread.
 """
 
-import hashlib
 import importlib
 import itertools
 import sys
-import sysconfig
 from pathlib import Path
 from types import ModuleType
-from typing import Final
 
 from stoker.jit.named import forget_names
 from stoker.protocol.errors import BuildError
+from stoker.server.workers.own_data import OwnData, digest_of, is_own_file, still_has
 
-_INSTALLED: Final = ("site-packages", "dist-packages")
-_PYTHON: Final = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 Sources = tuple[tuple[str, str], ...]
 """Path of a file and digest of its content, for each file, sorted."""
 
 
 class OwnCode:
-    """The modules of users that this process has imported since this object was made."""
+    """The modules of users, and their data files, that this process has read since it was made."""
 
     def __init__(self) -> None:
         """Begin before the first import of such a module."""
@@ -40,15 +38,20 @@ class OwnCode:
         self._count = len(sys.modules)
         self._others: set[str] = set()
         self._files: dict[str, tuple[str, str]] = {}
+        self._data = OwnData()
+
+    def has_grown(self) -> bool:
+        """Whether modules were imported, or data files opened, since the last note."""
+        return len(sys.modules) != self._count or self._data.has_grown()
 
     def note(self) -> Sources:
-        """Note the files of new modules, and return all of them."""
+        """Note the files of new modules and new data files, and return all of them."""
         if len(sys.modules) != self._count:
             for name, module in self._imported():
                 if name not in self._others and name not in self._files:
                     self._note(name, module)
             self._count = len(sys.modules)
-        return tuple(sorted(set(self._files.values())))
+        return tuple(sorted({**dict(self._files.values()), **self._data.note()}.items()))
 
     def differing(self, sources: Sources) -> str | None:
         """Return a file that this process imported with another content than a build did."""
@@ -68,8 +71,8 @@ class OwnCode:
         if path is not None:
             raise BuildError(
                 f"{path} was edited after this stream was opened, and a process that started later "
-                "imports the new code, so the rows of the stream would change: open the stream "
-                "again with a new Loader, which runs the file as it is now, or undo the edit",
+                "reads it as it is now, so the rows of the stream would change: open the stream "
+                "again with a new Loader, which uses the file as it is now, or undo the edit",
                 file=path,
             )
 
@@ -78,6 +81,7 @@ class OwnCode:
         for name in self._files:
             _remove(name)
         self._files.clear()
+        self._data.forget()
         self._count = 0
         forget_names()
         importlib.invalidate_caches()
@@ -103,23 +107,14 @@ class OwnCode:
 
 def unchanged(sources: Sources) -> bool:
     """Whether the files still have the content of these digests."""
-    return all(digest_of(Path(path)) == digest for path, digest in sources)
-
-
-def digest_of(path: Path) -> str:
-    """Return the digest of a file's content, 32 hex digits; empty if it cannot be read."""
-    try:
-        return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-    except OSError:
-        return ""
+    return all(still_has(path, digest) for path, digest in sources)
 
 
 def _is_own(name: str, path: str | None) -> bool:
     """Whether a module is a file of a user."""
     if path is None or not path.endswith(".py") or name.partition(".")[0] in ("stoker", "__main__"):
         return False
-    installed = any(folder in Path(path).parts for folder in _INSTALLED)
-    return not installed and not path.startswith(tuple(f"{folder}/" for folder in _PYTHON))
+    return is_own_file(path)
 
 
 def _remove(name: str) -> None:

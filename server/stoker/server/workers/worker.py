@@ -59,7 +59,7 @@ from stoker.server.workers.engines import EngineMaker, Engines
 from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hangs import HangNote
 from stoker.server.workers.hire import IDLE, PROGRESS, PROGRESS_BYTES, SAMPLE_AT, Hire
-from stoker.server.workers.own_code import OwnCode
+from stoker.server.workers.own_code import OwnCode, Sources
 from stoker.server.workers.slab_pages import SlabPages
 from stoker.server.workers.stopwatch import Stopwatch
 from stoker.server.workers.template import threads
@@ -81,6 +81,7 @@ class Worker:
         self._fail = FailPoints(hire.fail_points, hire.worker)
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, SlotFiller | Failed] = {}
+        self._sources: dict[int, Sources] = {}
         self._slabs: dict[int, SlabPages] = {}
         self._forks = WorkerForks()
         self._watch = Stopwatch()
@@ -103,6 +104,7 @@ class Worker:
                 return self._open(record)
             case CloseStream():
                 self._streams.pop(record.stream, None)
+                self._sources.pop(record.stream, None)
                 self._forks.close(record.stream)
             case AddSlab():
                 assert descriptor is not None
@@ -117,6 +119,7 @@ class Worker:
     def _open(self, record: OpenStream) -> Failed | None:
         try:
             self._streams[record.stream] = self._of_built_code(record)
+            self._sources[record.stream] = record.sources
         except StokerError as error:
             self._streams[record.stream] = failed = Failed(0, record.stream, *error.to_record())
             return failed
@@ -210,11 +213,12 @@ class Worker:
                 work.row_hi,
                 crashed=work.crashed,
             )
+            if self._code.has_grown():  # a function may read more when it is called
+                self._code.require(self._sources[work.stream])
         except StokerError as error:
             self._listener.end()
             return Failed(work.claim, work.stream, *error.to_record())
         self._listener.end()
-        self._code.note()  # modules that a function imports when it is called
         self.visit("worker.chunk_done")
         seconds = self._watch.read() - began
         return Done(
