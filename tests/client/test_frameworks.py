@@ -1,5 +1,6 @@
-"""Accelerate and Lightning take a Loader as it is: epochs, skipped batches, resume, devices."""
+"""Accelerate, Lightning and transformers take a Loader as it is: epochs, resume, precisions."""
 
+import importlib
 import shutil
 import warnings
 
@@ -8,7 +9,7 @@ import pytest
 from daemons import serving
 from loading import places
 
-from stoker.client import Loader
+from stoker.client import Batch, Loader
 from stoker.client.samples import Samples
 from stoker.client.steps import Steps
 from stoker.dataset import schema, write
@@ -161,6 +162,106 @@ def test_accelerate_skips_first_batches(load, accelerator):
         assert places(loader) == [(2, step) for step in range(STEPS)]
 
 
+@pytest.fixture
+def batches(load, accelerator):
+    """Two batches of a loader, and accelerate.utils.operations."""
+    with load(device=accelerator.device) as loader:
+        return *list(loader)[:2], importlib.import_module("accelerate.utils.operations")
+
+
+def test_accelerate_cuts_and_joins_every_entry(batches):
+    first, second, operations = batches
+    rows = len(first.index)
+    assert operations.find_batch_size(first) == rows
+    half = operations.slice_tensors(first, slice(0, 2))
+    assert half.index.tolist() == first.index.tolist()[:2]
+    joined = operations.concatenate([first, second])
+    assert type(half) is type(joined) is Batch
+    assert {name: len(joined[name]) for name in joined} == dict.fromkeys(first, 2 * rows)
+    assert joined["index"].tolist() == [*first["index"].tolist(), *second["index"].tolist()]
+
+
+def test_accelerate_gathers_pads_and_moves_batches(batches, accelerator):
+    batch, _, operations = batches
+    for rebuilt in (
+        accelerator.gather(batch),
+        accelerator.gather_for_metrics(batch),
+        accelerator.pad_across_processes(batch),
+        accelerator.reduce(batch),
+        operations.convert_to_fp32(batch),
+        operations.broadcast(batch),
+    ):
+        assert type(rebuilt) is Batch
+        assert all(torch.equal(rebuilt[name], batch[name]) for name in batch)
+    described = operations.get_data_structure(batch)
+    assert described["index"].shape == batch.index.shape
+    assert operations.initialize_tensors(described)["label"].dtype == torch.int64
+    moved = operations.send_to_device(batch, "cpu")
+    assert (moved.epoch, moved.step) == (batch.epoch, batch.step)
+
+
+def test_accelerate_dispatches_the_batches_of_a_dataset(load):
+    """One process reads, and cuts each batch for all: what `dispatch_batches` does."""
+    data_loader = pytest.importorskip("accelerate.data_loader")
+
+    class Steps(torch.utils.data.IterableDataset):
+        def __init__(self, loader):
+            self.loader = loader
+
+        def __iter__(self):
+            return iter(self.loader)
+
+    with load() as loader, load() as other:
+        dispatcher = data_loader.prepare_data_loader(
+            torch.utils.data.DataLoader(Steps(loader), batch_size=None),
+            torch.device("cpu"), num_processes=1, process_index=0, put_on_device=True,
+            dispatch_batches=True,
+        )  # fmt: skip
+        found = list(dispatcher)
+        assert [type(batch) for batch in found] == [Batch] * 3
+        assert [batch.index.tolist() for batch in found] == expected(other, 0)
+
+
+# ------------------------------------------------------------------ transformers
+
+
+def test_the_trainer_of_transformers_trains_and_evaluates(load, tmp_path):
+    transformers = pytest.importorskip("transformers")
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 3)
+            self.rows = []
+
+        def forward(self, progress, label):
+            self.rows.append(len(label))
+            logits = self.layer(progress.float()[:, None])
+            return {"loss": torch.nn.functional.cross_entropy(logits, label), "logits": logits}
+
+    class Trainer(transformers.Trainer):
+        def get_train_dataloader(self):
+            return train
+
+        def get_eval_dataloader(self, eval_dataset=None):
+            return evaluation
+
+    names = {"as_dict": ("progress", "label")}
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), num_train_epochs=2, report_to=[], use_cpu=True, save_strategy="no",
+        gradient_accumulation_steps=2, disable_tqdm=True, label_names=["label"],
+    )  # fmt: skip
+    with load(**names) as train, load(Loader.for_evaluation, **names) as evaluation:
+        trainer = Trainer(model=Model(), args=arguments)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="transformers|accelerate|torch")
+            trainer.train()
+            assert trainer.model.rows == [4] * 6
+            trainer.model.rows.clear()
+            assert trainer.evaluate()["eval_loss"] > 0
+        assert trainer.model.rows == [4, 4, 4, 2]
+
+
 # ------------------------------------------------------------------ Lightning
 
 
@@ -172,7 +273,26 @@ def lightning():
 
 
 @pytest.fixture
-def fit(lightning, tmp_path):
+def trains(lightning, tmp_path):
+    """trains(module, epochs, *data, fit={}, **options) -> the Trainer, which has trained it."""
+
+    def run(module, epochs, *data, fit=None, **options):
+        trainer = lightning.Trainer(
+            max_epochs=epochs, accelerator="cpu", logger=False, enable_progress_bar=False,
+            enable_model_summary=False, num_sanity_val_steps=0, default_root_dir=tmp_path,
+            enable_checkpointing=bool(options.get("callbacks")), **options,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="pytorch_lightning|torch")
+            warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+            trainer.fit(module, *data, **(fit or {}))
+        return trainer
+
+    return run
+
+
+@pytest.fixture
+def fit(lightning, trains, tmp_path):
     """fit(loader, epochs, ...) -> [(epoch, step, progress)] that the training saw."""
 
     class Module(lightning.LightningModule):
@@ -194,15 +314,7 @@ def fit(lightning, tmp_path):
 
     def run(loader, epochs, *validation, callbacks=(), **more):
         module = Module()
-        trainer = lightning.Trainer(
-            max_epochs=epochs, accelerator="cpu", logger=False, enable_progress_bar=False,
-            enable_model_summary=False, num_sanity_val_steps=0, default_root_dir=tmp_path,
-            enable_checkpointing=bool(callbacks), callbacks=list(callbacks),
-        )  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="pytorch_lightning|torch")
-            warnings.filterwarnings("ignore", message=".*LeafSpec.*")
-            trainer.fit(module, loader, *validation, **more)
+        trainer = trains(module, epochs, loader, *validation, callbacks=list(callbacks), fit=more)
         module.saved = tmp_path / "last.ckpt"
         trainer.save_checkpoint(module.saved)
         return module
@@ -224,6 +336,32 @@ def test_lightning_trains_from_epoch_0_and_evaluates_every_sample(load, fit):
         module = fit(train, 2, evaluation)
     same(module.seen, seen_in((0, 1)))
     assert module.validated == 2 * ROWS
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [("bf16-true", "bfloat16"), ("16-true", "float16"), ("64-true", "float64")],
+)
+def test_lightning_converts_the_floats_of_a_batch(load, lightning, trains, precision, dtype):
+    """It rebuilds each batch: `type(batch)({name: converted, ...})`."""
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+            self.seen = []
+
+        def training_step(self, batch, _):
+            self.seen.append((type(batch), batch.progress.dtype, batch.label.dtype))
+            return self.layer(batch["progress"][:, None]).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    with load() as train:
+        module = Module()
+        trains(module, 1, train, precision=precision)
+    assert module.seen == [(Batch, getattr(torch, dtype), torch.int64)] * 3
 
 
 def test_lightning_resumes_at_the_next_epoch(load, fit):

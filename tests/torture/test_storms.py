@@ -46,7 +46,7 @@ def test_storms_draw_every_argument_of_a_loader_but_these():
     taken = inspect.signature(Loader).parameters.keys() - {"unknown"}
     assert taken - drawn == {
         "batch_size", "drop_last", "as_numpy",  # others name the same
-        "device", "as_tuple",  # where batches go
+        "device", "as_tuple", "as_dict",  # where batches go
         "group_size", "connect_timeout_s", "reconnect_s",  # for how long to wait
         "workers",  # of private daemons
     }  # fmt: skip

@@ -5,7 +5,7 @@ protocol, ZeroMQ and NumPy, torch only if tensors are wanted, and nothing of the
 docs/architecture.md has a map of its modules.
 """
 
-from stoker.client.batch import Batch
+from stoker.client.batches.batch import Batch
 from stoker.client.hosts.directory import Directory
 from stoker.client.loader import Loader
 from stoker.client.statistics import Statistics

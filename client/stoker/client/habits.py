@@ -1,7 +1,7 @@
 """Arguments that other data loaders have, and what takes their place here."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from stoker.protocol.errors import UsageError
@@ -48,19 +48,3 @@ def refuse_unknown(given: Mapping[str, object], known: Iterable[str]) -> None:
         close = difflib.get_close_matches(name, list(known), 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise UsageError(f"Loader has no argument {name!r}{hint}")
-
-
-def tuple_names(names: Sequence[str], outputs: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of `as_tuple`: outputs of a stream, or what every batch has.
-
-    Raises:
-        UsageError: there is no such output.
-    """
-    known = [*outputs, "index", "requested", "valid"]
-    names = (names,) if isinstance(names, str) else tuple(names)
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"as_tuple: the batches have no output {name!r}; they have {', '.join(known)}"
-            )
-    return names

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from stoker.client.batch import Batch
+from stoker.client.batches.batch import Batch
 from stoker.client.connection import Connection
 from stoker.client.epoch import EpochIterator
 from stoker.client.hosts.fleet import Fleet

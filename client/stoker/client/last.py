@@ -3,8 +3,8 @@
 import warnings
 from typing import Final
 
-from stoker.client.batch import Batch, Noted
-from stoker.client.short import real_rows
+from stoker.client.batches.batch import Batch, Noted
+from stoker.client.batches.short import real_rows
 from stoker.protocol.errors import UsageError
 
 WAYS: Final = ("drop", "short", "pad")
@@ -44,12 +44,12 @@ class Padding:
         self._what = ""
         self._warned = False
 
-    def watch(self, batch: Batch) -> None:
-        """Note a batch that may be padded."""
+    def watch(self, batch: Batch, noted: Noted) -> None:
+        """Note a batch that may be padded, and what will be asked of it."""
         rows = len(batch.index)
         if self._warned or (real := real_rows(batch)) == rows:
             return
-        self._noted = batch.noted
+        self._noted = noted
         self._what = (
             f"the last batch of epoch {batch.epoch} is padded: {real} of {rows} rows are samples"
         )

@@ -12,32 +12,31 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stoker.client.batch import Batch
-from stoker.client.delivery import crashed_before
+from stoker.client.batches import trees
+from stoker.client.batches.batch import Batch, Noted, Origin
+from stoker.client.batches.received import receiving
+from stoker.client.batches.short import first_rows, real_rows
 from stoker.client.device import Target
 from stoker.client.epoch import EpochIterator
-from stoker.client.habits import refuse_unknown, tuple_names
+from stoker.client.habits import refuse_unknown
 from stoker.client.hosts.connecting import Where, connect
-from stoker.client.inspecting import Inspecting
 from stoker.client.last import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
 from stoker.client.options import LoaderOptions
-from stoker.client.ranks import check_agreed, resolve_ranks
+from stoker.client.ranks import resolve_ranks
 from stoker.client.resume import Position
-from stoker.client.short import first_rows, real_rows
+from stoker.client.resuming import Resuming
 from stoker.client.side import forked_error
 from stoker.client.verifying import SessionChain
 from stoker.protocol.buckets import Buckets
-from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ClosedError, UsageError
 from stoker.protocol.lengths import LengthBuckets
-from stoker.protocol.spec import StreamSpec
 
 _log = logging.getLogger("stoker.client")
 _FIXED = {"drop_last", "last", "mix", "shuffle", "shuffle_block_size", "shuffle_seed", "weights"}
 
 
-class Loader(Inspecting):
+class Loader(Resuming):
     """Batches of a dataset through a pipeline, from a daemon on this host or another.
 
     Iterating yields `Batch` objects: mappings by output name (and attributes) of torch tensors or
@@ -93,6 +92,8 @@ class Loader(Inspecting):
         params: whether every batch has its draw records, as `batch.params`.
         as_tuple: names of outputs; every batch is then a tuple of them, as in
             `for images, labels in loader`.
+        as_dict: names of outputs, such as the arguments of a model, or True for all entries; every
+            batch is then a plain dict of them, as in `model(**batch)`.
         connect_timeout_s: time limit for the daemon to answer (for a private one: to start).
         timeout_s: time limit for the daemon to open the stream, and for each batch.
         reconnect_s: how long to wait for a daemon that is lost to come back (a private one is
@@ -143,6 +144,7 @@ class Loader(Inspecting):
         buckets: Buckets | LengthBuckets | None = None,
         params: bool = False,
         as_tuple: Sequence[str] | None = None,
+        as_dict: bool | Sequence[str] | None = None,
         connect_timeout_s: float = 10.0,
         timeout_s: float = 600.0,
         reconnect_s: float | None = None,
@@ -207,7 +209,7 @@ class Loader(Inspecting):
         self._position = Position(self._steps)
         self._chain = SessionChain(self._spec.stream_id)
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
-        self._names = None if as_tuple is None else tuple_names(as_tuple, batch_names(self._opened))
+        self._received = receiving(as_tuple, as_dict, batch_names(self._opened))
 
     @classmethod
     def for_evaluation(cls, address_or_path: Where, **options: Any) -> "Loader":
@@ -232,22 +234,6 @@ class Loader(Inspecting):
         made = cls(address_or_path, shuffle=False, drop_last=False, **options)
         made._position.repeats = True
         return made
-
-    @property
-    def spec(self) -> StreamSpec:
-        """The StreamSpec: everything that determines the bytes of the stream."""
-        return self._spec
-
-    def __len__(self) -> int:
-        """Return the number of batches in an epoch.
-
-        With buckets, epochs may differ by a few: it is the number for the running epoch, or, before
-        a loop, for the next one.
-        """
-        return self._position.length
-
-    def _steps_left(self) -> int:
-        return self._position.left
 
     def __iter__(self) -> EpochIterator:
         """Return an iterator over the next epoch, or from the place that was loaded or set.
@@ -275,75 +261,6 @@ class Loader(Inspecting):
                 stacklevel=4,
             )
         return self._turn
-
-    def set_epoch(self, epoch: int) -> None:
-        """Make the next `iter()` start that epoch, or continue in it from a loaded cursor.
-
-        Raises:
-            UsageError: the epoch is not an integer from 0.
-        """
-        self._position.set_epoch(epoch)
-
-    def skip(self, steps: int) -> None:
-        """Leave out the next batches of the epoch; the cursor counts them.
-
-        Inside a loop, that loop continues after them; before one, the next `iter()` starts there.
-
-        Raises:
-            UsageError: the epoch has fewer batches left.
-        """
-        self._position.skip(steps)
-
-    def skip_steps(self, epoch: int, steps: Iterable[int | range]) -> None:
-        """Leave out listed steps of an epoch, now and after every resume: the cursor lists them.
-
-        For batches that a training should not see again, such as those before a loss spike: load a
-        state from before them, then skip them. Other steps keep their numbers and their bytes, and
-        `len()` counts only batches that are delivered. All ranks must skip the same steps: with
-        `torch.distributed` each rank calls this, and all get an error if one differs or is missing.
-
-        Args:
-            epoch: the epoch, from 0.
-            steps: numbers of steps, `batch.step`, or ranges of them.
-
-        Raises:
-            UsageError: a step is not one of the epoch or was delivered before, ranks disagree, or
-                there are too many ranges for a cursor.
-        """
-        self._check_usable()
-        found = self._position.steps_to_skip(epoch, steps)
-        skips = self._position.skips | found
-        Cursor.check_room(self.spec, skips.since(self._position.current.epoch))
-        check_agreed(f"skip_steps/{self.spec.stream_id}", str(found), self._rank, self._world_size)
-        self._position.skips = skips
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the cursor: plain data, at most 1 KiB as JSON, the same on every rank.
-
-        It names the step after the last batch delivered (before the first batch: the place where
-        the next loop starts). Prefetched batches do not count. It still works after the daemon was
-        lost and after `close()`.
-        """
-        place = self._position.current
-        crashed = crashed_before(self._crashed, (place.epoch, place.step))
-        return Cursor.at(
-            self.spec, place.epoch, place.step, place.skipped, crashed, self._position.skips
-        ).to_data()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Make the next `iter()` continue at a cursor.
-
-        A cursor at the end of an epoch continues with the next epoch's first step. Steps that the
-        cursor leaves out (`skip_steps`) are added to those that this loader leaves out.
-
-        Raises:
-            ResumeError: it is not a cursor, or belongs to another stream; the message says what
-                changed.
-        """
-        cursor = Cursor.from_data(dict(state) if isinstance(state, Mapping) else state)
-        self._position.load(cursor, self.spec, self._world_size)
-        self._crashed.clear()
-        self._crashed.update(dict.fromkeys(cursor.crashed, (cursor.epoch, cursor.step - 1)))
 
     def close(self) -> None:
         """End the session; delivered tensors stay valid. A second call does nothing."""
@@ -378,13 +295,15 @@ class Loader(Inspecting):
             rows = real_rows(arrays)
             arrays = first_rows(arrays, rows)
             drawn = None if drawn is None else first_rows(drawn, rows)
-        batch = Batch(arrays, place.epoch, place.step, self._spec, drawn, digests)
+        noted = Noted()
+        batch = Batch(arrays, Origin(place.epoch, place.step, self._spec, drawn, digests, noted))
         if padded and not self._short:
-            self._padding.watch(batch)
+            self._padding.watch(batch, noted)
+        trees.register()
         self._connection.delivered += 1
         self._chain.delivered(digests)
         self._position.delivered()
-        return batch if self._names is None else tuple(batch[name] for name in self._names)
+        return self._received(batch)
 
     def _tell_account(self) -> None:
         """Log the account of the epoch that has just ended."""

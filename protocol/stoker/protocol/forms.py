@@ -218,9 +218,9 @@ def change_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
 def described(value: Any) -> str:
     """Describe an entry of a batch in a few readable words."""
     if isinstance(value, list):
-        dtype = f" {_dtype(value[0])}" if value else ""
+        dtype = f" {_dtype(value[0])}" if value and hasattr(value[0], "dtype") else ""
         return f"list of {len(value)}{dtype}"
-    if not hasattr(value, "shape"):
+    if not hasattr(value, "dtype"):
         return repr(value)
     return f"{tuple(value.shape)} {_dtype(value)}"
 

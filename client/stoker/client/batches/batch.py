@@ -1,0 +1,270 @@
+"""One batch of a loader: a mapping whose entries are also attributes.
+
+Frameworks rebuild batches from changed entries: `type(batch)({name: change(value), ...})`, or by
+flattening and unflattening. Such a batch has entries alone. Its `Origin` (epoch, step, digests and
+so on) stays with the batch that the loader gave, and with copies made by the batch itself: `to`,
+`copy`, `deepcopy` and pickle. No batch owns memory: arrays hold their slot (see `lease`), so a slot
+is free as soon as the last array in it dies, whichever batch that array is in.
+"""
+
+import copy
+import dis
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from stoker.client.verifying import Digests
+from stoker.protocol.errors import UsageError
+from stoker.protocol.forms import change_arrays, described, within_sizes
+from stoker.protocol.layout import SIZE
+from stoker.protocol.spec import StreamSpec
+
+UNPACK: Final = dis.opmap["UNPACK_SEQUENCE"]
+"""The instruction of `a, b = batch`."""
+
+ASKED_FOR: Final = {
+    "params": ("draw records", "params=True"),
+    "digest": ("digests", "verify=True"),
+    "chain": ("digests", "verify=True"),
+}
+"""Attribute that a batch has only if its loader asked for it -> what it is, and how to ask."""
+
+OF_ORIGIN: Final = frozenset({"epoch", "step", "pipeline_id", "stream_id", *ASKED_FOR})
+"""Attributes that a batch has only if it came from a loader."""
+
+
+class Noted:
+    """What was asked of a batch; it outlives the batch and holds no memory of it.
+
+    Attributes:
+        valid: whether somebody asked for `valid`.
+    """
+
+    __slots__ = ("valid",)
+
+    def __init__(self) -> None:
+        self.valid = False
+
+
+class Origin(NamedTuple):
+    """Where a batch came from, and what is known of it apart from its entries.
+
+    Attributes:
+        epoch: from 0.
+        step: within the epoch, from 0.
+        spec: of its stream.
+        params: stream name -> draw records; None: the loader was not asked for them.
+        digests: its digest, and that of all batches up to it; None: not asked for.
+        noted: what was asked of the batch, and of its copies.
+    """
+
+    epoch: int
+    step: int
+    spec: StreamSpec
+    params: Mapping[str, np.ndarray] | None
+    digests: Digests | None
+    noted: Noted
+
+
+Entries = Mapping[str, Any] | Iterable[tuple[str, Any]]
+
+
+class Batch(Mapping[str, Any]):
+    """The outputs of one batch, then `index`, `requested` and `valid`, by name.
+
+    `batch["image"]` and `batch.image` are the same array. Arrays are torch tensors on the loader's
+    device, or NumPy arrays, of shape (rows, ...). Large ones are in memory shared with the daemon,
+    which is returned when the last of them dies, so a batch that is kept occupies a slot. Boxes and
+    keypoints are `Ragged`: copies of values, offsets and fields. Where rows differ in shape, the
+    pipeline decides the form: padded to one array (`batch["image.size"]` and `real` say which
+    elements are real), as `RaggedArray`, or as a list of arrays.
+
+    `Batch(entries)` makes a batch of other entries, as `dict(entries)` does. It has no epoch, step,
+    ids, digests or draw records, since only the loader's own batch has the bytes that they tell of.
+    It has `index`, `requested` and `valid` if they are among the entries.
+
+    Args:
+        entries: values by name, or pairs of a name and a value. A batch keeps its origin.
+        origin: where the loader took it from.
+    """
+
+    __slots__ = ("_entries", "_origin")
+
+    def __init__(self, entries: Entries = (), origin: Origin | None = None) -> None:
+        if origin is None and isinstance(entries, Batch):
+            origin = entries._origin
+        self._entries: dict[str, Any] = dict(entries)
+        self._origin: Origin | None = origin
+
+    @property
+    def epoch(self) -> int:
+        """The epoch, from 0."""
+        return self._known().epoch
+
+    @property
+    def step(self) -> int:
+        """The step within the epoch, from 0."""
+        return self._known().step
+
+    @property
+    def index(self) -> Any:
+        """Sample ids delivered, (rows,) int64; -1 in padding rows."""
+        return self._own("index")
+
+    @property
+    def requested(self) -> Any:
+        """Sample ids that the order asked for, (rows,) int64."""
+        return self._own("requested")
+
+    @property
+    def valid(self) -> Any:
+        """Which rows count, (rows,) bool."""
+        return self._own("valid")
+
+    @property
+    def pipeline_id(self) -> str:
+        """Hash of the batch's pipeline: graph, parameters, op versions; 32 hex digits."""
+        return self._known().spec.pipeline
+
+    @property
+    def stream_id(self) -> str:
+        """Hash of everything its bytes depend on except epoch and step; 32 hex digits."""
+        return self._known().spec.stream_id
+
+    @property
+    def digest(self) -> str:
+        """Digest of the batch's bytes, 32 hex digits; the same whenever the batch is computed.
+
+        It covers every row that this rank received, also those that a short last batch leaves out.
+
+        Raises:
+            AttributeError: the loader was made without `verify=True`.
+        """
+        return self._verified().batch
+
+    @property
+    def chain(self) -> str:
+        """Digest of all batches that the loader has given so far, in order; 32 hex digits.
+
+        It is the same for any number of daemons, and whether or not one was lost meanwhile.
+
+        Raises:
+            AttributeError: the loader was made without `verify=True`.
+        """
+        return self._verified().chain
+
+    @property
+    def params(self) -> Any:
+        """The draw records of each row: stream name -> structured NumPy array (rows,).
+
+        `made` says whether the decision was made for the row; the other fields are those of the
+        op's draw record, all 0 if it was not made. Always in host memory.
+
+        Raises:
+            AttributeError: the loader was made without `params=True`.
+        """
+        params = self._known().params
+        if params is None:
+            raise AttributeError  # `__getattr__` says what to do
+        return params
+
+    def _known(self) -> Origin:
+        if self._origin is None:
+            raise AttributeError  # `__getattr__` says what to do
+        return self._origin
+
+    def _verified(self) -> Digests:
+        digests = self._known().digests
+        if digests is None:
+            raise AttributeError  # `__getattr__` says what to do
+        return digests
+
+    def _own(self, name: str) -> Any:
+        if name not in self._entries:
+            raise AttributeError  # `__getattr__` says what there is
+        return self[name]
+
+    def real(self, name: str) -> Any:
+        """Return which elements of a padded output are real, not padding.
+
+        Args:
+            name: name of an output of form `pad`.
+
+        Returns:
+            (rows, n sides) bool, on the output's device: (rows, height, width) for images.
+
+        Raises:
+            KeyError: there is no such output, or it is not padded.
+        """
+        array, sizes = self._entries[name], self._entries[f"{name}.{SIZE}"]
+        return within_sizes(array.shape[1 : 1 + sizes.shape[1]], sizes)
+
+    def to(self, device: Any, non_blocking: bool = False) -> "Batch":
+        """Return the batch with its tensors on another device (torch only).
+
+        Raises:
+            UsageError: an entry is a NumPy array.
+        """
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, np.ndarray):
+                raise UsageError(
+                    "to: this batch has NumPy arrays, which have no device: make the Loader with "
+                    "device='cpu' or device='cuda' for tensors"
+                )
+            return value.to(device, non_blocking=non_blocking) if hasattr(value, "to") else value
+
+        entries = {name: change_arrays(value, moved) for name, value in self._entries.items()}
+        return Batch(entries, self._origin)
+
+    def __copy__(self) -> "Batch":
+        return Batch(self._entries, self._origin)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Batch":
+        return Batch(copy.deepcopy(self._entries, memo), self._origin)
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "valid" and self._origin is not None:
+            self._origin.noted.valid = True
+        return self._entries[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"a batch has no attribute {name!r}")
+        if name in self._entries:
+            return self._entries[name]
+        if name in OF_ORIGIN and self._origin is None:
+            raise AttributeError(
+                f"this batch has no {name}: it was made from changed entries, as frameworks do "
+                f"that convert a batch. Read {name} from the batch that the loader gave"
+            )
+        if name in ASKED_FOR:
+            what, option = ASKED_FOR[name]
+            raise AttributeError(
+                f"this batch has no {what}; ask for them with Loader(..., {option})"
+            )
+        raise AttributeError(
+            f"this batch has no output {name!r}; it has {', '.join(map(str, self._entries))}"
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        caller = sys._getframe(1)
+        if caller.f_code.co_code[caller.f_lasti] == UNPACK:
+            names = list(self._entries)[:2]
+            raise UsageError(
+                "a batch is a mapping of outputs by name, and cannot be unpacked: use "
+                f"{', '.join(f'batch.{name}' for name in names)}, or "
+                f"Loader(..., as_tuple={tuple(names)!r})"
+            )
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}: {described(value)}" for name, value in self._entries.items())
+        origin = self._origin
+        place = "" if origin is None else f"epoch {origin.epoch}, step {origin.step}; "
+        return f"Batch({place}{parts})"

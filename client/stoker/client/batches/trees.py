@@ -1,0 +1,106 @@
+"""Batches as trees of arrays, for `torch.utils._pytree` and `jax.tree`.
+
+`jax.device_put(batch)`, a function under `jax.jit` and torch's `tree_map` take a batch apart and
+put it together from changed arrays. The structure that they compare, and that `jax.jit` compiles
+for, has the names of entries alone: with epoch and step in it each batch would compile a step
+again. So a batch that was put together has entries alone, like every other rebuilt `Batch`.
+
+JAX and torch are never imported here: a loader calls `register` before each batch, and it registers
+the classes with those of the two that the process has imported since.
+"""
+
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from stoker.client.batches.batch import Batch
+from stoker.protocol.forms import VALUES, RaggedArray
+from stoker.protocol.items import OFFSETS
+from stoker.protocol.layout import SIZE
+from stoker.protocol.ragged import Ragged
+
+
+class Node(NamedTuple):
+    """How one class is taken apart into named children and a structure, and put together again."""
+
+    kind: type
+    parts: Callable[[Any], tuple[Mapping[str, Any], Hashable]]
+    build: Callable[[Any, Iterable[Any]], Any]
+
+
+def _parts_of_batch(batch: Batch) -> tuple[Mapping[str, Any], Hashable]:
+    return batch, tuple(batch)
+
+
+def _batch(names: tuple[str, ...], values: Iterable[Any]) -> Batch:
+    return Batch(zip(names, values, strict=True))
+
+
+def _parts_of_items(items: Ragged) -> tuple[Mapping[str, Any], Hashable]:
+    parts = {VALUES: items.values, OFFSETS: items.offsets, **items.fields}
+    return parts, (items.format, *items.fields)
+
+
+def _items(structure: tuple[str, ...], values: Iterable[Any]) -> Ragged:
+    coordinates, offsets, *fields = values
+    form, *names = structure
+    return Ragged(form, coordinates, offsets, dict(zip(names, fields, strict=True)))
+
+
+def _parts_of_rows(rows: RaggedArray) -> tuple[Mapping[str, Any], Hashable]:
+    return {VALUES: rows.values, OFFSETS: rows.offsets, SIZE: rows.sizes}, None
+
+
+def _rows(_: None, values: Iterable[Any]) -> RaggedArray:
+    return RaggedArray(*values)
+
+
+NODES: Final = (
+    Node(Batch, _parts_of_batch, _batch),
+    Node(Ragged, _parts_of_items, _items),
+    Node(RaggedArray, _parts_of_rows, _rows),
+)
+
+
+def _to_torch(module: ModuleType) -> None:
+    for kind, parts, build in NODES:
+        module.register_pytree_node(
+            kind,
+            lambda value, parts=parts: _listed(*parts(value)),
+            lambda values, structure, build=build: build(structure, values),
+            serialized_type_name=f"{kind.__module__}.{kind.__name__}",
+        )
+
+
+def _to_jax(module: ModuleType) -> None:
+    def keyed(parts: Mapping[str, Any], structure: Hashable) -> tuple[list[Any], Hashable]:
+        return [(module.DictKey(name), value) for name, value in parts.items()], structure
+
+    for kind, parts, build in NODES:
+        module.register_pytree_with_keys(
+            kind, lambda value, parts=parts: keyed(*parts(value)), build
+        )
+
+
+def _listed(parts: Mapping[str, Any], structure: Hashable) -> tuple[list[Any], Hashable]:
+    return list(parts.values()), structure
+
+
+_waiting: Final[dict[str, tuple[str, Callable[[ModuleType], None]]]] = {
+    "torch.utils._pytree": ("register_pytree_node", _to_torch),
+    "jax.tree_util": ("register_pytree_with_keys", _to_jax),
+}
+"""Module that was not imported yet -> the name of a function in it, and what registers there."""
+
+
+def register() -> None:
+    """Register with the frameworks that are imported; a second time does nothing."""
+    for name in tuple(_waiting):
+        module = sys.modules.get(name)
+        if module is None:
+            continue
+        function, announce = _waiting[name]
+        # Without the function, another thread is importing the module.
+        if hasattr(module, function) and _waiting.pop(name, None) is not None:
+            announce(module)
