@@ -24,7 +24,7 @@ from stoker.client.lease import LeaseBook
 from stoker.client.link import Link, Taken
 from stoker.client.opening import OpenedStream, check_same
 from stoker.client.options import LoaderOptions, seconds
-from stoker.client.outage import Outage
+from stoker.client.outage import Outage, patiently
 from stoker.client.private.daemon import PrivateDaemon
 from stoker.client.remote.keys import PathOrText, resolve_keys
 from stoker.client.remote.session import RemoteSession
@@ -37,6 +37,7 @@ from stoker.protocol.errors import (
     PeerError,
     ResourceError,
     StokerError,
+    TryAgainError,
     UsageError,
 )
 from stoker.protocol.messages import Open, Opened
@@ -47,7 +48,9 @@ from stoker.protocol.spec import StreamSpec
 _log = logging.getLogger("stoker.client")
 _LOST: Final = (DaemonLostError,)
 LOST_OR_SILENT: Final = (DaemonLostError, PeerError)
-PASSING: Final = (PeerError, ConnectError, DaemonLostError, HandshakeError, ResourceError)
+PASSING: Final = (
+    PeerError, ConnectError, DaemonLostError, HandshakeError, ResourceError, TryAgainError,
+)  # fmt: skip
 """Faults that may pass while a daemon comes back. All are compared by exact type."""
 Done = TypeVar("Done")
 
@@ -224,9 +227,10 @@ class Connection:
 
     def _connect(self, connect_s: float, start_s: float | None) -> ClientSession:
         if self._daemon is None:
-            if self._address.startswith(SCHEME):
-                return RemoteSession(self._address, connect_s, self._keys)
-            return ClientSession(self._address, connect_s)
+            address, keys = self._address, self._keys
+            if address.startswith(SCHEME):
+                return patiently(lambda left_s: RemoteSession(address, left_s, keys), connect_s)
+            return patiently(lambda left_s: ClientSession(address, left_s), connect_s)
         return self._daemon.connect(time.monotonic() + connect_s, start_s)
 
     def _begin(self) -> Link:

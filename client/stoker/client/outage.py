@@ -1,13 +1,45 @@
-"""An outage: the time from the loss of a daemon to its next answer, and how long to bear it."""
+"""How long a client bears a daemon that is lost (an outage), or that has no room for it yet.
 
+After a restart of a daemon all of its clients come at once. It bounds how many of them it greets at
+a time, and tells the others to try again. They do (`patiently`), after pauses that grow and differ,
+so that they do not come at once again.
+"""
+
+import os
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from stoker.protocol.errors import DaemonLostError, StokerError
+from stoker.protocol.errors import DaemonLostError, StokerError, TryAgainError
 
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 0.1
 GROWTH: Final = 1.5
+Session = TypeVar("Session")
+
+
+def patiently(connect: Callable[[float], Session], timeout_s: float) -> Session:
+    """Connect to a daemon; while it says so, try again.
+
+    Args:
+        connect: called with the seconds that are left.
+        timeout_s: for how long.
+
+    Raises:
+        TryAgainError: the daemon had no room until the end.
+        StokerError: as `connect`.
+    """
+    deadline, pause_s, left_s = time.monotonic() + timeout_s, FIRST_PAUSE_S, timeout_s
+    while True:
+        try:
+            return connect(left_s)
+        except TryAgainError:
+            left_s = deadline - time.monotonic()
+            if left_s <= FIRST_PAUSE_S:
+                raise
+        pause_s = min(pause_s * GROWTH, LONGEST_PAUSE_S, left_s)
+        time.sleep(pause_s * (0.5 + os.urandom(1)[0] / 512))
+        left_s = max(deadline - time.monotonic(), FIRST_PAUSE_S)
 
 
 class Outage:

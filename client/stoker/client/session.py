@@ -145,6 +145,7 @@ class ClientSession:
         try:
             self._attach(welcome, deadline)
         except OSError:
+            self._read_side()  # it may have said why
             self._lost = self._lost or "it closed the connection"
         while not self._attached:
             self._wait(deadline)
@@ -329,7 +330,7 @@ class ClientSession:
         except BlockingIOError:
             return
         except ConnectionError:
-            data, descriptor = b"", None
+            data, descriptor = self._last_packet()
         if not data:
             self._lost = "it closed the connection"
             self._await_last_words()
@@ -351,6 +352,12 @@ class ClientSession:
         finally:
             if descriptor is not None:
                 os.close(descriptor)
+
+    def _last_packet(self) -> tuple[bytes, int | None]:
+        """Return what came before a reset: the daemon closed its end with our packet unread."""
+        with contextlib.suppress(OSError):
+            return receive_packet(self._side)
+        return b"", None
 
     def _await_last_words(self) -> None:
         self._dealer.poll(LAST_WORDS_MS)  # its reason may still be on its way

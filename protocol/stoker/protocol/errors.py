@@ -149,6 +149,12 @@ class ResourceError(StokerError):
     code = "resource"
 
 
+class TryAgainError(ResourceError):
+    """The daemon has no room for another client now: connect again after a moment."""
+
+    code = "try_again"
+
+
 def _is_known(kind: type) -> TypeGuard[type[StokerError]]:
     return kind.__module__ == __name__
 

@@ -13,7 +13,7 @@ import pytest
 from daemons import children
 
 from stoker.client.session import ClientSession
-from stoker.protocol.errors import ConnectError, ResourceError
+from stoker.protocol.errors import ConnectError, TryAgainError
 
 pytestmark = pytest.mark.slow
 LIMIT = 256
@@ -99,13 +99,15 @@ def test_the_door_closes_before_the_reserve_is_used_and_opens_again(serve, loade
 
 def test_the_limit_on_sessions_names_what_to_raise(serve):
     daemon = serve(prefix=FEW)
-    told = r"its limit; close some, or raise the limit on open files \(256: ulimit -n"
+    told = (
+        r"its limit; try again later, close some, or raise the limit on open files \(256: ulimit -n"
+    )
     with contextlib.ExitStack() as sessions:
 
         def connect() -> None:
             sessions.enter_context(contextlib.closing(ClientSession(daemon.address, 20.0)))
 
-        with pytest.raises(ResourceError, match=told):
+        with pytest.raises(TryAgainError, match=told):
             collections.deque(iter(connect, sessions), 0)
         assert descriptors(daemon.pid) <= LIMIT - RESERVE
     assert "sessions_limited" in daemon.log.read_text()

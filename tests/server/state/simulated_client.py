@@ -58,7 +58,7 @@ class Client:
     def welcome(self, do: ins.SendPeer) -> None:
         record = do.records[0]
         if isinstance(record, Error):
-            assert record.code == ("connect" if self.world.stopping else "resource")
+            assert record.code == ("connect" if self.world.stopping else "try_again")
             self.world.clients.pop(self.token, None)
             self.world.todo += 1  # it comes again, so the world is not over
             self.world.later(1.0, self.world.new_client)

@@ -85,8 +85,11 @@ def test_sessions_are_bounded(make_rig):
     rig.hello()
     rig.hello()
     record = refusal(rig.do(ev.Greeted, b"peer", b"t" * 16, Hello(1, 1, "third")))
-    assert record.code == "resource"
-    assert "has 2 sessions, its limit; close some, or raise daemon.max_sessions" in record.message
+    assert record.code == "try_again"
+    expected = (
+        "has 2 sessions, its limit; try again later, close some, or raise daemon.max_sessions"
+    )
+    assert expected in record.message
 
 
 def test_idle_greetings_of_one_process_lock_out_only_itself(make_rig):

@@ -23,6 +23,7 @@ import warnings
 import weakref
 
 from stoker.client.options import LoaderOptions
+from stoker.client.outage import patiently
 from stoker.client.private.folder import RuntimeFolder, is_running
 from stoker.client.session import ClientSession
 from stoker.protocol.errors import (
@@ -128,7 +129,7 @@ class PrivateDaemon:
         if current is None or not is_running(current[1]):
             return None
         try:
-            return ClientSession(current[0], max(deadline - time.monotonic(), 1.0))
+            return _session(current[0], deadline)
         except ConnectError:  # it is shutting down; a new daemon's sockets get other names
             return None
 
@@ -144,7 +145,7 @@ class PrivateDaemon:
             _children[self._folder.path].remove(child)
             end(child, time.monotonic())
             raise
-        return ClientSession(address, max(deadline - time.monotonic(), 1.0))
+        return _session(address, deadline)
 
     def _start(self, address: str, deadline: float) -> "subprocess.Popen[bytes]":
         reader, writer = os.pipe()
@@ -224,6 +225,11 @@ class PrivateDaemon:
         except OSError:
             return ""
         return f"\nthe end of its log:\n{text}" if text else ""
+
+
+def _session(address: str, deadline: float) -> ClientSession:
+    limit_s = max(deadline - time.monotonic(), 1.0)
+    return patiently(lambda left_s: ClientSession(address, left_s), limit_s)
 
 
 def _private_options(options: LoaderOptions) -> tuple[LoaderOptions, str | None]:

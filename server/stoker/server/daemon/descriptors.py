@@ -17,6 +17,8 @@ FLOOD: Final = 64
 """Connections that libzmq may accept before the loop has closed the door: at least this many."""
 FLOOD_SHARE: Final = 4
 """The room for them is this part of the limit, if that is more: a quarter."""
+HALF_OPEN_SHARE: Final = 8
+"""Connections that have not attached yet may have this part of the limit: an eighth."""
 PER_SESSION: Final = 4
 """A ZeroMQ connection, a lifeline, a slab, and the map of it that a carrier sends from."""
 PER_WORKER: Final = 5
@@ -44,6 +46,12 @@ def open_count() -> int:
 def low_water(workers: int, limit: int) -> int:
     """Return the number of free descriptors below which no connection is accepted."""
     return RESERVE + max(FLOOD, limit // FLOOD_SHARE) + PER_WORKER * workers
+
+
+def half_open_limit(most: int) -> int:
+    """Return how many connections may wait for Attach: `most`, or a part of the descriptors."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max(1, min(most, max(FLOOD, limit // HALF_OPEN_SHARE)))
 
 
 def session_limit(limit: int, workers: int) -> int:

@@ -22,12 +22,14 @@ from typing import Final
 
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import peer_credentials, receive_packet, send_packet
-from stoker.protocol.errors import ProtocolError, StokerError, UsageError
+from stoker.protocol.errors import ProtocolError, StokerError, TryAgainError, UsageError
 from stoker.server.daemon.address import SIDE_SUFFIX, SocketFolder
+from stoker.server.daemon.descriptors import half_open_limit
 from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 10.0
-MAX_HALF_OPEN: Final = 64
+MAX_HALF_OPEN: Final = 512
+"""Fewer if few descriptors are allowed, see `descriptors.half_open_limit`."""
 MAX_HUNG_UP: Final = 64
 """Lost sessions whose client may be alive; beyond that, nobody learns of their end."""
 MAX_ACCEPTS: Final = 64
@@ -58,6 +60,7 @@ class SideSocket:
         self._now = now
         self._may_accept = may_accept
         self._group = place.group
+        self._most = half_open_limit(MAX_HALF_OPEN)
         self._expected: set[bytes] = set()
         self._half_open: dict[socket.socket, tuple[float, int]] = {}
         self._lifelines: dict[bytes, socket.socket] = {}
@@ -157,8 +160,9 @@ class SideSocket:
         for sock in [sock for sock, (since, _) in self._half_open.items() if since <= late]:
             self._refuse(
                 sock,
-                ProtocolError(
-                    f"expected Attach with a token within {ATTACH_DEADLINE_S:g} s of connecting"
+                TryAgainError(
+                    f"expected Attach with a token within {ATTACH_DEADLINE_S:g} s of connecting;"
+                    " connect again"
                 ),
             )
 
@@ -194,11 +198,8 @@ class SideSocket:
                     return
                 continue  # the peer went away before it was accepted
             sock.setblocking(False)
-            if len(self._half_open) >= MAX_HALF_OPEN:
-                self._refuse(
-                    self._most_idle(),
-                    ProtocolError(f"more than {MAX_HALF_OPEN} connections are waiting for Attach"),
-                )
+            if len(self._half_open) >= self._most:
+                self._refuse(self._most_idle(), too_many_half_open(self._most))
             self._half_open[sock] = self._now(), peer_credentials(sock)[0]
             self._calls[sock.fileno()] = functools.partial(self._attach, sock)
             self._attach(sock)
@@ -245,7 +246,7 @@ class SideSocket:
         if not isinstance(record, messages.Attach):
             raise ProtocolError(f"expected Attach, got {type(record).__name__}")
         if record.token not in self._expected:
-            raise ProtocolError(
+            raise TryAgainError(
                 "this token belongs to no session, or was used before; connect again with HELLO"
             )
         self._expected.discard(record.token)
@@ -308,6 +309,13 @@ class SideSocket:
     def _close(self, sock: socket.socket) -> None:
         del self._calls[sock.fileno()]
         sock.close()
+
+
+def too_many_half_open(most: int) -> TryAgainError:
+    """Return the error for a connection whose place another one takes."""
+    return TryAgainError(
+        f"more than {most} connections are waiting for Attach; connect again after a moment"
+    )
 
 
 def _sent(sock: socket.socket, record: messages.Record, descriptor: int | None = None) -> bool:

@@ -15,8 +15,8 @@ from stoker.protocol import version
 from stoker.protocol.errors import (
     ConnectError,
     ProtocolError,
-    ResourceError,
     StokerError,
+    TryAgainError,
     VersionError,
 )
 from stoker.protocol.messages import (
@@ -179,9 +179,9 @@ class Sessions:
             )
         settings = self._context.settings
         if len(self.by_token) >= settings.max_sessions and not self._make_room():
-            raise ResourceError(
-                f"the daemon has {len(self.by_token)} sessions, its limit; close some, or"
-                f" raise {settings.sessions_limited_by}",
+            raise TryAgainError(
+                f"the daemon has {len(self.by_token)} sessions, its limit; try again later,"
+                f" close some, or raise {settings.sessions_limited_by}",
                 sessions=len(self.by_token),
             )
 

@@ -22,12 +22,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from stoker.protocol import messages
-from stoker.protocol.errors import ProtocolError, StokerError
+from stoker.protocol.errors import ProtocolError, StokerError, TryAgainError
 from stoker.protocol.remote.tcp import expect_full, frame, watch_link
 from stoker.protocol.remote.tls import check_certificate
 from stoker.server.daemon.remote.carrier import SessionCarrier
 from stoker.server.daemon.remote.half_open import HalfOpen
 from stoker.server.daemon.remote.pins import Pins
+from stoker.server.daemon.sidesocket import too_many_half_open
 from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 10.0
@@ -225,10 +226,7 @@ class Carriers:
             sock.setblocking(False)
             watch_link(sock)
             if len(self._half_open) >= MAX_HALF_OPEN:
-                self._refuse(
-                    self._most_idle(),
-                    ProtocolError(f"more than {MAX_HALF_OPEN} connections are waiting for Attach"),
-                )
+                self._refuse(self._most_idle(), too_many_half_open(MAX_HALF_OPEN))
             made = HalfOpen(sock, str(where[0]), self._now(), self._pins)
             self._half_open[sock.fileno()] = made
             self._calls[sock.fileno()] = functools.partial(self._attach, made)
@@ -246,7 +244,7 @@ class Carriers:
         try:
             token = made.read_attach()
             if token not in self._expected:
-                raise ProtocolError(
+                raise TryAgainError(
                     "this token belongs to no session, or was used before; connect again with HELLO"
                 )
             made.check(token)
