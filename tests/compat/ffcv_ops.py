@@ -193,15 +193,75 @@ class DeclaredMean(Mean):
     is_batch_op = True
 
 
+def draw_two(factor, base=1):
+    return base * draw_one() + factor * draw_one()
+
+
 class Helper(Same):
-    """Draws in a helper."""
+    """Draws in helpers: in one that is compiled, and in one that calls it twice."""
 
     def generate_code(self):
-        def helped(images, dst):
-            dst[:] = images + draw_one()
+        draw = draw_one
+
+        def helped(labels, dst):
+            for i in range(labels.shape[0]):
+                dst[i] = labels[i] + draw()
+                dst[i] += draw_two(100, base=10)
             return dst
 
         return helped
+
+
+class PassesOn(Same):
+    """Passes a helper that draws to another function."""
+
+    def generate_code(self):
+        def passes_on(images, dst):
+            dst[:] = images + called(draw_one)
+            return dst
+
+        return passes_on
+
+
+class Chooses(Same):
+    """Chooses a helper that draws from several."""
+
+    def generate_code(self):
+        several = (draw_one, draw_one)
+
+        def chooses(images, dst):
+            dst[:] = images + several[0]()
+            return dst
+
+        return chooses
+
+
+class Recurses(Same):
+    """Draws in a helper that calls itself."""
+
+    def generate_code(self):
+        def recurses(images, dst):
+            dst[:] = images + draws_again(3)
+            return dst
+
+        return recurses
+
+
+class DrawsInOrder(Same):
+    """A batch op whose rows draw in a parallel loop."""
+
+    is_batch_op = True
+
+    def generate_code(self):
+        parallel_range = Compiler.get_iterator()
+
+        def draws_in_order(labels, dst):
+            for i in parallel_range(labels.shape[0]):
+                dst[i] = np.random.randint(0, 1_000_000)
+            return dst
+
+        draws_in_order.is_parallel = True
+        return draws_in_order
 
 
 class Orders(Operation):
@@ -397,3 +457,11 @@ class Remembers(Same):
 @numba.njit
 def draw_one():
     return np.random.randint(5)
+
+
+def draws_again(count):
+    return np.random.randint(5) + (draws_again(count - 1) if count else 0)
+
+
+def called(function):
+    return function()

@@ -133,6 +133,22 @@ def test_a_seed_from_the_sample_id_decides_the_draws_of_its_row():
     assert np.random.get_state()[1].tobytes() == before
 
 
+def test_helpers_draw_the_numbers_of_the_row_that_calls_them():
+    got = run(ffcv_ops.Helper(), LABELS)
+    assert got[:, 0].tolist() == [
+        value + integers(key, 0, 5) + 10 * integers(key, 1, 5) + 100 * integers(key, 2, 5)
+        for value, key in zip(values(LABELS)[:, 0].tolist(), keys(), strict=True)
+    ]
+    step = LineStep(ffcv_ops.Helper(), LABELS, "Helper of field 'label'", "s")
+    some = ROWS._replace(ids=ROWS.ids[[4, 1]])
+    assert np.array_equal(step(values(LABELS)[[4, 1]], some), got[[4, 1]])
+
+
+def test_a_batch_op_that_draws_in_a_parallel_loop_draws_in_the_order_of_the_rows():
+    got = run(ffcv_ops.DrawsInOrder(), LABELS)
+    assert got[:, 0].tolist() == [integers(keys()[0], k, 10**6) for k in range(len(got))]
+
+
 def test_a_seed_interpreted_is_compiled(interpreted):
     assert run(ffcv_ops.Seeded(), LABELS)[:, 0].tolist() == seeded_numbers()
 
@@ -255,7 +271,12 @@ def test_odd_sizes_where_the_guides_code_fails(guide):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Helper", r"ffcv_ops.py:\d+: .*draw_one draws random numbers \(np.random(.randint)?\)"),
+        (
+            "PassesOn",
+            r"ffcv_ops.py:\d+: .*draw_one draws .*, so it cannot be passed on",
+        ),
+        ("Chooses", r"ffcv_ops.py:\d+: .*several draws .*, so it cannot be passed on"),
+        ("Recurses", r"draws_again draws random numbers and calls itself"),
         (
             "Gamma",
             r"ffcv_ops.py:\d+: .*np.random.gamma cannot be drawn per row; supported",

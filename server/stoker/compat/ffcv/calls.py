@@ -1,6 +1,6 @@
-"""Calls of `np.random` in an operation, and the calls that replace them.
+"""Calls of `np.random` and `random` in an operation, and the calls that replace them.
 
-Each name of `np.random` has a kind of draw in `stoker.compat.ffcv.draws`, in a form for one number
+Each name of them has a kind of draw in `stoker.compat.ffcv.draws`, in a form for one number
 and a form for an array. The arguments are matched as NumPy matches them, positional or by name, on
 the syntax tree; values that must be known now, such as `replace=`, are constants or variables that
 the operation closes over. Runs in the script's process, once per operation.
@@ -18,8 +18,9 @@ Draw = Callable[..., Any]
 SIZE: Final = ("size", None)
 UNIFORM: Final = ("low", 0.0), ("high", 1.0), SIZE
 NORMAL: Final = ("loc", 0.0), ("scale", 1.0), SIZE
-# name -> kind of draw, and its parameters with their defaults; `...` is none
-DRAWS: Final[dict[str, tuple[str, tuple[tuple[str, Any], ...]]]] = {
+Law = tuple[str, tuple[tuple[str, Any], ...]]
+"""Kind of draw, and its parameters with their defaults; `...` is none."""
+DRAWS: Final[dict[str, Law]] = {
     "random": ("uniform", (SIZE,)),
     "random_sample": ("uniform", (SIZE,)),
     "ranf": ("uniform", (SIZE,)),
@@ -30,6 +31,18 @@ DRAWS: Final[dict[str, tuple[str, tuple[tuple[str, Any], ...]]]] = {
     "randint": ("integer", (("low", ...), ("high", None), SIZE)),
     "beta": ("beta", (("a", ...), ("b", ...), SIZE)),
 }
+GAUSS: Final = ("mu", 0.0), ("sigma", 1.0)
+PYTHONS: Final[dict[str, Law]] = {
+    "random": ("uniform", ()),
+    "uniform": ("uniform", (("a", ...), ("b", ...))),
+    "randint": ("integer", (("a", ...), ("b", ...))),
+    "gauss": ("normal", GAUSS),
+    "normalvariate": ("normal", GAUSS),
+    "betavariate": ("beta", (("alpha", ...), ("beta", ...))),
+}
+"""The functions of Python's `random` that draw one number."""
+PYTHON_NAMES: Final = (*PYTHONS, "choice", "shuffle", "seed")
+"""The supported functions of Python's `random`."""
 SIDES: Final = {"rand": "uniform", "randn": "normal"}
 """Functions whose arguments are the sides of the result."""
 ONE: Final[dict[str, Draw]] = {
@@ -63,6 +76,8 @@ COMPILED: Final[tuple[Draw, ...]] = (
     *MANY.values(),
     *(f for pair in (*ORDERS.values(), *DISTINCT.values()) for f in pair),
     draws.seed_rows,
+    draws.seed_shared,
+    draws.drawing,
 )
 """All functions that a rewritten function may call."""
 CHOICE: Final = ("a", "size", "replace", "p")
@@ -81,23 +96,36 @@ class Replacement(NamedTuple):
         function: of `draws`, called with the keys and counts of the rows before its arguments.
         arguments: the rest of its arguments.
         by_row: whether it draws for a single row, so the operation must get one row at a time.
+        size: the size of an array that it draws; None: a single number, or an order.
     """
 
     function: Draw
     arguments: list[ast.expr]
     by_row: bool
+    size: ast.expr | None = None
 
 
-def replacement(
-    node: ast.Call, name: str, value: Callable[[ast.expr], Any], *, mixes: bool
-) -> Replacement:
+class Setting(NamedTuple):
+    """What is known of a call's surroundings.
+
+    Attributes:
+        value: returns the value of an expression if it is known now, otherwise None.
+        mixes: whether the operation gets all rows at once and may mix them.
+        is_own: whether a number comes from the row that a loop is at.
+    """
+
+    value: Callable[[ast.expr], Any]
+    mixes: bool
+    is_own: Callable[[ast.expr], bool]
+
+
+def replacement(node: ast.Call, name: str, setting: Setting) -> Replacement:
     """Return what replaces a call.
 
     Args:
         node: the call.
         name: the function of `np.random` that it calls, one of `NAMES`.
-        value: returns the value of an expression if it is known now, otherwise None.
-        mixes: whether the operation gets all rows at once and may mix them.
+        setting: what is known besides.
 
     Raises:
         Misuse: its arguments do not fit.
@@ -105,36 +133,66 @@ def replacement(
     if any(isinstance(a, ast.Starred) for a in node.args) and name not in SIDES:
         raise Misuse(f"{ast.unparse(node)}: expected explicit arguments, got a starred one")
     if name == "seed":
-        return Replacement(draws.seed_rows, [_seed(node)], by_row=True)
+        return _seed(node, "seed", setting)
     if name in ORDERS:
-        return Replacement(ORDERS[name][mixes], [_named(node, name, ("x",), 1)["x"]], by_row=True)
+        return _order(node, name, setting)
     if name == "choice":
-        return _choice(node, value, mixes=mixes)
+        return _choice(node, setting)
     kind, arguments, size = _arguments(node, name)
     return _draw(kind, arguments, size)
+
+
+def python_replacement(node: ast.Call, name: str, setting: Setting) -> Replacement:
+    """Return what replaces a call of a function of Python's `random`, one of `PYTHON_NAMES`.
+
+    Raises:
+        Misuse: its arguments do not fit.
+    """
+    if any(isinstance(a, ast.Starred) for a in node.args):
+        raise Misuse(f"{ast.unparse(node)}: expected explicit arguments, got a starred one")
+    if name == "seed":
+        return _seed(node, "a", setting)
+    if name == "shuffle":
+        return _order(node, name, setting)
+    if name == "choice":
+        seq = _named(node, name, ("seq",), 1)["seq"]
+        return Replacement(draws.one_member, [seq, ast.Constant(None)], by_row=True)
+    kind, parameters = PYTHONS[name]
+    given = _named(node, name, [p for p, _ in parameters], sum(d is ... for _, d in parameters))
+    numbers = [given.get(p, ast.Constant(d)) for p, d in parameters]
+    if name == "randint":  # Python's includes its upper end
+        numbers[1] = ast.BinOp(numbers[1], ast.Add(), ast.Constant(1))
+    return _draw(kind, numbers or [ast.Constant(0.0), ast.Constant(1.0)], None)
+
+
+def _order(node: ast.Call, name: str, setting: Setting) -> Replacement:
+    found = ORDERS[name][setting.mixes]
+    return Replacement(found, [_named(node, name, ("x",), 1)["x"]], by_row=True)
 
 
 def _draw(kind: str, arguments: list[ast.expr], size: ast.expr | None) -> Replacement:
     if size is None:
         return Replacement(ONE[kind], arguments, by_row=True)
-    return Replacement(MANY[kind], [*arguments, size], by_row=False)
+    return Replacement(MANY[kind], [*arguments, size], by_row=False, size=size)
 
 
-def _seed(node: ast.Call) -> ast.expr:
-    """Return the number that a call of `seed` gets."""
-    given = _named(node, "seed", ("seed",), 0)
-    if "seed" not in given:
+def _seed(node: ast.Call, parameter: str, setting: Setting) -> Replacement:
+    """Return what seeds: a row with a number of its own, or rows in all pipelines alike."""
+    given = _named(node, "seed", (parameter,), 0)
+    if parameter not in given:
         raise Misuse(
             f"{ast.unparse(node)}: expected a number, such as indices[i]; without one the "
             "draws would differ from run to run"
         )
-    return given["seed"]
+    number = given[parameter]
+    function = draws.seed_rows if setting.is_own(number) else draws.seed_shared
+    return Replacement(function, [number], by_row=True)
 
 
-def _choice(node: ast.Call, value: Callable[[ast.expr], Any], *, mixes: bool) -> Replacement:
+def _choice(node: ast.Call, setting: Setting) -> Replacement:
     given = _named(node, "choice", CHOICE, 1)
     again = given.get("replace", ast.Constant(value=True))
-    replaces = again.value if isinstance(again, ast.Constant) else value(again)
+    replaces = again.value if isinstance(again, ast.Constant) else setting.value(again)
     if not isinstance(replaces, bool):
         raise Misuse(
             f"{ast.unparse(node)}: expected replace to be True, False or a variable of "
@@ -144,7 +202,7 @@ def _choice(node: ast.Call, value: Callable[[ast.expr], Any], *, mixes: bool) ->
     arguments = [given["a"], given.get("p", ast.Constant(None))]
     if replaces or "size" not in given:
         return _draw(kind, arguments, given.get("size"))
-    return Replacement(DISTINCT[kind][mixes], [*arguments, given["size"]], by_row=True)
+    return Replacement(DISTINCT[kind][setting.mixes], [*arguments, given["size"]], by_row=True)
 
 
 def _arguments(node: ast.Call, name: str) -> tuple[str, list[ast.expr], ast.expr | None]:

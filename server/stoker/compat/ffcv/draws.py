@@ -6,6 +6,9 @@ batch, the values of row i are drawn from row i. An array or a number for a sing
 that row, and a permutation belongs to a single row. So a row's values depend only on its key, not
 on the rest of the batch. Nothing global is read or written. Plain Python here; compiled by
 `stoker.jit`.
+
+An operation that seeds gets keys of ten words: those that it draws from, which a seed replaces, and
+those of the row, which stay.
 """
 
 from typing import Any, Final
@@ -21,7 +24,11 @@ UNIFORM: Final = 0
 NORMAL: Final = 1
 INTEGER: Final = 2
 SEEDED: Final = int(stream_key("np.random.seed"))
-"""Stream of the rows that an operation has seeded."""
+"""Stream of the rows that an operation has seeded with a number of their own."""
+SHARED: Final = int(stream_key("np.random.seed, shared"))
+"""Stream of the rows that an operation has seeded with any other number."""
+WORDS: Final = 5
+"""Words of a key."""
 NO_ROWS: Final = "np.random: expected an array whose first side is the number of rows of the batch"
 VALUES: Final = "np.random.choice: expected an integer above 0, or values in one dimension"
 SIZES: Final = "np.random.choice: expected as many probabilities as values"
@@ -45,7 +52,7 @@ ONE_VALUE: Final = (
 @kernel(twin="stoker.compat.ffcv.draws_compiled:key_at")
 def key_at(keys: Any, row: int) -> Key:
     """Return the key of a row."""
-    return Key(*(int(word) for word in keys[row]))
+    return Key(*(int(word) for word in keys[row][:WORDS]))
 
 
 @kernel
@@ -54,6 +61,23 @@ def seed_rows(keys: Any, counts: Any, number: Any) -> None:
     for row in range(keys.shape[0]):
         keys[row, 0], keys[row, 1], keys[row, 2] = 0, SEEDED, number
         keys[row, 3], keys[row, 4], counts[row] = row, 0, 0
+
+
+@kernel
+def seed_shared(keys: Any, counts: Any, number: Any) -> None:
+    """Begin the draws of each row again, from its own key and a number, for all streams alike."""
+    for row in range(keys.shape[0]):
+        for word in range(WORDS):
+            keys[row, word] = keys[row, WORDS + word]
+        keys[row, 1] = np.uint64(SHARED) ^ np.uint64(number)
+        counts[row] = 0
+
+
+@kernel
+def drawing(rows: Any, size: Any) -> Any:
+    """Return those of a batch op's rows that draw an array: each its own values, or the first."""
+    count = rows.shape[0] if np.empty(size, np.bool_).shape[0] == rows.shape[0] else 1
+    return rows[:count]
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.step import BatchRows
+from stoker.compat.ffcv.rows import BatchRows
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.tracing.values import TracedSample

@@ -16,10 +16,12 @@ from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.reading import Reading
+from stoker.compat.ffcv.rows import BatchRows, Sample
 from stoker.compat.ffcv.sharing import OperationStreams
-from stoker.compat.ffcv.step import TRIAL_ROWS, BatchRows, LineStep, Sample
+from stoker.compat.ffcv.step import LineStep
 from stoker.compat.ffcv.synchronize import SynchronizeSeed
 from stoker.compat.ffcv.tensors import TensorStep
+from stoker.compat.ffcv.trial import TRIAL_ROWS
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
 from stoker.ops.custom.foreign import line_of
@@ -159,12 +161,7 @@ class Line:
             self._streams.drew(self.field, original, title)
             return after
         if state.jit_mode and after.jit_mode:
-            sample = Sample(self._some, self._sample)
-            step = LineStep(operation, state, name, stream, sample=sample)
-            self._steps.append(step)
-            if step.draws:
-                self._streams.drew(self.field, original, title)
-            return step.after
+            return self._add_arrays(operation, state, name, stream, original, title)
         if allocation is not None:
             raise BuildError(
                 f"{name}: expected no AllocationQuery from an operation on tensors; let its "
@@ -178,6 +175,18 @@ class Line:
         elif whole:
             self._later += 1
         return after
+
+    def _add_arrays(
+        self, operation: Operation, state: State, name: str, stream: str, original: Any, title: str
+    ) -> State:
+        sample = Sample(self._some, self._sample)
+        step = LineStep(operation, state, name, stream, sample=sample)
+        self._steps.append(step)
+        if step.draws:
+            self._streams.drew(self.field, original, title)
+        if step.seeds:
+            self._streams.seeds(self.field, name, is_batch_op=step.is_batch_op)
+        return step.after
 
     def _sample(self) -> np.ndarray:
         """Return some rows of the dataset, after the steps so far."""

@@ -22,9 +22,9 @@ import numpy as np
 
 from stoker.compat.ffcv.line import Begun, Line, LoaderSource
 from stoker.compat.ffcv.pipeline.compiler import Compiler
+from stoker.compat.ffcv.rows import BatchRows
 from stoker.compat.ffcv.settings import settings
 from stoker.compat.ffcv.sharing import OperationStreams
-from stoker.compat.ffcv.step import BatchRows
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED
 from stoker.order.batches import positions, rank_rows, steps_per_epoch

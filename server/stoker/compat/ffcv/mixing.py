@@ -8,15 +8,16 @@ all rows and all calls. The results differ if, and only if, rows other than its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from stoker.compat.ffcv.calls import COMPILED, MANY, ONE
-from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
-from stoker.compat.ffcv.rewriting import PREFIX
+from stoker.compat.ffcv.calls import MANY, ONE
+from stoker.compat.ffcv.draws import WORDS
+from stoker.compat.ffcv.rewriting import rebound
+from stoker.compat.ffcv.working import WorkingMemory
 
 ROWS = 2
 
@@ -25,31 +26,26 @@ def mixes(
     function: FunctionType,
     batch: np.ndarray,
     ids: np.ndarray,
-    queries: Sequence[AllocationQuery],
+    memory: WorkingMemory,
 ) -> bool:
     """Return whether the result for a row depends on other rows.
 
     Args:
-        function: a rewritten function that requests at most one memory.
+        function: a rewritten function.
         batch: at least `ROWS` rows that differ; not changed.
         ids: their sample ids.
-        queries: the memory that it requests.
+        memory: what it works in.
 
     A function that raises on the whole batch, where its arithmetic needs machine code for example,
     counts as one that mixes nothing.
     """
-    space = {PREFIX + draw.__name__: unchanging(draw) for draw in COMPILED}
-    same = FunctionType(
-        function.__code__, {**function.__globals__, **space}, function.__name__,
-        function.__defaults__,
-    )  # fmt: skip
+    same = rebound(function, unchanging, lambda helper: helper)
 
     def run(low: int, high: int) -> bytes:
         count = high - low
-        memory = [np.zeros((count, *query.shape), query.dtype) for query in queries]
-        dst = memory[0] if memory else np.empty((count, 0), np.uint8)
-        keys, counts = np.zeros((count, 5), np.uint64), np.zeros(count, np.int64)
-        return np.asarray(same(keys, counts, batch[low:high].copy(), dst, ids[low:high])).tobytes()
+        keys, counts = np.zeros((count, 2 * WORDS), np.uint64), np.zeros(count, np.int64)
+        dst, given = memory.request(count), batch[low:high].copy()
+        return np.asarray(same(keys, counts, given, dst, ids[low:high])).tobytes()
 
     try:
         with np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.step import BatchRows
+from stoker.compat.ffcv.rows import BatchRows
 from stoker.dataset import Dataset
 from stoker.dataset.format.manifest import DataFile
 from stoker.dataset.reading.mapping import map_file

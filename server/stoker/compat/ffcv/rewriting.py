@@ -1,43 +1,50 @@
 """Rewrite the function of an operation, so that it draws from its rows and can be compiled.
 
-The function's syntax tree is read from its source file and changed in four ways:
+The function's syntax tree is read from its source file and changed in five ways:
 
 - It gains two first parameters, the keys of the rows and the number of draws of each, and, unless
   it has it already, a last one for the sample ids.
-- A call of a function of `np.random` becomes a call of `stoker.compat.ffcv.draws` with those; see
-  `stoker.compat.ffcv.calls`.
+- A call of a function of `np.random` or `random` becomes a call of `stoker.compat.ffcv.draws` with
+  those; see `stoker.compat.ffcv.calls`.
+- A helper function that draws is rewritten in the same way, and its calls pass those on.
 - An assignment to an item, `array[i] = values`, becomes `stoker.compat.ffcv.assigning.assign`,
   which copies faster.
 - Closure variables become globals: numba runs a loop over a `prange` from a closure on one core,
   but over a global one on all cores.
 
-Randomness that cannot be bound to a row raises an error that names it: functions of `np.random`
-without such a form, Python's `random`, and helper functions that draw. Lines and file stay the
-user's. Runs once per operation, in the script's process, on code that the script has imported;
-nothing received from elsewhere comes here.
+Randomness that cannot be bound to a row raises an error that names it, or, in a function that stays
+Python, is left as it is. Lines and file stay the user's. Runs once per operation, in the script's
+process, on code that the script has imported; nothing received from elsewhere comes here.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import random
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-import numpy as np
-
-from stoker.compat.ffcv.assigning import assign
-from stoker.compat.ffcv.calls import NAMES, Misuse, Replacement, replacement
+from stoker.compat.ffcv.calls import COMPILED
+from stoker.compat.ffcv.origins import Origin, Origins
+from stoker.compat.ffcv.replacing import (
+    COUNTS,
+    INDICES,
+    KEYS,
+    LIBRARIES,
+    PREFIX,
+    Place,
+    Replacer,
+    draws_globally,
+)
 from stoker.pipeline.tracing.edits import is_edited
 from stoker.protocol.errors import BuildError
 
-PREFIX: Final = "_stoker_"
-ASSIGN: Final = PREFIX + "assign"
-KEYS, COUNTS, INDICES = (PREFIX + name for name in ("keys", "counts", "indices"))
+HELPER: Final = PREFIX + "helper_"
+ROWS_PARAMETER: Final = 2
+"""Place of the sample ids among the parameters of an operation's function."""
 
 
 @dataclass(frozen=True)
@@ -46,51 +53,176 @@ class RewrittenFunction:
 
     Attributes:
         function: plain Python, with its own globals.
-        by_row: whether it must get one row at a time: it draws single numbers, or in a loop.
+        by_row: whether it must get one row at a time: it draws single numbers, in a loop, or in a
+            helper.
         draws: whether it draws at all.
+        loops: whether it draws in a loop.
+        seeds: whether it seeds rows with a number that is the same in all pipelines, so that its
+            keys have ten words.
     """
 
     function: FunctionType
     by_row: bool
     draws: bool
+    loops: bool
+    seeds: bool
 
 
-def rewrite(function: Callable[..., Any], what: str, *, mixes: bool = False) -> RewrittenFunction:
+def rewrite(
+    function: Callable[..., Any], what: str, *, mixes: bool = False, machine: bool = True
+) -> RewrittenFunction:
     """Rewrite the function of an operation.
 
     Args:
         function: the result of `generate_code`.
         what: the operation, for messages.
         mixes: whether it is a batch op, which gets all rows at once.
+        machine: whether it becomes machine code; otherwise it stays Python.
 
     Raises:
         BuildError: its source cannot be found, or it draws from something that belongs to no row.
     """
     plain = _plain(function, what)
-    tree, first_line = _tree(plain, what)
-    code = plain.__code__
-    names = {**plain.__globals__, **_closed_over(plain)}
-    local = {*code.co_varnames, *code.co_cellvars}
-    visitor = _Visitor(names, local, what, code.co_filename, first_line, mixes)
-    changed = visitor.visit(tree)
-    _add_parameters(changed, bool(getattr(function, "with_indices", False)))
-    ast.increment_lineno(ast.fix_missing_locations(changed), first_line - 1)
-    module = compile(ast.Module([changed], []), code.co_filename, "exec", dont_inherit=True)
-    inner = next(item for item in module.co_consts if isinstance(item, CodeType))
-    space = {**names, **visitor.used}
-    made = FunctionType(inner, space, plain.__name__, plain.__defaults__)
-    made.__module__ = plain.__module__
-    return RewrittenFunction(made, visitor.by_row, visitor.draws)
+    with_indices = bool(getattr(function, "with_indices", False))
+    names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
+    given = {name: Origin.ROWS for name in names[ROWS_PARAMETER:] if with_indices}
+    return _Rewriting(what, mixes, machine, plain.__module__).of(plain, given, with_indices)
 
 
-def draws_globally(value: object) -> bool:
-    """Whether a value is a function, generator or module of global randomness."""
-    if value is np.random or value is random or value is np.random.seed:
-        return True
-    owner = getattr(value, "__self__", None)
-    if isinstance(value, BuiltinMethodType | MethodType):
-        return owner is np.random.mtrand._rand or owner is random._inst
-    return False
+def rebound(
+    function: FunctionType,
+    draw: Callable[[Callable[..., Any]], Any],
+    helper: Callable[[FunctionType], Any],
+) -> FunctionType:
+    """Return a rewritten function that calls other forms of its draws and helpers.
+
+    Args:
+        function: the function.
+        draw: a function of `stoker.compat.ffcv.draws` -> what is called instead.
+        helper: a rewritten helper, whose own calls are changed already -> what is called instead.
+    """
+    space = dict(function.__globals__)
+    for name, value in function.__globals__.items():
+        if name.startswith(HELPER):
+            space[name] = helper(rebound(value, draw, helper))
+        elif name.startswith(PREFIX) and value in COMPILED:
+            space[name] = draw(value)
+    return _made(function, function.__code__, space)
+
+
+class _Rewriting:
+    """Rewrites one operation: its function, and the helpers that draw."""
+
+    def __init__(self, what: str, mixes: bool, machine: bool, module: str) -> None:
+        self._what = what
+        self._mixes = mixes
+        self._machine = machine
+        self._package = module.partition(".")[0]
+        self._drawing: dict[FunctionType, bool] = {}
+        self._helpers: dict[tuple[FunctionType, tuple[Origin, ...]], Any] = {}
+
+    def of(
+        self, plain: FunctionType, given: dict[str, Origin], with_indices: bool | None
+    ) -> RewrittenFunction:
+        """Rewrite a function; `with_indices` is None for a helper."""
+        tree, first_line = _tree(plain, self._what)
+        code = plain.__code__
+        names = {**plain.__globals__, **_closed_over(plain)}
+        local = frozenset((*code.co_varnames, *code.co_cellvars))
+        place = Place(
+            self._what, code.co_filename, first_line, names, local, self._mixes, self._machine
+        )
+        replacer = Replacer(place, Origins(tree, given), self)
+        changed = replacer.visit(tree)
+        _add_parameters(changed, with_indices)
+        ast.increment_lineno(ast.fix_missing_locations(changed), first_line - 1)
+        module = compile(ast.Module([changed], []), code.co_filename, "exec", dont_inherit=True)
+        inner = next(item for item in module.co_consts if isinstance(item, CodeType))
+        made = _made(plain, inner, {**names, **replacer.used})
+        return RewrittenFunction(
+            made, replacer.by_row, replacer.draws, replacer.loops, replacer.seeds
+        )
+
+    def draws(self, function: FunctionType) -> bool:
+        """Whether a helper draws, and is rewritten for that.
+
+        In a function that stays Python, code of other packages draws from generators of the
+        process.
+        """
+        ours = self._machine or function.__module__.partition(".")[0] == self._package
+        return ours and self._draws(function)
+
+    def rewritten(self, function: FunctionType, origins: tuple[Origin, ...]) -> tuple[str, Any]:
+        """Return the name and the new form of a helper that draws.
+
+        Raises:
+            BuildError: it calls itself.
+        """
+        found: Any = self._helpers.get((function, origins), ...)
+        if found is None:
+            raise BuildError(
+                f"{self._what}: {function.__qualname__} draws random numbers and calls itself: "
+                "write it as a loop, or draw before it is called"
+            )
+        if found is ...:
+            self._helpers[function, origins] = None
+            number = len(self._helpers)
+            given = dict(zip(function.__code__.co_varnames, origins, strict=False))
+            rewritten = self.of(function, given, None)
+            found = f"{HELPER}{number}_{function.__name__}", rewritten
+            self._helpers[function, origins] = found
+        name, function_there = found
+        return name, function_there
+
+    def _draws(self, function: FunctionType) -> bool:
+        """Whether a function draws, itself or by the functions that it calls."""
+        if function not in self._drawing:
+            self._drawing[function] = False  # until it is known: it may call itself
+            self._drawing[function] = any(map(self._is_drawing, self._used(function)))
+        return self._drawing[function]
+
+    def _used(self, function: FunctionType) -> Iterator[Any]:
+        """Yield what a function refers to."""
+        names = {**function.__globals__, **_closed_over(function)}
+        try:
+            tree = _tree(function, self._what)[0]
+        except BuildError:  # no source: a lambda, or code that was typed in
+            used = {name for code in _codes(function.__code__) for name in code.co_names}
+            used.update(function.__code__.co_freevars)
+            modules = {names.get(name) for name in used if isinstance(names.get(name), ModuleType)}
+            yield from (names[name] for name in used if name in names)
+            yield from (getattr(module, name, None) for module in modules for name in used)
+            return
+        local = frozenset(function.__code__.co_varnames)
+        place = Place("", "", 0, names, local, False, self._machine)
+        looker = Replacer(place, Origins(tree, {}), self)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute | ast.Name):
+                yield looker.value(node)
+
+    def _is_drawing(self, value: Any) -> bool:
+        if draws_globally(value):
+            return True
+        inner = getattr(value, "py_func", value)
+        return (
+            isinstance(inner, FunctionType)
+            and not inner.__module__.startswith(LIBRARIES)
+            and self._draws(inner)
+        )
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for item in code.co_consts:
+        if isinstance(item, CodeType):
+            yield from _codes(item)
+
+
+def _made(function: FunctionType, code: CodeType, space: dict[str, Any]) -> FunctionType:
+    made = FunctionType(code, space, function.__name__, function.__defaults__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__module__ = function.__module__
+    return made
 
 
 def _plain(function: Callable[..., Any], what: str) -> FunctionType:
@@ -131,149 +263,10 @@ def _closed_over(function: FunctionType) -> dict[str, Any]:
     }
 
 
-def _add_parameters(tree: ast.FunctionDef, with_indices: bool) -> None:
+def _add_parameters(tree: ast.FunctionDef, with_indices: bool | None) -> None:
     given = tree.args
     given.args[:0] = [ast.arg(KEYS), ast.arg(COUNTS)]
-    if not with_indices and given.vararg is None:
+    if with_indices is False and given.vararg is None:
         given.args.append(ast.arg(INDICES))
         if given.defaults:
             given.defaults.append(ast.Constant(None))
-
-
-def _is_constant(node: ast.expr) -> bool:
-    """Whether an index is `...` or `None`, and not a number."""
-    return isinstance(node, ast.Constant) and not isinstance(node.value, int)
-
-
-class _Visitor(ast.NodeTransformer):
-    """Finds every use of global randomness; `used` are the globals that the new code needs."""
-
-    def __init__(
-        self,
-        names: dict[str, Any],
-        local: set[str],
-        what: str = "",
-        file: str = "",
-        first_line: int = 0,
-        mixes: bool = False,
-    ) -> None:
-        self.used: dict[str, Any] = {}
-        self.by_row = False
-        self.draws = False
-        self._names = names
-        self._local = local
-        self._what = what
-        self._file = file
-        self._first_line = first_line
-        self._mixes = mixes
-        self._loops = 0
-
-    def visit_For(self, node: ast.For) -> Any:
-        """Note that draws inside are in a loop."""
-        return self._loop(node)
-
-    def visit_While(self, node: ast.While) -> Any:
-        """Note that draws inside are in a loop."""
-        return self._loop(node)
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        """Replace a call of `np.random`; check called helper functions."""
-        value = self._value(node.func)
-        if isinstance(node.func, ast.Attribute | ast.Name) and draws_globally(value):
-            node.args = [self.visit(argument) for argument in node.args]
-            node.keywords = [self.visit(keyword) for keyword in node.keywords]
-            return ast.copy_location(self._draw(node, value), node)
-        self._check_helper(node, value)
-        return self.generic_visit(node)
-
-    def visit_Assign(self, node: ast.Assign) -> Any:
-        """Replace an assignment to an item or to a part that is indexed by integers."""
-        self.generic_visit(node)
-        target = node.targets[0]
-        if len(node.targets) > 1 or not isinstance(target, ast.Subscript):
-            return node
-        index = target.slice
-        parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        if any(isinstance(part, ast.Slice | ast.Starred) or _is_constant(part) for part in parts):
-            return node
-        self.used[ASSIGN] = assign
-        given = [target.value, ast.Tuple(parts, ast.Load()), node.value]
-        call = ast.Call(ast.Name(ASSIGN, ast.Load()), given, [])
-        return ast.copy_location(ast.Expr(call), node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """Raise for any other use of global randomness."""
-        return self._other_use(node)
-
-    def visit_Name(self, node: ast.Name) -> Any:
-        """Raise for any other use of global randomness."""
-        return self._other_use(node)
-
-    def _loop(self, node: Any) -> Any:
-        self._loops += 1
-        try:
-            return self.generic_visit(node)
-        finally:
-            self._loops -= 1
-
-    def _other_use(self, node: Any) -> Any:
-        if draws_globally(self._value(node)):
-            raise self._fault(node, f"{ast.unparse(node)} cannot be passed on: call it directly")
-        return self.generic_visit(node)
-
-    def _value(self, node: ast.expr) -> Any:
-        """Return the value of a name or of a module's attribute; None if it is unknown."""
-        if isinstance(node, ast.Name):
-            return None if node.id in self._local else self._names.get(node.id)
-        if isinstance(node, ast.Attribute):
-            owner = self._value(node.value)
-            return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
-        return None
-
-    def _draw(self, node: ast.Call, value: Any) -> ast.Call:
-        name = getattr(value, "__name__", "")
-        numpy = (
-            value is np.random.seed or getattr(value, "__self__", None) is np.random.mtrand._rand
-        )
-        if not numpy or name not in NAMES:
-            raise self._fault(
-                node,
-                f"{ast.unparse(node.func)} cannot be drawn per row; supported functions of "
-                f"np.random: {', '.join(NAMES)}",
-            )
-        try:
-            found = replacement(node, name, self._value, mixes=self._mixes)
-        except Misuse as error:
-            raise self._fault(node, str(error)) from None
-        self.draws = True
-        self.by_row = self.by_row or found.by_row or self._loops > 0
-        return self._called(found)
-
-    def _called(self, call: Replacement) -> ast.Call:
-        name = PREFIX + call.function.__name__
-        self.used[name] = call.function
-        given = [ast.Name(KEYS, ast.Load()), ast.Name(COUNTS, ast.Load()), *call.arguments]
-        return ast.Call(ast.Name(name, ast.Load()), given, [])
-
-    def _check_helper(self, node: ast.Call, value: Any) -> None:
-        """Raise for a helper function that draws: it could not know for which row."""
-        inner = getattr(value, "py_func", value)
-        if not isinstance(inner, FunctionType) or inner.__module__.startswith(("numba", "numpy")):
-            return
-        names = {**inner.__globals__, **_closed_over(inner)}
-        for used in ast.walk(_tree(inner, self._what)[0]):
-            if isinstance(used, ast.Attribute | ast.Name):
-                looker = _Visitor(names, set(inner.__code__.co_varnames))
-                if draws_globally(looker._value(used)):
-                    raise self._fault(
-                        node,
-                        f"{ast.unparse(node.func)} draws random numbers ({ast.unparse(used)}), but "
-                        "cannot know for which row: draw in the operation's own function and pass "
-                        "the numbers on",
-                    )
-
-    def _fault(self, node: ast.AST, message: str) -> BuildError:
-        line = getattr(node, "lineno", 1) + self._first_line - 1
-        return BuildError(
-            f"{self._file}:{line}: {self._what}: {message}", file=self._file, line=line
-        )

@@ -30,6 +30,7 @@ class OperationStreams:
         self._marks: dict[str, int | None] = {}
         self._repeats: Counter[tuple[str, str]] = Counter()
         self._drawn: dict[int, dict[str, dict[str, str]]] = {}
+        self._seeded: dict[bool, dict[str, str]] = {True: {}, False: {}}
 
     def mark(self, field: str, offset: int | None) -> None:
         """Note a `SynchronizeSeed` in the pipeline of a field; None ends the marked part."""
@@ -60,13 +61,27 @@ class OperationStreams:
             kind = title or type(operation).__name__
             self._drawn[offset][field][self._names[id(operation)]] = kind
 
+    def seeds(self, field: str, name: str, *, is_batch_op: bool) -> None:
+        """Note that an operation, with this name in messages, seeds its draws as others do."""
+        self._seeded[is_batch_op].setdefault(field, name)
+
     def check(self) -> None:
-        """Compare the operations of each stream and of each mark.
+        """Compare the operations of each stream and of each mark, and those that seed.
 
         Raises:
-            BuildError: two of one stream have a parameter with different values, or a mark shares
-                nothing.
+            BuildError: two of one stream have a parameter with different values, a mark shares
+                nothing, or of two that seed alike one gets single rows and the other one all.
         """
+        whole, single = self._seeded[True], self._seeded[False]
+        alone = single.keys() - whole.keys()
+        if len(whole) == 1 and alone and not whole.keys() & single.keys():
+            (name,), other = whole.values(), min(alone)
+            raise BuildError(
+                f"{name} is a batch op, and {single[other]} is not. Both seed their draws alike, "
+                "but would not draw alike: single numbers of a batch op come from the first row of "
+                "the batch, others from the row itself. Set is_batch_op = True on both classes, or "
+                "on none"
+            )
         for name, uses in self._uses.items():
             for use in uses[1:]:
                 _compare(name, uses[0], use)

@@ -17,7 +17,7 @@ import numpy as np
 
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.step import BatchRows, on_samples
+from stoker.compat.ffcv.rows import BatchRows, on_samples
 from stoker.ops.custom.foreign import kept, line_of, seeded
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.rng.streams import make_key, stream_key

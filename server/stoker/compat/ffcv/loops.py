@@ -1,0 +1,63 @@
+"""The loop over the rows of a batch around a function that must get one row at a time.
+
+Memory for the rows is an array, or several arrays of any shapes and dtypes as a tuple. The compiled
+form runs on several cores if it is compiled for that. Imports numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from numba.extending import overload
+
+types: Any = numba.types
+prange = numba.prange
+
+
+def rows_of(memory: Any, low: Any, high: Any) -> Any:
+    """Return some rows of an array, or of each array of a tuple."""
+    if isinstance(memory, tuple):
+        return tuple(array[low:high] for array in memory)
+    return memory[low:high]
+
+
+@overload(rows_of)
+def _rows_of(memory: Any, low: Any, high: Any) -> Any:
+    if not isinstance(memory, types.BaseTuple):
+        return _rows_of_array
+    return _rows_of_one if len(memory) == 1 else _rows_of_several
+
+
+def _rows_of_array(memory: Any, low: Any, high: Any) -> Any:
+    return memory[low:high]
+
+
+def _rows_of_one(memory: Any, low: Any, high: Any) -> Any:
+    return (memory[0][low:high],)
+
+
+def _rows_of_several(memory: Any, low: Any, high: Any) -> Any:
+    return (memory[0][low:high], *rows_of(memory[1:], low, high))
+
+
+def each_row(
+    run: Any, keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any
+) -> None:
+    """Call a function for each row, one after the other or in parallel, and keep its results."""
+    for i in prange(batch.shape[0]):
+        j = i + 1
+        memory = rows_of(dst, i, j)
+        result = run(keys[i:j], counts[i:j], batch[i:j], memory, indices[i:j])
+        if result.ctypes.data != out[i:j].ctypes.data:
+            out[i:j] = result
+
+
+def each_row_in_python(
+    run: Any, keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any
+) -> None:
+    """Do the same without machine code."""
+    for i in range(len(batch)):
+        row = slice(i, i + 1)
+        memory = rows_of(dst, i, i + 1)
+        out[row] = run(keys[row], counts[row], batch[row], memory, indices[row])

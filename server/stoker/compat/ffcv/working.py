@@ -1,0 +1,77 @@
+"""The memory that an operation works in: what it requests, and what its results need.
+
+Memory comes from a pool, so it holds what somebody wrote there earlier. A result whose bytes depend
+on that would differ from run to run. So scratch memory, whose form is not that of the result, is
+always zeroed, and other memory is zeroed if a trial shows that the operation leaves parts of it
+unwritten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stoker.compat.ffcv.memory import ArrayPool
+from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
+from stoker.compat.ffcv.pipeline.state import State
+
+
+class WorkingMemory:
+    """The memory of one operation on arrays.
+
+    Attributes:
+        fill: byte that a trial fills memory with; None: nothing is filled.
+        is_cleared: whether all memory is zeroed for each batch.
+    """
+
+    def __init__(self, queries: Sequence[AllocationQuery], after: State, *, several: bool) -> None:
+        """Prepare the memory.
+
+        Args:
+            queries: what the operation requests.
+            after: the state of its results.
+            several: whether it gets a tuple, even of one array.
+        """
+        self.fill: int | None = None
+        self.is_cleared = False
+        self._pool = ArrayPool()
+        self._forms = [(tuple(query.shape), np.dtype(query.dtype)) for query in queries]
+        self._result = tuple(after.shape), stored(after.dtype)
+        self._several = several
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the one memory that is requested can hold the results."""
+        return not self._several and self._forms == [self._result]
+
+    def request(self, count: int) -> Any:
+        """Return what the operation gets as `dst` for some rows: an array, or a tuple of them."""
+        arrays = tuple(self._take(count, form) for form in self._forms)
+        if self._several:
+            return arrays
+        return arrays[0] if arrays else np.empty((count, 0), np.uint8)
+
+    def result(self, count: int) -> np.ndarray:
+        """Return memory for the results of some rows."""
+        shape, dtype = self._result
+        return self._pool.take((count, *shape), dtype)
+
+    def _take(self, count: int, form: tuple[tuple[int, ...], np.dtype[Any]]) -> np.ndarray:
+        shape, dtype = form
+        array = self._pool.take((count, *shape), dtype)
+        is_scratch = self._several or form != self._result
+        fill = 0 if self.is_cleared or is_scratch else self.fill
+        if fill is not None and math.prod(array.shape):
+            if dtype.kind == "b":
+                fill = min(fill, 1)
+            array.reshape(-1).view(np.uint8)[:] = fill
+        return array
+
+
+def stored(dtype: Any) -> np.dtype[Any]:
+    """Return the dtype that machine code stores: uint16 for float16, which it cannot."""
+    kind = np.dtype(dtype)
+    return np.dtype(np.uint16) if kind == np.float16 else kind
