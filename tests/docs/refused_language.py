@@ -1,11 +1,16 @@
 """Pipelines that docs/pipelines.md and docs/guides/conditionals.md promise to refuse."""
 
+import random
+import secrets
+
+import numpy as np
 from refusals import refused
 
 from stoker import ops
 
 PAGE, GUIDE = "docs/pipelines.md", "docs/guides/conditionals.md"
 BY_LINE = "What cannot be decided for each sample is refused by line"
+NOISE = np.random.default_rng(3)
 STATEMENTS = "Some statements are refused, with their line and what to write instead"
 
 
@@ -138,6 +143,27 @@ def while_on_a_count(sample):
     while boxes.count > 2:
         image, boxes = ops.iou_crop(image, boxes)
     return {"image": image, "boxes": boxes}
+
+
+@refused(GUIDE, "such a draw is refused, with its line", "draws from random", "ctx.uniform")
+def drawn_by_python(sample):
+    return {"image": ops.rotate(sample.image, degrees=random.uniform(1, 9))}
+
+
+@refused(GUIDE, "such a draw is refused, with its line", "draws from numpy.random", "ctx.integer")
+def drawn_by_numpy(sample):
+    image = sample.image
+    return {"image": ops.invert(image, p=1.0) if np.random.rand() < 0.5 else image}
+
+
+@refused(PAGE, "or a generator that its code reaches", "draws from a Generator", "one constant")
+def drawn_by_a_generator(sample):
+    return {"image": ops.rotate(sample.image, degrees=NOISE.uniform(1, 9))}
+
+
+@refused(PAGE, "a clock or entropy that gives another pipeline each time", "randbits")
+def drawn_from_entropy(sample):
+    return {"image": ops.rotate(sample.image, degrees=secrets.randbits(16) / 65536)}
 
 
 @refused(GUIDE, "A direct change is refused, with its line", "changes 'made' in place")

@@ -21,6 +21,8 @@ FIELDS = {
     "landmarks": State.fixed("array", "float32", (5, 2)),
     "table": State.fixed("array", "float32", (16, 4)),
     "vector": State.fixed("array", "float32", (48,)),
+    "line": State.fixed("array", "float32", (48,)),
+    "warm": State.fixed("array", "float32", SIZE),
     "label": State.fixed("label", "int64", ()),
     "free": State("image", "uint8", (None, None, 3), (*SIZE, 3)),
     "other": State("image", "uint8", (None, None, 3), (*SIZE, 3)),
@@ -109,6 +111,23 @@ def test_arrays_that_cannot_follow(field, like, declared):
     assert "horizontal_flip moves output 'image', but not output 'target' (from " in message
     for part in (like, declared, "ops.horizontal_flip(image, ", "ops.unlinked(target)"):
         assert part in message
+
+
+def test_an_array_of_two_fields():
+    def define(sample):
+        either = sample.vector if sample.label > 1 else sample.line
+        return {"image": flip(sample.image), "either": either}
+
+    built(define)
+
+    def maps(sample):
+        return {
+            "image": flip(sample.image),
+            "map": sample.heat if sample.label > 1 else sample.warm,
+        }
+
+    with pytest.raises(BuildError, match="field 'heat' is array"):
+        built(maps)
 
 
 def test_an_array_is_named_like_boxes_by_its_output_and_counts_pixels():

@@ -241,8 +241,8 @@ def kept(turn: int) -> Iterator[Any]:
         before = _states()
         try:
             _seed((turn, 1, 2, 3))
-            seeded = _fingerprint()
-            yield lambda: _fingerprint() == seeded
+            seeded = generator_states()
+            yield lambda: generator_states() == seeded
         finally:
             _put_back(before)
 
@@ -250,29 +250,59 @@ def kept(turn: int) -> Iterator[Any]:
 def _seed(words: Words) -> None:
     random.seed(words[0])
     np.random.seed([half for w in words for half in (w & 0xFFFFFFFF, w >> 32)])
-    torch = sys.modules.get("torch")
+    torch = _torch_generator()
     if torch is not None:
-        torch.default_generator.manual_seed(words[1])
+        torch.manual_seed(words[1])
 
 
 def _states() -> tuple[Any, Any, Any]:
-    torch = sys.modules.get("torch")
-    tensor = None if torch is None else torch.default_generator.get_state()
-    return random.getstate(), np.random.get_state(), tensor
+    torch = _torch_generator()
+    return random.getstate(), np.random.get_state(), None if torch is None else torch.get_state()
+
+
+def _torch_generator() -> Any:
+    """Return PyTorch's global generator, if PyTorch is imported, wholly."""
+    return getattr(sys.modules.get("torch"), "default_generator", None)
 
 
 def _put_back(states: tuple[Any, Any, Any]) -> None:
     random.setstate(states[0])
     np.random.set_state(states[1])
-    torch = sys.modules.get("torch")
+    torch = _torch_generator()
     if torch is not None and states[2] is not None:
-        torch.default_generator.set_state(states[2])
+        torch.set_state(states[2])
 
 
-def _fingerprint() -> tuple[Any, ...]:
-    python, numpy, tensor = _states()
-    tensors = None if tensor is None else tensor.numpy().tobytes()
-    return python, numpy[1].tobytes(), numpy[2:], tensors
+def generator_states() -> dict[str, Any]:
+    """Return the states of the global generators by name; they can be compared."""
+    found = {"random": random.getstate(), "numpy.random": _comparable(np.random.get_state())}
+    torch = _torch_generator()
+    return found if torch is None else {**found, "torch": state_of(torch)}
+
+
+def state_of(value: Any) -> Any:
+    """Return the state of a generator of `random`, NumPy or PyTorch; None for everything else."""
+    if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
+        return value.getstate()
+    if isinstance(value, np.random.Generator):
+        value = value.bit_generator
+    if isinstance(value, np.random.BitGenerator):
+        return _comparable(value.state)
+    if isinstance(value, np.random.RandomState):
+        return _comparable(value.get_state())
+    torch = getattr(sys.modules.get("torch"), "Generator", None)
+    if torch is not None and isinstance(value, torch):
+        return value.get_state().cpu().numpy().tobytes()
+    return None
+
+
+def _comparable(state: Any) -> Any:
+    """Return a state of NumPy's whose arrays are bytes."""
+    if isinstance(state, dict):
+        return {name: _comparable(part) for name, part in state.items()}
+    if isinstance(state, tuple):
+        return tuple(_comparable(part) for part in state)
+    return state.tobytes() if isinstance(state, np.ndarray) else state
 
 
 def line_of(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from stoker.pipeline.authoring.outputs import forms_of
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.sites import Site, raised_at
 from stoker.pipeline.graph.wellformed import check
+from stoker.pipeline.tracing.own_draws import traced_once
 from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
@@ -27,6 +28,10 @@ def trace(define: Define, name: str) -> Graph:
     Raises:
         BuildError: see `Pipeline.graph`.
     """
+    return traced_once(define, site_of(define), lambda: _trace(define, name))
+
+
+def _trace(define: Define, name: str) -> Graph:
     tracer = GraphTracer()
     try:
         result = run_definition(define, TracedSample(tracer))

@@ -37,7 +37,7 @@ def user_site() -> Site:
     """Return the line of user code that is running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _is_user(frame.f_code):
+        if is_user(frame.f_code):
             return Site(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return NOWHERE
@@ -47,13 +47,14 @@ def raised_at(trace: TracebackType | None) -> Site:
     """Return the innermost line of user code in a traceback."""
     site = NOWHERE
     while trace is not None:
-        if _is_user(trace.tb_frame.f_code):
+        if is_user(trace.tb_frame.f_code):
             site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return site
 
 
-def _is_user(code: CodeType) -> bool:
+def is_user(code: CodeType) -> bool:
+    """Whether code is neither Stoker's nor NumPy's."""
     made_by_dataclass = code.co_filename == "<string>" and code.co_name == "__init__"
     return not _is_ours(code.co_filename) and not made_by_dataclass
 

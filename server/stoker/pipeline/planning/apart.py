@@ -57,8 +57,9 @@ def check_apart(histories: Histories, outputs: Sequence[Named], unlinked: Sequen
     linked = [one for one in known if one[0] not in unlinked]
     images = [one for one in known if histories.kinds[one[1]] == "image"]
     for name, value in linked:
-        if histories.kinds[value] == "array":
-            _check_array(histories, (name, value), images)
+        for field in sorted(histories.fields[value]):
+            if histories.bound.given[field].kind == "array":
+                _check_array(histories, (name, value), field, images)
     _check_images(histories, [one for one in images if one in linked])
 
 
@@ -99,14 +100,13 @@ def _check_two(histories: Histories, left: Sequence[Named], right: Sequence[Name
         )
 
 
-def _check_array(histories: Histories, array: Named, images: Sequence[Named]) -> None:
-    (field,) = histories.fields[array[1]]
+def _check_array(histories: Histories, array: Named, field: str, images: Sequence[Named]) -> None:
     state = histories.bound.given[field]
     what = _items_in(state, field, array[0])
     found: list[tuple[int, Named, History]] = []
     for image in images:
         moves = histories.of[image[1]]
-        states = [histories.bound.given[name] for name in histories.fields[image[1]]]
+        states = [histories.bound.given[name] for name in sorted(histories.fields[image[1]])]
         if not what and not any(is_map_of(state, one) for one in states):
             continue
         moves = moves if what else without_resizes(moves)
