@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import json
 import pickle
 import types
 from collections.abc import Mapping
@@ -15,8 +16,10 @@ from torch.utils.data import default_collate, default_convert
 from stoker.client import Batch, Loader, Ragged
 from stoker.client.batches import trees
 from stoker.client.batches.batch import OF_ORIGIN
-from stoker.protocol.errors import UsageError
+from stoker.pipeline import Graph, pipeline, pipelines
+from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.forms import RaggedArray
+from stoker.protocol.layout import RESERVED
 
 NAMES = ["image", "label", "index", "requested", "valid"]
 
@@ -251,3 +254,49 @@ def test_dicts_of_some_entries_or_all(load, as_dict, kind, names):
 def test_wrong_names(load, options, message):
     with pytest.raises(UsageError, match=message):
         load(**options)
+
+
+# ------------------------------------------------------------------ names that are its own
+
+OWN = sorted(name for name in dir(Batch) if not name.startswith("_"))
+"""Every public attribute, from the class: a new one must be reserved too."""
+
+
+def named(name):
+    def train(sample):
+        return {"image": sample.image, name: sample.label}
+
+    return train
+
+
+def test_the_reserved_names_are_the_attributes_of_a_batch():
+    assert sorted(RESERVED) == OWN
+
+
+@pytest.mark.parametrize("name", [*OWN, "__len__", "_entries", "_mine", "_"])
+def test_an_output_cannot_have_a_name_of_the_batch(name, daemon):
+    line = named.__code__.co_firstlineno + 1
+    for refused in (
+        lambda: pipeline(named(name)).graph(),
+        lambda: Loader(daemon.address, pipeline=pipeline(named(name)), batch_size=16),
+        lambda: Graph.from_data(graph_with(name)),
+    ):
+        with pytest.raises(BuildError, match=f"output name '{name}' is reserved, .*choose") as seen:
+            refused()
+    with pytest.raises(BuildError, match=f"{__file__}:{line}: train: the output name"):
+        pipeline(named(name)).graph()
+    with pytest.raises(BuildError, match=f"{__file__}:.*pipelines: field '{name}': .*@pipeline"):
+        pipelines({"image": [], name: []})
+    assert seen.value.message.startswith("graph: ")
+
+
+@pytest.mark.parametrize("name", ["epochs", "class", "left.image", "image 2", "é", "pop", "drawn"])
+def test_other_names_are_the_outputs(name):
+    assert name in dict(pipeline(named(name)).graph().outputs)
+    assert getattr(Batch({name: 3}), name) == Batch({name: 3})[name] == 3
+
+
+def graph_with(name):
+    """The data of a graph with such an output, as a client could send it."""
+    data = pipeline(named("label")).graph().to_data()
+    return json.loads(json.dumps(data).replace('"label"', json.dumps(name)))

@@ -13,7 +13,7 @@ from stoker.client import Batch, Loader
 from stoker.client.samples import Samples
 from stoker.client.steps import Steps
 from stoker.dataset import schema, write
-from stoker.protocol.errors import ClosedError, UsageError
+from stoker.protocol.errors import BuildError, ClosedError, UsageError
 from stoker.protocol.spec import StreamSpec
 
 torch = pytest.importorskip("torch")
@@ -25,6 +25,10 @@ from stoker.pipeline import pipeline
 @pipeline
 def scheduled(sample, ctx):
     return {"label": sample.label, "progress": ctx.progress}
+
+@pipeline
+def keyed(sample):
+    return {"label": sample.label, "keys": sample.label}
 """
 
 
@@ -39,6 +43,7 @@ def load(session_folder):
     flags = [
         f"--dataset=animals={folder}/packed",
         "--pipeline=scheduled=framework_pipelines:scheduled",
+        "--pipeline=keyed=framework_pipelines:keyed",
     ]
     with serving(folder, *flags, f"--python-path={folder}", "--workers=1") as daemon:
 
@@ -100,6 +105,14 @@ def test_the_names_of_classes(load):
     with load() as loader:
         assert loader.dataset.classes == ("cat", "dog", "fox")
         assert loader.dataset.class_to_idx == {"cat": 0, "dog": 1, "fox": 2}
+
+
+def test_a_pipeline_at_the_daemon_cannot_use_the_names_of_a_batch(load):
+    message = (
+        r"framework_pipelines.py:\d+: keyed: the output name 'keys' is reserved, .*sample_keys"
+    )
+    with pytest.raises(BuildError, match=message):
+        load(pipeline="keyed")
 
 
 @pytest.mark.parametrize(

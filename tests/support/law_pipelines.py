@@ -68,7 +68,7 @@ def scheduled(sample, ctx):
     if ctx.id % 4 == 0 or (ctx.step % 2 == 1 and ctx.progress > 0.25):
         image = some_of(image, choices=[ops.Grayscale(1.0), ops.Solarize(p=1.0)], n=(0, 2))
     weight = ctx.uniform(0.0, 2.0) if ctx.chance(0.5) else 1.0
-    return {"image": image, "mask": mask, "weight": weight * ctx.progress, "step": ctx.step}
+    return {"image": image, "mask": mask, "weight": weight * ctx.progress, "number": ctx.step}
 
 
 @pipeline

@@ -25,6 +25,14 @@ ALIGN = 64
 PAGE = 4096
 MAX_OUTPUTS = 256
 META = (("index", "int64"), ("requested", "int64"), ("valid", "bool"))
+RESERVED: Final = frozenset(
+    {
+        *("index", "requested", "valid"),
+        *("chain", "digest", "epoch", "params", "pipeline_id", "step", "stream_id"),
+        *("get", "items", "keys", "real", "to", "values"),
+    }
+)
+"""Names that a client's batch has itself: `batch.NAME` could not be an output of that name."""
 FORMS: Final = ("stack", "pad", "ragged", "list")
 """How rows make a batch; see `stoker.protocol.forms`."""
 SIZE: Final = "size"
@@ -111,6 +119,22 @@ class SlotLayout(msgspec.Struct, frozen=True, array_like=True):
     rows: int
     outputs: tuple[Placed, ...]
     slot_bytes: int
+
+
+def reserved(name: str) -> str:
+    """Return why no output of a pipeline may have a name, and the remedy; empty if it may."""
+    if name in RESERVED:
+        return (
+            f"the output name {name!r} is reserved, because batch.{name} is the batch's own; "
+            f"choose another, such as 'sample_{name}'"
+        )
+    if name.startswith("_"):
+        other = name.strip("_") or "value"
+        return (
+            f"the output name {name!r} is reserved, because a batch keeps names that begin with an "
+            f"underscore for itself; choose another, such as {other!r}"
+        )
+    return ""
 
 
 def check_outputs(outputs: tuple[Output, ...]) -> None:

@@ -90,10 +90,10 @@ def test_in_process_frozen_and_without_pixels(fields):
     @pipeline
     def train(sample, ctx):
         image = ops.rotate(sample.image, degrees=(40 * ctx.progress, 40.0))
-        return {"image": image, "step": ctx.step}
+        return {"image": image, "number": ctx.step}
 
     out = train(fields, seed=5, id=7, step=9, progress=1.0)
-    assert out["step"] == 9
+    assert out["number"] == 9
     assert np.array_equal(out["image"], rotated_by((40.0, 40.0), fields, {"seed": 5, "id": 7}))
     plan = train.plan_for(fields)
     (drawn,) = (e for e in decide(plan, row_at((0, 0, 1.0)), {}) if e["stream"] == "rotate")

@@ -136,7 +136,7 @@ def test_arrays_that_are_no_images_join_by_value(both):
         values = ops.cast(sample.values, dtype="float32")
         if sample.a:
             values = sample.values
-        return {"values": values}
+        return {"numbers": values}
 
     values = np.arange(6, dtype=np.uint8)
     for a in (True, False):

@@ -30,7 +30,7 @@ def called(sample):
 @pipeline
 def scheduled(sample, ctx):
     image = ops.brightness(sample.image, factor_range=(1.0, 1.0 + ctx.progress), p=1.0)
-    return {"image": ops.center_crop(image, size=16), "step": ctx.step + 0}
+    return {"image": ops.center_crop(image, size=16), "number": ctx.step + 0}
 
 
 @pipeline

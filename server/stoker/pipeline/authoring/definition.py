@@ -17,7 +17,7 @@ from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import MAX_OUTPUTS, META
+from stoker.protocol.layout import MAX_OUTPUTS, reserved
 
 Define = Callable[..., Mapping[str, Any]]
 
@@ -86,16 +86,11 @@ def check_outputs(result: object, name: str, site: Site) -> dict[str, TracedValu
         )
     if not 1 <= len(result) <= MAX_OUTPUTS:
         raise fault(f"{name}: expected 1 to {MAX_OUTPUTS} outputs, got {len(result)}", site)
-    reserved = [column for column, _ in META]
     for key, value in result.items():
         if not isinstance(key, str) or not key:
             raise fault(f"{name}: expected the names of outputs to be strings, got {key!r}", site)
-        if key in reserved:
-            raise fault(
-                f"{name}: the output name {key!r} is reserved for the batch's own column; choose "
-                f"another than {', '.join(reserved)}",
-                site,
-            )
+        if why := reserved(key):
+            raise fault(f"{name}: {why}", site)
         if isinstance(value, Unusable):
             value.refuse(site)
         if isinstance(value, Mapping | tuple | list):

@@ -25,6 +25,7 @@ from stoker.pipeline.authoring.pipeline import Pipeline
 from stoker.pipeline.tracing.naming import scope
 from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.values import TracedSample, TracedValue, fault
+from stoker.protocol.layout import reserved
 
 
 class SyncSeed(NamedTuple):
@@ -69,6 +70,12 @@ def pipelines(lists: Lists) -> Pipeline:
     """
     if not isinstance(lists, Mapping) or not all(_is_list(steps) for steps in lists.values()):
         raise fault(f"pipelines: expected a dict of fields and lists of steps, got {lists!r}")
+    for field in lists:
+        if isinstance(field, str) and (why := reserved(field)):
+            raise fault(
+                f"pipelines: field {field!r}: {why}, as a function under @pipeline can: "
+                f'{{"other_name": sample["{field}"]}}'
+            )
     in_lists = Counter(
         instance for steps in lists.values() for instance in {id(s) for s in steps or ()}
     )

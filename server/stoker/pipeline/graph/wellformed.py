@@ -3,7 +3,7 @@
 Values are defined before they are used, in their block or an enclosing one; draws are not used as
 values; expressions have the right number of arguments; both blocks of an `if` return the same
 number of values; nodes, depth and parameters are within bounds; no draw uses a reserved stream
-name.
+name, and no output has a name of a batch's own.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from stoker.pipeline.graph.nodes import (
 )
 from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import BuildError
+from stoker.protocol.layout import reserved
 from stoker.rng.streams import RESERVED_PREFIX
 
 
@@ -76,6 +77,8 @@ def check(graph: Unchecked) -> None:
         checker.use(value, visible, f"output {name!r}", draws=False)
         if name in seen:
             raise BuildError(f"graph: output {name!r} is given twice")
+        if why := reserved(name):
+            raise BuildError(f"graph: {why}")
         seen.add(name)
     _check_forms(graph, seen)
     for number, call in enumerate(graph.unneeded):
