@@ -130,6 +130,28 @@ def test_types_are_analyzed_before_threads_read_into_them(sources: dict[str, ast
         assert unready(ast.parse(text)) == [1]
 
 
+def narrow(tree: ast.AST) -> list[int]:
+    """Return the lines that use select(2), which refuses descriptors above 1,023."""
+    names = {"select.select", "selectors.SelectSelector"}
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and ast.unparse(node) in names)
+        or (
+            isinstance(node, ast.ImportFrom)
+            and any(f"{node.module}.{alias.name}" in names for alias in node.names)
+        )
+    ]
+
+
+def test_nothing_waits_with_select(sources: dict[str, ast.Module]) -> None:
+    """A daemon with 400 sessions has descriptors above 1,023, and so have trainings."""
+    found = {name: narrow(tree) for name, tree in sources.items() if CODE.match(name)}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    for text in ("select.select([a], [], [])", "from select import select", "select.select"):
+        assert narrow(ast.parse(text)) == [1]
+
+
 def test_no_test_sleeps(sources: dict[str, ast.Module]) -> None:
     tests = {n: tree for n, tree in sources.items() if n.startswith("tests/")}
     assert len(tests) > 5

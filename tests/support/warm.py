@@ -14,7 +14,6 @@ import importlib
 import json
 import os
 import resource
-import select
 import signal
 import socket
 import subprocess
@@ -26,6 +25,7 @@ from typing import Any, cast
 
 from zygote import DAEMONS, KERNELS, SCRIPTS
 
+from stoker.protocol.descriptors import await_readable
 from stoker.protocol.importing import without_working_folder
 from stoker.server.daemon.launch import PINNED, Launched
 from stoker.server.daemon.launch import launch as launched_by_daemons
@@ -41,7 +41,7 @@ class Forked:
         self.args = args
         self.returncode: int | None = None
         self._status = status
-        assert select.select([status], [], [], PATIENCE_S)[0], "the zygote does not answer"
+        assert await_readable(status, PATIENCE_S), "the zygote does not answer"
         self.pid: int = json.loads(status.recv(64))
 
     def poll(self) -> int | None:
@@ -70,7 +70,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def _look(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+        if self.returncode is None and await_readable(self._status, timeout):
             data = self._status.recv(64)
             assert data, "the zygote is gone"
             self.returncode = json.loads(data)

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import pwd
-import select
 import socket
 import struct
 import time
@@ -69,7 +68,7 @@ def check_listener(path: str, address: str, deadline: float) -> None:
             )
         if time.monotonic() >= deadline:
             return
-        select.select((), (), (), POLL_S)
+        time.sleep(POLL_S)
 
 
 def _trusted() -> int | None:

@@ -1,11 +1,13 @@
-"""Pass file descriptors over Unix sockets of type SEQPACKET, and ask for the peer's credentials.
+"""Pass file descriptors over Unix sockets of type SEQPACKET, wait for one, and ask who the peer is.
 
 One packet carries one record and at most one descriptor. A received descriptor belongs to the
 receiver and is close-on-exec; unexpected descriptors are closed at once.
 """
 
 import array
+import math
 import os
+import select
 import socket
 import struct
 
@@ -52,6 +54,20 @@ def receive_packet(sock: socket.socket) -> tuple[bytes, int | None]:
             f"expected one packet of at most {MAX_PACKET_BYTES} bytes with at most one descriptor"
         )
     return data, descriptors[0] if descriptors else None
+
+
+def await_readable(descriptor: int | socket.socket, timeout_s: float | None) -> bool:
+    """Return whether a descriptor is readable or hung up.
+
+    select(2) would refuse descriptors above 1,023.
+
+    Args:
+        descriptor: a number or a socket.
+        timeout_s: for how many seconds to wait; None: without an end.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else max(0, math.ceil(timeout_s * 1000))))
 
 
 def peer_credentials(sock: socket.socket) -> tuple[int, int, int]:

@@ -14,7 +14,6 @@ import errno
 import hashlib
 import json
 import os
-import select
 import subprocess
 import sys
 import sysconfig
@@ -26,6 +25,7 @@ from stoker.client.options import LoaderOptions
 from stoker.client.outage import patiently
 from stoker.client.private.folder import RuntimeFolder, is_running
 from stoker.client.session import ClientSession
+from stoker.protocol.descriptors import await_readable
 from stoker.protocol.errors import (
     BuildError,
     ConfigError,
@@ -280,7 +280,7 @@ def read_line(reader: int, deadline: float) -> bytes | None:
     data = b""
     while not data.endswith(b"\n") and len(data) < 2**20:
         left_s = deadline - time.monotonic()
-        if left_s <= 0 or not select.select([reader], [], [], left_s)[0]:
+        if left_s <= 0 or not await_readable(reader, left_s):
             return None
         part = os.read(reader, 65536)
         if not part:

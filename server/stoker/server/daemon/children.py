@@ -8,7 +8,6 @@ which takes microseconds once a child was killed.
 import contextlib
 import mmap
 import os
-import select
 import signal
 import socket
 from abc import ABC, abstractmethod
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from stoker.protocol.descriptors import await_readable
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.server.daemon.whereabouts import users_function, whereabouts
 from stoker.server.state.events import (
@@ -50,7 +50,7 @@ from stoker.server.workers import channel
 from stoker.server.workers.death import stat_of
 from stoker.server.workers.hire import IDLE, MAX_STACK, PROGRESS, PROGRESS_BYTES, STACK_AT
 
-_DEATH_MS: Final = 1000
+_DEATH_S: Final = 1.0
 
 
 class Child(ABC):
@@ -136,7 +136,7 @@ class Child(ABC):
     def kill(self) -> None:
         """SIGKILL it through its pidfd, and its group, if the template has reported it."""
         if self.pidfd is not None:
-            if not select.select([self.pidfd], [], [], 0)[0]:  # it lives, so its pid is its own
+            if not await_readable(self.pidfd, 0):  # it lives, so its pid is its own
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError):
@@ -146,9 +146,7 @@ class Child(ABC):
         """Kill it, and wait until the kernel has ended it."""
         self.kill()
         if self.pidfd is not None:
-            poller = select.poll()
-            poller.register(self.pidfd, select.POLLIN)
-            poller.poll(_DEATH_MS)
+            await_readable(self.pidfd, _DEATH_S)
 
     def close(self) -> None:
         """Close all of its descriptors."""

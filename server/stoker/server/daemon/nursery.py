@@ -9,7 +9,6 @@ are seconds.
 """
 
 import contextlib
-import select
 import socket
 import subprocess
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from stoker.protocol.descriptors import await_readable
 from stoker.protocol.errors import ProtocolError, ResourceError
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import logs
@@ -79,7 +79,7 @@ class Nursery:
         while not self.ready:
             assert self.control is not None
             left_s = self._launched_at + self._start_deadline_s - self._now()
-            if not select.select([self.control], [], [], max(0.0, left_s))[0]:
+            if not await_readable(self.control, left_s):
                 self.lost(f"was not ready after {self._start_deadline_s:g} s")
             elif self.read() is None and self._running is not None and not self.ready:
                 self.lost("ended before it was ready")

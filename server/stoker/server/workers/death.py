@@ -137,7 +137,9 @@ def _await_end(pid: int, wait_s: float) -> None:
     """Wait until a child is dead; it can still be reaped."""
     descriptor = os.pidfd_open(pid)
     try:
-        select.select([descriptor], [], [], max(0.0, wait_s))
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(max(0.0, wait_s) * 1000)
     finally:
         os.close(descriptor)
 
