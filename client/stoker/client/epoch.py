@@ -1,10 +1,12 @@
 """One loop over one epoch."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
 
 
-class EpochIterator:
+class EpochIterator(Generic[Item]):
     """The iterator of a loop: batches until the epoch ends, then StopIteration every time.
 
     The epoch begins at the first `next()`, so an iterator that nobody reads uses up no epoch.
@@ -13,7 +15,7 @@ class EpochIterator:
     def __init__(
         self,
         begin: Callable[[], int],
-        following: Callable[[int], Any],
+        following: Callable[[int], Item | None],
         at_end: Callable[[], None],
     ) -> None:
         """Take three functions of the loader.
@@ -29,7 +31,7 @@ class EpochIterator:
         self._turn: int | None = None
         self._ended = False
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return self
 
     def begin(self) -> int:
@@ -38,7 +40,7 @@ class EpochIterator:
             self._turn = self._begin()
         return self._turn
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Item:
         turn = self.begin()
         batch = None if self._ended else self._following(turn)
         if batch is None:

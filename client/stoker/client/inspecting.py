@@ -40,7 +40,7 @@ class Inspecting(ABC):
         """Raise unless the loader can be used."""
 
     @abstractmethod
-    def __iter__(self) -> EpochIterator:
+    def __iter__(self) -> EpochIterator[Any]:
         """Return an iterator over the next epoch."""
 
     @abstractmethod

@@ -10,8 +10,9 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, Literal, Self, Unpack, overload
 
+from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments
 from stoker.client.batches import trees
 from stoker.client.batches.batch import Batch, Noted, Origin
 from stoker.client.batches.received import receiving
@@ -36,7 +37,7 @@ _log = logging.getLogger("stoker.client")
 _FIXED = {"drop_last", "last", "mix", "shuffle", "shuffle_block_size", "shuffle_seed", "weights"}
 
 
-class Loader(Resuming):
+class Loader(Resuming, Generic[Item]):
     """Batches of a dataset through a pipeline, from a daemon on this host or another.
 
     Iterating yields `Batch` objects: mappings by output name (and attributes) of torch tensors or
@@ -109,6 +110,24 @@ class Loader(Resuming):
         DatasetError: the dataset is missing or cannot be read.
         StokerError: the daemon refuses; it sent the error.
     """
+
+    @overload
+    def __init__(
+        self: "Loader[Batch]", address_or_path: Where, *, as_tuple: None = None,
+        as_dict: Literal[False] | None = None, **options: Unpack[LoaderArguments],
+    ) -> None: ...  # fmt: skip
+
+    @overload
+    def __init__(
+        self: "Loader[tuple[Any, ...]]", address_or_path: Where, *, as_tuple: Sequence[str],
+        as_dict: Literal[False] | None = None, **options: Unpack[LoaderArguments],
+    ) -> None: ...  # fmt: skip
+
+    @overload
+    def __init__(
+        self: "Loader[dict[str, Any]]", address_or_path: Where, *, as_tuple: None = None,
+        as_dict: Literal[True] | Sequence[str], **options: Unpack[LoaderArguments],
+    ) -> None: ...  # fmt: skip
 
     def __init__(  # noqa: PLR0913  (each is one decision of the user, all but one by keyword)
         self,
@@ -211,8 +230,29 @@ class Loader(Resuming):
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
         self._received = receiving(as_tuple, as_dict, batch_names(self._opened))
 
+    @overload
     @classmethod
-    def for_evaluation(cls, address_or_path: Where, **options: Any) -> "Loader":
+    def for_evaluation(
+        cls, address_or_path: Where, *, as_tuple: None = None,
+        as_dict: Literal[False] | None = None, **options: Unpack[EvaluationArguments],
+    ) -> "Loader[Batch]": ...  # fmt: skip
+
+    @overload
+    @classmethod
+    def for_evaluation(
+        cls, address_or_path: Where, *, as_tuple: Sequence[str],
+        as_dict: Literal[False] | None = None, **options: Unpack[EvaluationArguments],
+    ) -> "Loader[tuple[Any, ...]]": ...  # fmt: skip
+
+    @overload
+    @classmethod
+    def for_evaluation(
+        cls, address_or_path: Where, *, as_tuple: None = None,
+        as_dict: Literal[True] | Sequence[str], **options: Unpack[EvaluationArguments],
+    ) -> "Loader[dict[str, Any]]": ...  # fmt: skip
+
+    @classmethod
+    def for_evaluation(cls, address_or_path: Where, **options: Any) -> "Loader[Any]":
         """Return a loader for validation: every sample once, in the order of the dataset.
 
         Every loop is epoch 0, so random ops draw the same each time. On one rank the last batch is
@@ -231,11 +271,11 @@ class Loader(Resuming):
                 f"Loader.for_evaluation: {fixed[0]}= cannot be chosen: it reads every sample once, "
                 "in order; use Loader for other orders"
             )
-        made = cls(address_or_path, shuffle=False, drop_last=False, **options)
+        made: Loader[Any] = cls(address_or_path, shuffle=False, drop_last=False, **options)
         made._position.repeats = True
         return made
 
-    def __iter__(self) -> EpochIterator:
+    def __iter__(self) -> EpochIterator[Item]:
         """Return an iterator over the next epoch, or from the place that was loaded or set.
 
         The epoch begins at the first `next()`, which ends older iterators.
@@ -267,7 +307,7 @@ class Loader(Resuming):
         self._padding.check()
         self._close()
 
-    def __enter__(self) -> "Loader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -34,7 +34,7 @@ class StepItem:
 class Loop:
     """One loop over an epoch, of which some steps may be left out."""
 
-    def __init__(self, batches: EpochIterator, skip: Callable[[int], None]) -> None:
+    def __init__(self, batches: EpochIterator[Any], skip: Callable[[int], None]) -> None:
         self._batches = batches
         self._skip = skip
         self._next = 0
@@ -68,7 +68,7 @@ class Steps:
     def __init__(
         self,
         count: Callable[[], int],
-        iterate: Callable[[], EpochIterator],
+        iterate: Callable[[], EpochIterator[Any]],
         skip: Callable[[int], None],
         *,
         batch_size: int,
