@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, Self, Unpack, overload
 
 from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments
 from stoker.client.batches import trees
-from stoker.client.batches.batch import Batch, Noted, Origin
+from stoker.client.batches.batch import Batch, BatchOrigin, Noted
 from stoker.client.batches.received import receiving
 from stoker.client.batches.short import first_rows, real_rows
 from stoker.client.device import Target
@@ -336,7 +336,9 @@ class Loader(Resuming, Generic[Item]):
             arrays = first_rows(arrays, rows)
             drawn = None if drawn is None else first_rows(drawn, rows)
         noted = Noted()
-        batch = Batch(arrays, Origin(place.epoch, place.step, self._spec, drawn, digests, noted))
+        batch = Batch(
+            arrays, BatchOrigin(place.epoch, place.step, self._spec, drawn, digests, noted)
+        )
         if padded and not self._short:
             self._padding.watch(batch, noted)
         trees.register()

@@ -1,10 +1,10 @@
 """One batch of a loader: a mapping whose entries are also attributes.
 
 Frameworks rebuild batches from changed entries: `type(batch)({name: change(value), ...})`, or by
-flattening and unflattening. Such a batch has entries alone. Its `Origin` (epoch, step, digests and
-so on) stays with the batch that the loader gave, and with copies made by the batch itself: `to`,
-`copy`, `deepcopy` and pickle. No batch owns memory: arrays hold their slot (see `lease`), so a slot
-is free as soon as the last array in it dies, whichever batch that array is in.
+flattening and unflattening. Such a batch has entries alone. Its `BatchOrigin` (epoch, step, digests
+and so on) stays with the batch that the loader gave, and with copies made by the batch itself:
+`to`, `copy`, `deepcopy` and pickle. No batch owns memory: arrays hold their slot (see `lease`), so
+a slot is free as soon as the last array in it dies, whichever batch that array is in.
 """
 
 import copy
@@ -48,7 +48,7 @@ class Noted:
         self.valid = False
 
 
-class Origin(NamedTuple):
+class BatchOrigin(NamedTuple):
     """Where a batch came from, and what is known of it apart from its entries.
 
     Attributes:
@@ -92,11 +92,11 @@ class Batch(Mapping[str, Any]):
 
     __slots__ = ("_entries", "_origin")
 
-    def __init__(self, entries: Entries = (), origin: Origin | None = None) -> None:
+    def __init__(self, entries: Entries = (), origin: BatchOrigin | None = None) -> None:
         if origin is None and isinstance(entries, Batch):
             origin = entries._origin
         self._entries: dict[str, Any] = dict(entries)
-        self._origin: Origin | None = origin
+        self._origin: BatchOrigin | None = origin
 
     @property
     def epoch(self) -> int:
@@ -170,7 +170,7 @@ class Batch(Mapping[str, Any]):
             raise AttributeError  # `__getattr__` says what to do
         return params
 
-    def _known(self) -> Origin:
+    def _known(self) -> BatchOrigin:
         if self._origin is None:
             raise AttributeError  # `__getattr__` says what to do
         return self._origin
