@@ -1,15 +1,31 @@
-"""Two neighboring TCP ports in front of a daemon's: they record, cut, and intercept."""
+"""Two neighboring TCP ports in front of a daemon's: they record, cut, reset, and intercept."""
 
 import contextlib
 import socket
+import struct
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from stoker.protocol.remote.tcp import TcpAddress
 from stoker.protocol.remote.tls import Identity, daemon_context
 
 RECORDS, BATCHES = 0, 1
 """The two ports."""
+_RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER: `close` sends a reset."""
+
+
+class Stop(NamedTuple):
+    """After how many bytes in one direction a connection ends, and how.
+
+    It ends by "reset", "end", "garbage" (and then the end), or "silence": no byte follows.
+    """
+
+    port: int
+    to_daemon: bool
+    size_bytes: int
+    how: str
 
 
 class Proxy:
@@ -31,6 +47,8 @@ class Proxy:
         self._threads: list[threading.Thread] = []
         self._closing = False
         self._refusals: dict[int, tuple[int, threading.Event]] = {}
+        self._stop: Stop | None = None
+        self._was_reset: set[socket.socket] = set()
         for number, listener in enumerate(self._listeners):
             self._run(self._accept, listener, number)
 
@@ -44,6 +62,23 @@ class Proxy:
             cut, self._sockets[port] = self._sockets[port], []
             for sock in cut:
                 _end(sock)
+
+    def reset(self, *ports: int) -> None:
+        """Reset the connections of these ports, on both sides; new ones are accepted."""
+        for port in ports:
+            reset, self._sockets[port] = self._sockets[port], []
+            for sock in reset:
+                self._reset(sock)
+
+    def _reset(self, sock: socket.socket) -> None:
+        self._was_reset.add(sock)
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            sock.shutdown(socket.SHUT_RD)  # sends nothing; its thread ends, and closes it
+
+    def stop_after(self, stop: Stop | None) -> None:
+        """End new connections in this way; None: none."""
+        self._stop = stop
 
     def refuse(self, port: int, connections: int) -> threading.Event:
         """End so many new connections of a port at once, as if the daemon behind it were gone.
@@ -84,18 +119,36 @@ class Proxy:
             there = socket.create_connection((self._there.host, self._there.port + number))
             with there:
                 self._sockets[number].append(there)
-                back = threading.Thread(target=self._copy, args=(there, client))
+                stops = {s.to_daemon: s for s in [self._stop] if s is not None and s.port == number}
+                back = threading.Thread(target=self._copy, args=(there, client, stops.get(False)))
                 back.start()
-                self._copy(client, there)
+                self._copy(client, there, stops.get(True))
                 back.join()
 
-    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+    def _copy(self, source: socket.socket, target: socket.socket, stop: Stop | None) -> None:
+        left = 2**62 if stop is None else stop.size_bytes
         with contextlib.suppress(OSError):
-            while data := source.recv(2**16):
+            while left and (data := source.recv(2**16)):
                 if self._keeps:
                     self._data.append(data)
-                target.sendall(data)
-        _end(target)
+                target.sendall(data[:left])
+                left = max(0, left - len(data))
+            if not left and stop is not None:
+                self._stop_at(source, target, stop.how)
+        if target not in self._was_reset:
+            _end(target)
+
+    def _stop_at(self, source: socket.socket, target: socket.socket, how: str) -> None:
+        if how == "reset":
+            self._reset(target)
+            self._reset(source)
+        elif how == "silence":
+            while source.recv(2**16):
+                pass
+        else:
+            if how == "garbage":
+                target.sendall(bytes(range(256)) * 2)
+            _end(source)
 
     def __enter__(self) -> "Proxy":
         return self

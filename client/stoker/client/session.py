@@ -27,7 +27,13 @@ from stoker.client.peer import check_listener
 from stoker.client.progress import PipelineWait
 from stoker.client.side import as_connect_error, connect_side, forked_error, read_memory
 from stoker.protocol import version
-from stoker.protocol.codec import decode_from_daemon, decode_packet, encode, encode_packet
+from stoker.protocol.codec import (
+    MAX_MESSAGE_BYTES,
+    decode_from_daemon,
+    decode_packet,
+    encode,
+    encode_packet,
+)
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.errors import (
     AccessError,
@@ -132,6 +138,7 @@ class ClientSession:
 
     def _start_dealer(self) -> None:
         self._dealer.linger = 0
+        self._dealer.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         self._dealer.connect(self.address)
         self._poller = zmq.Poller()
         self._poller.register(self._dealer, zmq.POLLIN)
@@ -144,6 +151,8 @@ class ClientSession:
         self._token = welcome.token
         try:
             self._attach(welcome, deadline)
+        except TimeoutError:
+            raise PeerError("no answer in time") from None
         except OSError:
             self._read_side()  # it may have said why
             self._lost = self._lost or "it closed the connection"
@@ -236,11 +245,14 @@ class ClientSession:
         """
         self._check_usable()
         try:
-            self._dealer.send(encode(self._token, records), zmq.NOBLOCK)
+            self._send_message(encode(self._token, records))
         except zmq.Again:
             raise PeerError(
                 f"the daemon at {self.address} does not read its messages; see its log"
             ) from None
+
+    def _send_message(self, data: bytes) -> None:
+        self._dealer.send(data, zmq.NOBLOCK)
 
     def receive(self, deadline: float) -> None:
         """Wait until something is in the inbox.

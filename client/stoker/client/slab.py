@@ -18,7 +18,7 @@ import os
 
 import numpy as np
 
-from stoker.protocol.errors import PeerError, ProtocolError
+from stoker.protocol.errors import ProtocolError, ResourceError
 
 _F_SEAL_SHRINK = 0x0002
 _MAP_NORESERVE = 0x4000
@@ -54,7 +54,7 @@ class SlabMap:
 
         Raises:
             ProtocolError: the memory is smaller than announced, or may still shrink.
-            PeerError: the system refuses to map it.
+            ResourceError: the system refuses to map it.
         """
         self.slots = slots
         self.slot_bytes = slot_bytes
@@ -73,7 +73,12 @@ class SlabMap:
         )
         if address is None or address == _FAILED:
             reason = os.strerror(ctypes.get_errno())
-            raise PeerError(f"mapping a slab of {self.size_bytes} bytes failed: {reason}")
+            raise ResourceError(
+                f"this process cannot map the {self.size_bytes} bytes of its batches: {reason};"
+                " raise its limit on address space (ulimit -v) or on maps (vm.max_map_count), or"
+                " lower batch_size or prefetch",
+                needed_bytes=self.size_bytes,
+            )
         self.address = address
         _libc.madvise(address, self.size_bytes, _MADV_DONTFORK)
 

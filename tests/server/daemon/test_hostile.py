@@ -75,10 +75,17 @@ def test_refused_requests_cannot_fill_the_log(connect, bystander, open_record, c
     assert lines[0].facts["dataset"] == "foto"
 
 
-def test_a_message_of_several_frames_is_refused(connect, bystander):
+def test_a_message_may_come_in_several_frames_up_to_the_limit(connect, bystander):
     client = connect()
-    client.dealer.send_multipart([codec.encode(b"", [messages.Hello(1, 1, "x")]), b"more"])
-    assert client.receive(messages.Error).message == "expected a message of one frame"
+    data = codec.encode(b"", [messages.Hello(1, 1, "x")])
+    client.dealer.send_multipart([data[:3], b"", data[3:]])
+    client.receive(messages.Welcome)
+    told = f"expected a message of at most {broker.MAX_FRAMES} frames and {broker.MAX_BYTES} bytes"
+    for parts in ([b"a"] * (broker.MAX_FRAMES + 1), [bytes(broker.MAX_BYTES), b"a"]):
+        client = connect()
+        client.dealer.send_multipart(parts)
+        assert client.receive(messages.Error).message == told
+        client.hello()
 
 
 def test_a_message_beyond_the_limit_ends_the_connection_alone(connect, bystander):

@@ -12,7 +12,6 @@ import os
 import queue
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stoker.client.remote.ring import Ring
@@ -22,6 +21,7 @@ from stoker.protocol.errors import (
     ConnectError,
     PeerError,
     ProtocolError,
+    ResourceError,
     StokerError,
 )
 from stoker.protocol.messages import Attach, Attached, Carried, Error, Replayed, Slab
@@ -83,12 +83,24 @@ class Carrier:
     """A connected carrier."""
 
     def __init__(self, sock: socket.socket, where: TcpAddress) -> None:
+        """Take a connection.
+
+        Raises:
+            ResourceError: this process has too many open files.
+        """
         self._sock = sock
         self._stream: socket.socket | TlsStream = sock
         self._where = where
         self._pid = os.getpid()
         self._queue: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        try:
+            self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        except OSError as error:
+            sock.close()
+            raise ResourceError(
+                f"this process cannot open a connection for batches: {error.strerror}; raise its"
+                " limit on open files (ulimit -n)"
+            ) from None
         self._ring: Ring | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="stoker-carrier", daemon=True)
@@ -110,9 +122,8 @@ class Carrier:
         from stoker.client.remote.tls_stream import TlsStream  # noqa: PLC0415
         from stoker.protocol.remote.tls import client_context  # noqa: PLC0415
 
-        self._sock.settimeout(max(deadline - time.monotonic(), 0.001))
         try:
-            self._stream = TlsStream(self._sock, client_context(identity, daemon))
+            self._stream = TlsStream(self._sock, client_context(identity, daemon), deadline)
         except ssl.SSLCertVerificationError:
             raise AccessError(
                 f"port {self._where.carrier_port} of {self._where.host} has another certificate"
@@ -123,8 +134,19 @@ class Carrier:
         self._sock.settimeout(None)
 
     def start(self) -> None:
-        """Begin to receive."""
-        self._thread.start()
+        """Begin to receive.
+
+        Raises:
+            ResourceError: the system starts no thread.
+        """
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise ResourceError(
+                f"this process cannot start the thread that receives batches: {error}; raise the"
+                " limit on threads (pids.max of its cgroup, ulimit -u, --pids-limit of docker) or"
+                " its memory"
+            ) from None
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when something has arrived."""
@@ -176,7 +198,7 @@ class Carrier:
 
     def _work(self) -> None:
         """Run in the thread."""
-        reason, error = "it closed the connection", None
+        reason, error = "it closed the connection", None  # type: str, PeerError | None
         try:
             while (item := self._receive()) is not None:
                 self._put(item)
@@ -184,6 +206,9 @@ class Carrier:
             reason = f"the connection failed: {failure.strerror or failure}"
         except StokerError as failure:
             reason, error = failure.message, ProtocolError(failure.message)
+        except Exception as failure:  # the session must not wait for a thread that has ended
+            reason = f"receiving failed: {type(failure).__name__}: {failure}"
+            error = PeerError(f"the daemon at {self._where} was lost: {reason}")
         self._put(Ended(reason, error))
 
     def _put(self, item: Arrived) -> None:

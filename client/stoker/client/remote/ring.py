@@ -34,14 +34,17 @@ class Ring:
         """
         self.slots, self.slot_bytes = slots, slot_bytes
         size_bytes = slots * slot_bytes
-        self.descriptor = os.memfd_create("stoker-ring", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.descriptor = -1
         try:
+            flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+            self.descriptor = os.memfd_create("stoker-ring", flags)
             os.ftruncate(self.descriptor, size_bytes)
             os.posix_fallocate(self.descriptor, 0, size_bytes)
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
             self._map = mmap.mmap(self.descriptor, size_bytes)
         except (OSError, OverflowError, ValueError) as error:
-            os.close(self.descriptor)
+            if self.descriptor >= 0:
+                os.close(self.descriptor)
             reason = getattr(error, "strerror", None) or str(error)
             raise ResourceError(
                 f"this host cannot reserve {size_bytes} bytes for {slots} batches of {slot_bytes}"

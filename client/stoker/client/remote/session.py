@@ -48,6 +48,7 @@ from stoker.protocol.remote.tcp import (
     KEEPALIVE_INTERVAL_S,
     KEEPALIVE_PROBES,
     LINK_TIMEOUT_S,
+    MAX_FRAME_BYTES,
     TcpAddress,
     tcp_address,
 )
@@ -162,6 +163,15 @@ class RemoteSession(ClientSession):
                 rest.append(record)
         if rest:
             super().send(*rest)
+
+    def _send_message(self, data: bytes) -> None:
+        if len(data) <= MAX_FRAME_BYTES:
+            super()._send_message(data)
+        else:
+            parts = range(0, len(data), MAX_FRAME_BYTES)
+            self._dealer.send_multipart(
+                [data[start : start + MAX_FRAME_BYTES] for start in parts], zmq.NOBLOCK
+            )
 
     def poll(self) -> None:
         """Move what is complete into the inbox, without waiting; records wait for batches."""

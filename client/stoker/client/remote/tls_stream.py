@@ -7,8 +7,10 @@ Thread safety: one thread at a time may use it.
 """
 
 import contextlib
+import math
 import socket
 import ssl
+import time
 from typing import Final, cast
 
 READ_BYTES: Final = 2**18
@@ -17,18 +19,28 @@ READ_BYTES: Final = 2**18
 class TlsStream:
     """TLS on a connected, blocking socket."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
-        """Make the handshake, within the socket's timeout.
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, deadline: float = math.inf
+    ) -> None:
+        """Make the handshake.
+
+        Args:
+            sock: the connection.
+            context: of this side.
+            deadline: of `time.monotonic`, for the whole handshake.
 
         Raises:
             OSError: the connection ended, or a side refuses the other (`ssl.SSLError`).
+            TimeoutError: the handshake took too long.
         """
+        self._deadline = deadline
         self._sock = sock
         self._encrypted = memoryview(bytearray(READ_BYTES))
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing)
         try:
             self._shake_hands()
+            self._deadline = math.inf
         except ssl.SSLError:
             with contextlib.suppress(OSError):
                 self._flush()  # the alert that tells the other side why
@@ -77,6 +89,8 @@ class TlsStream:
     def _pull(self) -> int:
         """Take what has arrived; wait for it. Return its size, 0 at the end."""
         self._flush()  # TLS may owe an answer
+        if self._deadline < math.inf:
+            self._sock.settimeout(max(self._deadline - time.monotonic(), 0.001))
         size = self._sock.recv_into(self._encrypted)
         self._incoming.write(self._encrypted[:size])
         return size

@@ -18,6 +18,9 @@ from stoker.protocol.messages import Record
 
 SCHEME: Final = "tcp://"
 HEAD: Final = struct.Struct("<I")
+MAX_FRAME_BYTES: Final = 2**14
+"""A client sends a longer ZeroMQ message in several frames, because a peer that has shown no key
+yet may make the daemon hold a whole frame."""
 LINK_TIMEOUT_S: Final = 30
 """A link on which the other host acknowledges nothing for so long is dead."""
 KEEPALIVE_IDLE_S: Final = 10
@@ -25,6 +28,8 @@ KEEPALIVE_INTERVAL_S: Final = 5
 KEEPALIVE_PROBES: Final = 4
 _LAST_ACK_AT: Final = 56
 """Where `struct tcp_info` of Linux has the milliseconds since the last acknowledgment."""
+_RECEIVED_AT: Final = 128
+"""Where it has the number of bytes that were received; Linux 4.1 and later."""
 _ADDRESS: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 
 
@@ -116,3 +121,10 @@ def is_silent(sock: socket.socket) -> bool:
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_ACK_AT + 4)
     (silent_ms,) = struct.unpack_from("=I", info, _LAST_ACK_AT)
     return bool(silent_ms > LINK_TIMEOUT_S * 1000)
+
+
+def received_bytes(sock: socket.socket) -> int:
+    """Return how many bytes have arrived on a connection since it began, read or not."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED_AT + 8)
+    (count,) = struct.unpack_from("=Q", info, _RECEIVED_AT)
+    return int(count)

@@ -32,8 +32,9 @@ import zmq
 from stoker.protocol import codec, messages, version
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
+from stoker.protocol.remote.tcp import MAX_FRAME_BYTES
 from stoker.server.daemon.address import SocketFolder
-from stoker.server.daemon.connections import Connections
+from stoker.server.daemon.connections import Connections, ZmqConnection
 from stoker.server.daemon.guard import Guard, session_failed
 from stoker.server.daemon.remote.gate import Gate
 from stoker.server.daemon.remote.place import TcpPlace
@@ -45,6 +46,7 @@ MAX_DRAIN: Final = 256
 DRAIN_BUDGET_S: Final = 0.002
 SMALL_BYTES: Final = 65536
 MAX_BYTES: Final = 3 * 2**19  # a graph of 1 MiB, 1024 frozen streams, and the rest of OPEN
+MAX_FRAMES: Final = MAX_BYTES // MAX_FRAME_BYTES
 FLUSH_MS: Final = 250
 BACKLOG: Final = 16
 """Connections that wait to be accepted; a client that finds no room tries again."""
@@ -95,7 +97,7 @@ class Broker:
         self._peers: dict[bytes, bytes] = {}
         self._tokens: dict[bytes, bytes] = {}
         self._greeting: set[bytes] = set()
-        self._connected: dict[bytes, int] = {}
+        self._connected: dict[bytes, ZmqConnection | None] = {}
         self._keys: dict[bytes, str] = {}
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.refused_messages = 0
@@ -148,7 +150,7 @@ class Broker:
         self._greeting.discard(peer)
         if token:
             self._peers[token], self._tokens[peer] = peer, token
-            self.connections.is_session(self._connected.get(peer, -1))
+            self.connections.is_session(self._connected.get(peer))
         else:
             self._connected.pop(peer, None)
             self._keys.pop(peer, None)
@@ -160,7 +162,7 @@ class Broker:
         if peer is not None:
             self._tokens.pop(peer, None)
             self._keys.pop(peer, None)
-            self.connections.is_idle(self._connected.pop(peer, -1))
+            self.connections.is_idle(self._connected.pop(peer, None))
 
     def with_other_keys(self, is_allowed: Callable[[str], bool]) -> list[bytes]:
         """Return the tokens of sessions whose clients have a key (hex) that is not allowed."""
@@ -193,7 +195,7 @@ class Broker:
             raise ResourceError(f"socket {place.path}: {error.strerror}", path=place.path) from None
 
     def _receive(self) -> tuple[bytes, bytes | None, zmq.Frame | None]:
-        """Return (routing id, message, its frame), None for a message that is not one frame.
+        """Return (routing id, message, its first frame); None for a message that is too long.
 
         The frame of a message from a session is not needed, so it is None too: it costs more.
         """
@@ -205,15 +207,28 @@ class Broker:
         else:
             frame = self._socket.recv(copy=False)
             data = frame.bytes
-        while self._socket.getsockopt(zmq.RCVMORE):
-            self._socket.recv()
-            data = None
+        if self._socket.getsockopt(zmq.RCVMORE):
+            data = self._rest(data)
         return peer, data, frame
+
+    def _rest(self, first: bytes) -> bytes | None:
+        """Receive the other frames of a message; return all in one, None if that is too long."""
+        parts, size_bytes = [first], len(first)
+        while self._socket.getsockopt(zmq.RCVMORE):
+            part = self._socket.recv()
+            size_bytes += len(part)
+            if size_bytes <= MAX_BYTES and len(parts) < MAX_FRAMES:
+                parts.append(part)
+            else:
+                size_bytes = MAX_BYTES + 1  # the frames that follow are dropped
+        return b"".join(parts) if size_bytes <= MAX_BYTES else None
 
     def _take(self, peer: bytes, data: bytes | None, frame: zmq.Frame | None) -> None:
         try:
             if data is None:
-                raise ProtocolError("expected a message of one frame")
+                raise ProtocolError(
+                    f"expected a message of at most {MAX_FRAMES} frames and {MAX_BYTES} bytes"
+                )
             token, records = _decode(data)
             if token:
                 self._take_from_session(peer, token, records)
@@ -245,7 +260,7 @@ class Broker:
             raise ProtocolError("expected one HELLO per connection, got a second one")
         assert frame is not None  # it is not a session's
         self._greeting.add(peer)
-        self._connected[peer] = int(frame.get("__fd"))
+        self._connected[peer] = self.connections.claim(int(frame.get("__fd")))
         key = _key(frame)
         if key:
             self._keys[peer] = key

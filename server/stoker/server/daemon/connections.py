@@ -3,20 +3,24 @@
 Runs on the daemon's loop. libzmq reports each accepted and each closed connection, with its
 descriptor, through a monitor socket; this wakes the loop, so the door can be closed in time. A
 connection that is not a session's for `SILENCE_S` is shut down: it sent no HELLO, was refused, or
-its session has ended. libzmq then closes it.
+its session has ended. libzmq then closes it. `Waiting` limits those from other hosts.
 
-The descriptors belong to libzmq. A number may be reused, so the connection's inode is compared
-before it is shut down.
+The descriptors belong to libzmq, and their numbers are reused. So callers hold a `ZmqConnection`,
+never a number; one that is closed stays closed. The socket's inode is compared before a connection
+is shut down, because libzmq may close it at any time.
 """
 
 import contextlib
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import zmq
+
+from stoker.server.daemon.descriptors import half_open_limit
+from stoker.server.daemon.waiting import MOST, Waiting
 
 SILENCE_S: Final = 10.0
 _MAX_EVENTS: Final = 2048  # libzmq waits once it has reported half as many
@@ -24,6 +28,28 @@ _EVENTS: Final = int(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
 _ACCEPTED: Final = int(zmq.EVENT_ACCEPTED)
 _REPORT: Final = struct.Struct("=Hi")  # event, descriptor; the endpoint is a second frame
 _QUERY, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+
+
+class ZmqConnection:
+    """A connection that libzmq accepted.
+
+    Attributes:
+        descriptor: its number, while libzmq has it open.
+        idle_since: since when it is not a session's; None: it is.
+        claims: how many peers said HELLO with this descriptor; see `Connections.claim`.
+    """
+
+    def __init__(self, descriptor: int, inode: int, since: float) -> None:
+        self.descriptor = descriptor
+        self.idle_since: float | None = since
+        self.claims = 0
+        self._inode = inode
+
+    def shut_down(self) -> None:
+        """Make libzmq close it."""
+        with contextlib.suppress(OSError), _own(self.descriptor) as sock:  # libzmq was faster
+            if os.fstat(sock.fileno()).st_ino == self._inode:
+                sock.shutdown(socket.SHUT_RDWR)
 
 
 class Connections:
@@ -41,14 +67,15 @@ class Connections:
         self._watched = watched
         self._now = now
         self.behind = True
-        self._inodes: dict[int, int] = {}
-        self._idle: dict[int, tuple[float, int]] = {}
+        self._open: dict[int, ZmqConnection] = {}
+        self._idle: dict[ZmqConnection, None] = {}
+        self._waiting: Waiting[ZmqConnection] = Waiting(half_open_limit(MOST))
         self._monitor: Any = watched.get_monitor_socket(_EVENTS)
         self._descriptor = int(self._monitor.get(zmq.FD))
 
     def __len__(self) -> int:
         """Return the number of connections."""
-        return len(self._inodes)
+        return len(self._open)
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when reports came after the last `drain`."""
@@ -63,37 +90,63 @@ class Connections:
                 return
             # `zmq.utils.monitor` would import asyncio: a tenth of the imports of a daemon.
             event, descriptor = _REPORT.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
+            self._closed(descriptor)
             if event == _ACCEPTED:
                 self._accepted(descriptor)
-            else:
-                self._inodes.pop(descriptor, None)
-                self._idle.pop(descriptor, None)
 
-    def is_session(self, descriptor: int) -> None:
+    def claim(self, descriptor: int) -> ZmqConnection | None:
+        """Return the connection whose HELLO was just read, by the descriptor that it had.
+
+        The report that it was accepted comes before its HELLO. But it may be closed by now, and
+        another one may have the descriptor. Then two HELLOs claim the same connection. It is not
+        known whose it is, so the end of neither session makes it idle.
+        """
+        self.drain()
+        connection = self._open.get(descriptor)
+        if connection is not None:
+            connection.claims += 1
+        return connection
+
+    def is_session(self, connection: ZmqConnection | None) -> None:
         """Note that a connection is a session's from now on."""
-        self.drain()  # the report that it was accepted came before its first message
-        self._idle.pop(descriptor, None)
+        if connection is not None:
+            connection.idle_since = None
+            self._waiting.discard(connection)
+            self._idle.pop(connection, None)
 
-    def is_idle(self, descriptor: int) -> None:
-        """Note that a connection is not a session's from now on."""
-        inode = self._inodes.get(descriptor)
-        if inode is not None:
-            self._idle[descriptor] = self._now(), inode
+    def is_idle(self, connection: ZmqConnection | None) -> None:
+        """Note that the session of a connection has ended."""
+        if connection is None or connection.claims > 1:
+            return
+        if self._open.get(connection.descriptor) is connection:
+            connection.idle_since = self._now()
+            self._idle[connection] = None
 
     def tick(self) -> None:
         """Shut down the connections that have been idle for too long."""
         late = self._now() - SILENCE_S
-        for descriptor, (since, inode) in list(self._idle.items()):
-            if since <= late:
-                del self._idle[descriptor]
-                with contextlib.suppress(OSError):
-                    if os.fstat(descriptor).st_ino == inode:
-                        _shut_down(descriptor)
+        for connection in list(self._idle):
+            if connection.idle_since is not None and connection.idle_since <= late:
+                del self._idle[connection]
+                connection.shut_down()
 
     def _accepted(self, descriptor: int) -> None:
         with contextlib.suppress(OSError):  # it is closed already
-            self._inodes[descriptor] = os.fstat(descriptor).st_ino
-            self.is_idle(descriptor)
+            inode, host = _look_at(descriptor)
+            connection = ZmqConnection(descriptor, inode, self._now())
+            self._open[descriptor] = connection
+            self._idle[connection] = None
+            if host:
+                crowded = self._waiting.add(connection, host)
+                if crowded is not None:
+                    self._idle.pop(crowded, None)
+                    crowded.shut_down()
+
+    def _closed(self, descriptor: int) -> None:
+        connection = self._open.pop(descriptor, None)
+        if connection is not None:
+            self._waiting.discard(connection)
+            self._idle.pop(connection, None)
 
     def close(self) -> None:
         """Stop watching."""
@@ -101,7 +154,29 @@ class Connections:
         self._monitor.close(linger=0)
 
 
-def _shut_down(descriptor: int) -> None:
-    sock = socket.socket(fileno=os.dup(descriptor))
+@contextlib.contextmanager
+def _own(descriptor: int) -> Iterator[socket.socket]:
+    """Duplicate a descriptor of libzmq, which may be closed and reused meanwhile.
+
+    Raises:
+        OSError: it is closed, or is not a socket.
+    """
+    number = os.dup(descriptor)
+    try:
+        sock = socket.socket(fileno=number)
+    except OSError:
+        os.close(number)
+        raise
     with sock:
-        sock.shutdown(socket.SHUT_RDWR)
+        yield sock
+
+
+def _look_at(descriptor: int) -> tuple[int, str]:
+    """Return the inode of a connection, and the other host's address; empty for this host.
+
+    Raises:
+        OSError: it is closed, or its other side is gone.
+    """
+    with _own(descriptor) as sock:
+        host = "" if sock.family == socket.AF_UNIX else str(sock.getpeername()[0])
+        return os.fstat(sock.fileno()).st_ino, host

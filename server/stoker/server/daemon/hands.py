@@ -152,7 +152,8 @@ class Hands:
 
     def refuse(self, token: bytes, error: StokerError) -> None:
         """End a session that cannot go on; its client gets the error."""
-        self._broker.send(token, [messages.Error(0, *error.to_record())])
+        if not self._side.refuse(token, error):
+            self._broker.send(token, [messages.Error(0, *error.to_record())])
         self._lose(token, error.message)
 
     def _send_slab(self, do: ins.SendSlab) -> None:

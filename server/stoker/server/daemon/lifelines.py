@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from stoker.protocol import messages
+from stoker.protocol.errors import StokerError
 from stoker.server.daemon.remote.place import TcpPlace
 from stoker.server.daemon.sidesocket import SideSocket
 
@@ -85,6 +86,10 @@ class Lifelines:
     ) -> Sequence[messages.DaemonRecord]:
         """Send what goes with batches over TCP, if the session's do; return the other records."""
         return records if self._carriers is None else self._carriers.carry(token, records)
+
+    def refuse(self, token: bytes, error: StokerError) -> bool:
+        """End a carrier with an error as its last packet; False: the session has none."""
+        return self._carriers is not None and self._carriers.refuse(token, error)
 
     def hang_up(self, token: bytes) -> None:
         """Void the token of a lost session, and end its lifeline."""

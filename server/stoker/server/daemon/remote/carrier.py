@@ -19,6 +19,7 @@ import socket
 import ssl
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -26,12 +27,18 @@ import msgspec
 
 from stoker.protocol import messages
 from stoker.protocol.codec import MAX_PACKET_BYTES
+from stoker.protocol.errors import ResourceError
 from stoker.protocol.remote.tcp import HEAD, frame, is_silent
+from stoker.server.settings import logs
 
 _PART_BYTES: Final = 2**20
 _REPORT_S: Final = 0.002
 """While more waits to be sent, the loop is not woken for each batch, but after this time."""
 _Job = Callable[[], None]
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _fits(data: bytes) -> bool:
@@ -46,6 +53,12 @@ class SessionCarrier:
         sock: the connection, attached.
         on_sent: called in the thread with [(slot, generation), ...] of batches that were sent.
         on_end: called in the thread when it can send no more.
+
+    Attributes:
+        descriptor: number of the connection's descriptor, until `end`.
+
+    Raises of the constructor:
+        ResourceError: the system starts no thread; the connection stays the caller's.
     """
 
     def __init__(
@@ -63,12 +76,16 @@ class SessionCarrier:
         self._told_at = 0.0
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="stoker-carrier", daemon=True)
+        self.descriptor = sock.fileno()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise ResourceError(
+                f"the daemon cannot start a thread for this session: {error}; raise the limit on"
+                " threads (pids.max of its cgroup, ulimit -u, --pids-limit of docker, TasksMax of"
+                " systemd) or its memory, or close some sessions"
+            ) from None
         sock.setblocking(True)
-        self._thread.start()
-
-    def fileno(self) -> int:
-        """Return the connection's descriptor, -1 once it is closed."""
-        return self._sock.fileno()
 
     def is_silent(self) -> bool:
         """Whether the client's host is gone, as far as its acknowledgments say."""
@@ -88,9 +105,21 @@ class SessionCarrier:
         self.send(record)
 
     def send_slab(self, record: messages.Slab, descriptor: int) -> None:
-        """Map a slab, whose slots are sent from now on, and announce it."""
+        """Map a slab, whose slots are sent from now on, and announce it.
+
+        Raises:
+            ResourceError: the system does not map it.
+        """
         size_bytes = record.slots * record.slot_bytes
-        memory = mmap.mmap(descriptor, size_bytes, mmap.MAP_SHARED, mmap.PROT_READ)
+        try:
+            memory = mmap.mmap(descriptor, size_bytes, mmap.MAP_SHARED, mmap.PROT_READ)
+        except (OSError, ValueError, OverflowError, MemoryError) as error:
+            raise ResourceError(
+                f"the daemon cannot map the {size_bytes} bytes of this session's batches:"
+                f" {_reason(error)}; raise its limit on address space (ulimit -v) or on maps"
+                " (vm.max_map_count), or lower batch_size or prefetch",
+                needed_bytes=size_bytes,
+            ) from None
         self._slab, self._slot_bytes = memoryview(memory), record.slot_bytes
         self.send(record)
 
@@ -115,8 +144,18 @@ class SessionCarrier:
         return whole
 
     def send_file(self, record: messages.Replayed, descriptor: int) -> None:
-        """Send a record and the content of a file; the descriptor stays the caller's."""
-        own = os.dup(descriptor)
+        """Send a record and the content of a file; the descriptor stays the caller's.
+
+        Raises:
+            ResourceError: the daemon has too many open files.
+        """
+        try:
+            own = os.dup(descriptor)
+        except OSError as error:
+            raise ResourceError(
+                f"the daemon cannot send the replay: {_reason(error)}; raise its limit on open"
+                " files (ulimit -n), or close some sessions"
+            ) from None
 
         def job() -> None:
             try:
@@ -176,8 +215,16 @@ class SessionCarrier:
                 job()
                 self._tell()
         except OSError:
-            self._on_end()
-            while self._jobs.get() is not None:
-                pass
+            self._give_up()
+        except Exception as error:  # a fault of the daemon: it ends this session alone
+            text = "".join(traceback.format_exception(error)).strip()
+            logs.log("error", "unexpected_error", handler="carrier", traceback=text)
+            self._give_up()
         finally:
             self._sock.close()
+
+    def _give_up(self) -> None:
+        """Report the end, and wait until the loop watches the connection no longer."""
+        self._on_end()
+        while self._jobs.get() is not None:
+            pass

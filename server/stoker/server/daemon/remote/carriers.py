@@ -3,9 +3,12 @@
 Runs on the daemon's loop and never waits; each carrier has a thread that sends. A connection is
 *half-open* until its first packet, which must be Attach with an unused token from WELCOME. Then it
 is that session's lifeline, as a connection of the side socket is for a local one. Anything else
-ends it: a wrong packet, silence beyond `ATTACH_DEADLINE_S`, any byte after Attach. There are at
-most `MAX_HALF_OPEN` half-open connections; a new one replaces the oldest one of the host that has
-most. With keys, the connection is TLS between the daemon's certificate and that of the session.
+ends it: a wrong packet, silence beyond `ATTACH_DEADLINE_S`, any byte after Attach. `Waiting` limits
+the half-open connections, in all and per host. With keys, the connection is TLS between the
+daemon's certificate and that of the session.
+
+A descriptor's number is reused as soon as it is closed. So connections are known by their objects;
+`_calls` alone has numbers, and loses one before its connection is closed.
 
 The client needs no RELEASE: the slot of a batch that was sent is released here.
 """
@@ -17,22 +20,21 @@ import os
 import queue
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from stoker.protocol import messages
-from stoker.protocol.errors import ProtocolError, StokerError, TryAgainError
+from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, TryAgainError
 from stoker.protocol.remote.tcp import expect_full, frame, watch_link
 from stoker.protocol.remote.tls import check_certificate
+from stoker.server.daemon.descriptors import half_open_limit
 from stoker.server.daemon.remote.carrier import SessionCarrier
 from stoker.server.daemon.remote.half_open import HalfOpen
 from stoker.server.daemon.remote.pins import Pins
-from stoker.server.daemon.sidesocket import too_many_half_open
+from stoker.server.daemon.waiting import MOST, Waiting
 from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 10.0
-MAX_HALF_OPEN: Final = 64
 MAX_ACCEPTS: Final = 64
 _Sent = list[tuple[int, int]]
 
@@ -65,7 +67,7 @@ class Carriers:
         self._may_accept = may_accept
         self._pins = pins
         self._expected: set[bytes] = set()
-        self._half_open: dict[int, HalfOpen] = {}
+        self._half_open: Waiting[HalfOpen] = Waiting(half_open_limit(MOST))
         self._carriers: dict[bytes, SessionCarrier] = {}
         self._ending: list[SessionCarrier] = []
         self._reports: queue.SimpleQueue[tuple[bytes, _Sent | None]] = queue.SimpleQueue()
@@ -114,14 +116,37 @@ class Carriers:
     def send_memory(
         self, token: bytes, record: messages.Slab | messages.Replayed, descriptor: int
     ) -> bool:
-        """Announce a slab, or send a replay; False if the session has no carrier."""
+        """Announce a slab, or send a replay; False if the session has no carrier.
+
+        Also False if the system refuses what that needs; then the client gets that error.
+        """
         carrier = self._carriers.get(token)
         if carrier is None:
             return False
-        if isinstance(record, messages.Slab):
-            carrier.send_slab(record, descriptor)
-        else:
-            carrier.send_file(record, descriptor)
+        try:
+            if isinstance(record, messages.Slab):
+                carrier.send_slab(record, descriptor)
+            else:
+                carrier.send_file(record, descriptor)
+        except ResourceError as error:
+            logs.log("error", "carrier_failed", reason=error.message)
+            self.refuse(token, error)
+            return False
+        return True
+
+    def refuse(self, token: bytes, error: StokerError) -> bool:
+        """Send an error as the last packet of a carrier, and end it at the next tick.
+
+        Over ZeroMQ, the end of the carrier could overtake the error.
+
+        Returns:
+            Whether the session has a carrier.
+        """
+        carrier = self._carriers.get(token)
+        if carrier is None:
+            return False
+        carrier.send_error(messages.Error(0, *error.to_record()))
+        self.end(token)
         return True
 
     def carry(
@@ -153,7 +178,7 @@ class Carriers:
         self.unexpect(token)
         carrier = self._carriers.pop(token, None)
         if carrier is not None:
-            self._calls.pop(carrier.fileno(), None)
+            self._calls.pop(carrier.descriptor, None)
             self._ending.append(carrier)
 
     def abandon(self, descriptor: int) -> bool:
@@ -166,11 +191,12 @@ class Carriers:
             return False
         if descriptor in (self._listener.fileno(), self._bell):
             return True
-        if (made := self._half_open.get(descriptor)) is not None:
-            self._drop(made)
-            return True
+        for made in self._half_open:
+            if made.descriptor == descriptor:
+                self._drop(made)
+                return True
         for token, carrier in self._carriers.items():
-            if carrier.fileno() == descriptor:
+            if carrier.descriptor == descriptor:
                 self._lose(token)
                 return True
         del self._calls[descriptor]  # with the last reference to the connection
@@ -188,7 +214,7 @@ class Carriers:
         self._ending.clear()
         self._calls[self._listener.fileno()] = self._accept
         late = self._now() - ATTACH_DEADLINE_S
-        for made in [made for made in self._half_open.values() if made.since <= late]:
+        for made in [made for made in self._half_open if made.since <= late]:
             self._refuse(
                 made,
                 ProtocolError(
@@ -198,8 +224,8 @@ class Carriers:
 
     def close(self) -> None:
         """End every carrier and close every half-open connection."""
-        for made in self._half_open.values():
-            made.sock.close()
+        for made in self._half_open:
+            made.close()
         self._half_open.clear()
         for carrier in (*self._carriers.values(), *self._ending):
             carrier.end()
@@ -223,23 +249,24 @@ class Carriers:
                     logs.log("error", "accept_failed", reason=error.strerror)
                     return
                 continue  # the peer went away before it was accepted
-            sock.setblocking(False)
-            watch_link(sock)
-            if len(self._half_open) >= MAX_HALF_OPEN:
-                self._refuse(self._most_idle(), too_many_half_open(MAX_HALF_OPEN))
-            made = HalfOpen(sock, str(where[0]), self._now(), self._pins)
-            self._half_open[sock.fileno()] = made
-            self._calls[sock.fileno()] = functools.partial(self._attach, made)
+            try:
+                sock.setblocking(False)
+                watch_link(sock)
+            except OSError:  # it was reset already
+                sock.close()
+                continue
+            self._begin(HalfOpen(sock, str(where[0]), self._now(), self._pins))
 
-    def _most_idle(self) -> HalfOpen:
-        """Return the oldest half-open connection of the host that has most of them."""
-        counts = Counter(made.host for made in self._half_open.values())
-        most = max(counts.values())
-        return next(made for made in self._half_open.values() if counts[made.host] == most)
+    def _begin(self, made: HalfOpen) -> None:
+        """Wait for Attach on a connection, and make room for it."""
+        self._calls[made.descriptor] = functools.partial(self._attach, made)
+        crowded = self._half_open.add(made, made.host)
+        if crowded is not None:
+            why = "too many connections of this host, or in all, are waiting for Attach"
+            self._refuse(crowded, TryAgainError(f"{why}; connect again after a moment"))
 
     def _attach(self, made: HalfOpen) -> None:
-        descriptor = made.sock.fileno()
-        if self._half_open.get(descriptor) is not made:  # dropped earlier in this turn of the loop
+        if made not in self._half_open:  # dropped earlier in this turn of the loop
             return
         try:
             token = made.read_attach()
@@ -248,6 +275,7 @@ class Carriers:
                     "this token belongs to no session, or was used before; connect again with HELLO"
                 )
             made.check(token)
+            expect_full(made.sock)
         except BlockingIOError:
             return
         except ssl.SSLError as error:
@@ -260,15 +288,21 @@ class Carriers:
         except StokerError as error:
             self._refuse(made, error)
             return
-        del self._half_open[descriptor]
         self.unexpect(token)
-        expect_full(made.sock)
-        self._carriers[token] = carrier = SessionCarrier(
-            made.sock,
-            functools.partial(self._report, token),
-            functools.partial(self._report, token, None),
-        )
-        self._calls[descriptor] = functools.partial(self._heard, token)
+        try:
+            carrier = SessionCarrier(
+                made.sock,
+                functools.partial(self._report, token),
+                functools.partial(self._report, token, None),
+            )
+        except ResourceError as error:
+            logs.log("error", "carrier_failed", reason=error.message)
+            self._refuse(made, error)
+            self._on_down(token)
+            return
+        self._half_open.discard(made)
+        self._carriers[token] = carrier
+        self._calls[made.descriptor] = functools.partial(self._heard, token)
         carrier.send(messages.Attached())
         self._on_up(token)
 
@@ -284,7 +318,7 @@ class Carriers:
     def _lose(self, token: bytes) -> None:
         carrier = self._carriers.pop(token, None)
         if carrier is not None:
-            self._calls.pop(carrier.fileno(), None)
+            self._calls.pop(carrier.descriptor, None)
             carrier.end()
             self._on_down(token)
 
@@ -324,6 +358,6 @@ class Carriers:
             logs.log("warning", "connection_refused", reason=reason, suppressed=suppressed)
 
     def _drop(self, made: HalfOpen) -> None:
-        del self._half_open[made.sock.fileno()]
-        del self._calls[made.sock.fileno()]
-        made.sock.close()
+        self._half_open.discard(made)
+        self._calls.pop(made.descriptor, None)
+        made.close()

@@ -1,6 +1,7 @@
 """A half-open connection to the carriers' port: TLS if the daemon has keys, then Attach.
 
-Runs on the daemon's loop and never waits.
+Runs on the daemon's loop and never waits. The other side has shown no key yet, so it may send at
+most `MAX_HANDSHAKE_BYTES`: an honest client needs a fourth of that.
 """
 
 import socket
@@ -9,10 +10,11 @@ from typing import Final
 
 from stoker.protocol import codec, messages
 from stoker.protocol.errors import ProtocolError
-from stoker.protocol.remote.tcp import HEAD, packet_length
+from stoker.protocol.remote.tcp import HEAD, packet_length, received_bytes
 from stoker.server.daemon.remote.pins import Pins
 
 MAX_ATTACH_BYTES: Final = 256
+MAX_HANDSHAKE_BYTES: Final = 2**14
 
 
 class HalfOpen:
@@ -20,12 +22,14 @@ class HalfOpen:
 
     Attributes:
         sock: the connection; another object with the same descriptor once TLS has begun.
+        descriptor: its number until `close`, even if TLS has already closed the socket.
         host: the other host.
         since: when it was accepted.
     """
 
     def __init__(self, sock: socket.socket, host: str, since: float, pins: Pins | None) -> None:
         self.sock = sock
+        self.descriptor = sock.fileno()
         self.host = host
         self.since = since
         self._pins = pins
@@ -43,7 +47,7 @@ class HalfOpen:
         Raises:
             BlockingIOError: a part is still missing.
             OSError: the connection ended, or TLS refuses the other side.
-            ProtocolError: it is another packet.
+            ProtocolError: it is another packet, or the handshake is too long.
         """
         try:
             if not self._is_safe:
@@ -76,10 +80,18 @@ class HalfOpen:
             assert isinstance(self.sock, ssl.SSLSocket)
             self._pins.check(token, self.sock)
 
+    def close(self) -> None:
+        """Close it."""
+        self.sock.close()
+
     def _shake_hands(self) -> None:
         """Go on with the handshake of TLS; it begins when the first byte is there."""
         assert self._pins is not None
+        if received_bytes(self.sock) > MAX_HANDSHAKE_BYTES:
+            raise ProtocolError(
+                f"expected a handshake of TLS and Attach in {MAX_HANDSHAKE_BYTES} bytes, got more"
+            )
         if not isinstance(self.sock, ssl.SSLSocket):
-            self.sock = self._pins.wrap(self.sock)
+            self.sock = self._pins.wrap(self.sock)  # closes the socket if the connection was reset
         self.sock.do_handshake()
         self._is_safe = True

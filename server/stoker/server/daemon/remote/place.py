@@ -20,13 +20,18 @@ from stoker.protocol.remote.tcp import (
     KEEPALIVE_INTERVAL_S,
     KEEPALIVE_PROBES,
     LINK_TIMEOUT_S,
+    MAX_FRAME_BYTES,
     TcpAddress,
     tcp_address,
 )
+from stoker.server.daemon.connections import SILENCE_S
 from stoker.server.daemon.remote.access import Access
 from stoker.server.settings.config_types import DaemonSection
 
-BACKLOG: Final = 64
+BACKLOG: Final = 256
+"""Connections that wait to be accepted; the hosts of a large job connect at the same time."""
+_CURVE_BYTES: Final = 64
+"""What CURVE adds to a frame, at most."""
 _TRIES: Final = 50
 
 
@@ -102,6 +107,9 @@ class TcpPlace:
         router.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S)
         router.setsockopt(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
         router.setsockopt(zmq.TCP_MAXRT, LINK_TIMEOUT_S * 1000)
+        # libzmq holds a whole frame of a peer that has shown no key yet.
+        router.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES + _CURVE_BYTES)
+        router.setsockopt(zmq.HANDSHAKE_IVL, int(SILENCE_S * 1000))
         self.show()
 
     def hide(self) -> None:
