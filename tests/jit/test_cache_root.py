@@ -89,6 +89,25 @@ def test_only_the_owner_may_write_a_root_that_is_copied(ahead, unset):
     assert (folder / "code.nbc").read_bytes() == b"machine code"
 
 
+def test_a_cache_that_cannot_be_entered_is_as_one_that_is_missing(unset, tmp_path, monkeypatch):
+    """A link to itself refuses everybody, root too."""
+    (tmp_path / "closed").symlink_to("closed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "closed"))
+    assert kernel_folder(for_roots, kernel_digest(for_roots)).is_relative_to(unset)
+
+
+def test_without_folders_for_temporary_files_the_runtime_folder_is_used(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    (tmp_path / "runtime").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    monkeypatch.setattr(cacheroot, "TEMPORARY", str(tmp_path / "missing"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    name = f"stoker-kernels-{os.geteuid()}"
+    root = default_cache_root({"HOME": str(tmp_path / "file")})
+    assert root == tmp_path / "runtime" / name
+    assert cacheroot.is_fallback(root)
+
+
 def test_a_link_in_the_way_is_not_followed(unset, tmp_path, monkeypatch, caplog):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     unset.symlink_to(tmp_path / "elsewhere")

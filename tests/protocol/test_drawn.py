@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.client.params import read_params
+from stoker.client.batches.params import read_params
 from stoker.protocol.drawn import Drawn, DrawnField, check_drawn, params_output
 from stoker.protocol.errors import ProtocolError
 from stoker.protocol.layout import Output

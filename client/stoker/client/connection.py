@@ -18,12 +18,13 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from stoker.client.address import check_dataset, is_address
+from stoker.client.checks import seconds, wait_s
 from stoker.client.delivery import Delivery, forget_from
 from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
 from stoker.client.link import Link, Taken
 from stoker.client.opening import OpenedStream, check_same
-from stoker.client.options import LoaderOptions, seconds
+from stoker.client.options import LoaderOptions
 from stoker.client.outage import Outage, patiently
 from stoker.client.private.daemon import PrivateDaemon
 from stoker.client.remote.keys import PathOrText, resolve_keys
@@ -91,7 +92,8 @@ class Connection:
         self._last: Statistics | None = None
         self._before = Statistics(0, 0, 0, 0.0, 0, 0)
         self._target = target
-        self._connect_timeout_s, self._timeout_s = connect_timeout_s, timeout_s
+        self._connect_timeout_s = wait_s("connect_timeout_s", connect_timeout_s)
+        self._timeout_s = wait_s("timeout_s", timeout_s)
         self._reconnect_s = seconds("reconnect_s", reconnect_s)
         self._link: Link | None = None
         self._first: tuple[Opened, StreamSpec] | None = None

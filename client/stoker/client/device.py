@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from stoker.client.checks import flag
 from stoker.client.delivery import Delivery
 from stoker.client.slab import SlabMap
 from stoker.protocol.errors import UsageError
@@ -63,7 +64,7 @@ class Target:
         leases: number of slots to request in addition to the prefetched ones.
     """
 
-    def __init__(self, device: object, as_numpy: bool) -> None:
+    def __init__(self, device: object, as_numpy: object) -> None:
         """Resolve the arguments; imports torch unless `numpy` is the device.
 
         Raises:
@@ -72,7 +73,7 @@ class Target:
         self._torch: Any = None
         self._device: Any = None
         self.leases = LEASES
-        if as_numpy or str(device) == "numpy":
+        if flag("as_numpy", as_numpy) or str(device) == "numpy":
             return
         self._torch = _torch_or_none()
         if self._torch is None:
@@ -100,7 +101,7 @@ def _torch_or_none() -> Any:
 def _checked_device(torch: Any, device: object) -> Any:
     try:
         found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"device={device!r}: {str(error).splitlines()[0]}") from None
     if found.type not in ("cpu", "cuda"):
         raise UsageError(

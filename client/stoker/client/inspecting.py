@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from stoker.client.batches.batch import Batch
+from stoker.client.checks import within
 from stoker.client.connection import Connection
 from stoker.client.epoch import EpochIterator
 from stoker.client.hosts.fleet import Fleet
 from stoker.client.opening import account_of
-from stoker.client.options import within
 from stoker.client.resume import Position
 from stoker.client.samples import Samples, by_name, samples_in_words
 from stoker.client.statistics import Statistics

@@ -5,6 +5,7 @@ from typing import Final
 
 from stoker.client.batches.batch import Batch, Noted
 from stoker.client.batches.short import real_rows
+from stoker.client.checks import flag
 from stoker.protocol.errors import UsageError
 
 WAYS: Final = ("drop", "short", "pad")
@@ -17,11 +18,12 @@ def resolve_last(last: object, drop_last: object, world_size: int) -> str:
         UsageError: `last` is none of `WAYS`, contradicts `drop_last`, or is "short" on several
             ranks, which would end their epochs with different numbers of rows.
     """
+    drop_last = flag("drop_last", drop_last)
     if last is None:
         if drop_last:
             return "drop"
         return "short" if world_size == 1 else "pad"
-    if last not in WAYS:
+    if not isinstance(last, str) or last not in WAYS:
         raise UsageError(f"last: expected one of {', '.join(map(repr, WAYS))}, got {last!r}")
     if last == "drop" and not drop_last:
         raise UsageError("last='drop' contradicts drop_last=False: leave drop_last out")

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from stoker.client.checks import flag, name_of, one_of, within
 from stoker.client.progress import is_shown
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.canonical import canonical_bytes
@@ -21,7 +22,7 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
 from stoker.protocol.mix import Component, mix_to_bytes
-from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS, as_integer
+from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
 from stoker.protocol.splits import is_split_name, split_to_bytes
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
@@ -29,7 +30,6 @@ from stoker.protocol.weights import weights_of
 OPEN_REQUEST = 1
 """Request number of OPEN; later requests count up from it."""
 MAX_GRAPH_BYTES = 2**20
-MAX_NAME = 256
 SLAB_BYTES = 2**29
 """Memory of a stream, within which the daemon chooses how many batches to prefetch."""
 MOST_CHOSEN = 16
@@ -93,20 +93,20 @@ class LoaderOptions:
             UsageError: an argument is out of bounds; the message names it.
         """
         name, graph = ("", b"") if self.mix is not None else pipeline_data(self.pipeline)
-        on_error: Any = _one_of("on_error", self.on_error, _ON_ERROR)
+        on_error: Any = one_of("on_error", self.on_error, _ON_ERROR)
         tail: Literal["drop", "pad"] = "drop" if self.last == "drop" else "pad"
         record = Open(
             request=OPEN_REQUEST,
-            dataset=_name("dataset", self.dataset or ""),
+            dataset=name_of("dataset", "" if self.dataset is None else self.dataset),
             pipeline=name,
             graph=graph,
             batch_size=self._global_batch(),
             rank=self.rank,
             world_size=self.world_size,
-            shuffle=_flag("shuffle", self.shuffle),
+            shuffle=flag("shuffle", self.shuffle),
             tail=tail,
             seed=within("seed", self.seed, 0, MAX_SEED),
-            freeze=_freeze(self.freeze or {}),
+            freeze=_freeze(self.freeze),
             views=within("views", self.views, 1, MAX_VIEWS),
             total_epochs=None
             if self.total_epochs is None
@@ -118,13 +118,13 @@ class LoaderOptions:
             leases=leases,
             group=_group(self.group),
             group_size=self._group_size(),
-            params=_flag("params", self.params),
+            params=flag("params", self.params),
             buckets=self._buckets(),
             exclude=b"" if self._has_ids() else self._excluded().to_bytes(),
             progress=self.rank == 0 and is_shown(),
             subset=self._subset(),
             prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
-            verify=_flag("verify", self.verify),
+            verify=flag("verify", self.verify),
             weights=self._weights(),
             shuffle_block=self._shuffle_block(),
             mix=self._mix(),
@@ -156,7 +156,7 @@ class LoaderOptions:
     def _mode(self) -> Literal["mirror", "fork"]:
         if self.mode is None:
             return "mirror"
-        mode: Any = _one_of("mode", self.mode, _MODES)
+        mode: Any = one_of("mode", self.mode, _MODES)
         if self.group is None:
             raise UsageError(f"mode={mode!r} without group=: expected the name of the group")
         for name in ("buckets", "mix"):
@@ -255,7 +255,7 @@ def pipeline_data(pipeline: object) -> tuple[str, bytes]:
     if isinstance(pipeline, str):
         if not pipeline:
             raise UsageError("pipeline='': expected a name known to the daemon, or a pipeline")
-        return _name("pipeline", pipeline), b""
+        return name_of("pipeline", pipeline), b""
     graph = getattr(pipeline, "graph", None)
     if not callable(graph):
         raise UsageError(
@@ -301,7 +301,7 @@ def mix_data(mix: object, pipeline: object) -> bytes:
                 "should not come"
             )
         known, graph = pipeline_data(own[name])
-        parts.append(Component(_name("mix", name), float(ratio), known, graph.decode("ascii")))
+        parts.append(Component(name_of("mix", name), float(ratio), known, graph.decode("ascii")))
     return mix_to_bytes(parts)
 
 
@@ -318,10 +318,17 @@ def _check_size(record: Open) -> None:
         )
 
 
-def _freeze(freeze: Mapping[str, int | str]) -> dict[str, int | Literal["epoch"]]:
+def _freeze(freeze: object) -> dict[str, int | Literal["epoch"]]:
     checked: dict[str, int | Literal["epoch"]] = {}
+    if freeze is None:
+        return checked
+    if not isinstance(freeze, Mapping):
+        raise UsageError(
+            f"freeze={freeze!r}: expected names of streams and what they are frozen to, such as "
+            '{"crop": "epoch"}'
+        )
     for stream, value in freeze.items():
-        _name("freeze", stream)
+        name_of("freeze", stream)
         if value == "epoch":
             checked[stream] = "epoch"
         else:
@@ -329,74 +336,14 @@ def _freeze(freeze: Mapping[str, int | str]) -> dict[str, int | Literal["epoch"]
     return checked
 
 
-def within(name: str, value: object, low: int, high: int, otherwise: str = "") -> int:
-    """Return an argument as an integer.
-
-    Args:
-        name: the argument's name, for messages.
-        value: the value that the caller gave.
-        low: the smallest allowed value.
-        high: the greatest allowed value.
-        otherwise: other allowed values, for messages.
-
-    Raises:
-        UsageError: it is not an integer, or out of bounds.
-    """
-    number = as_integer(value)
-    if number is None:
-        raise UsageError(
-            f"{name}={value!r}: expected an integer from {low} to {high}{otherwise}, "
-            f"got {type(value).__name__}"
-        )
-    if not low <= number <= high:
-        raise UsageError(f"{name}={number}: expected an integer from {low} to {high}{otherwise}")
-    return number
-
-
-def seconds(name: str, value: object) -> float | None:
-    """Return an argument that is a positive time, or None.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    if value is None:
-        return None
-    number = math.nan
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        number = float(value)
-    if not 0 < number < math.inf:
-        raise UsageError(f"{name}={value!r}: expected a positive number of seconds, or None")
-    return number
-
-
-def _flag(name: str, value: object) -> bool:
-    """Return a switch; a text such as "false" would be true."""
-    if isinstance(value, str) or value not in (0, 1):
-        hint = "; for a block shuffle give shuffle_block_size=" if value == "block" else ""
-        raise UsageError(f"{name}={value!r}: expected True or False{hint}")
-    return bool(value)
-
-
 def _group(group: object) -> str | None:
     """Return the name of a group; an empty one is more likely a mistake than a name."""
-    if group is None or (_name("group", group) and isinstance(group, str)):
+    if group is None or (name_of("group", group) and isinstance(group, str)):
         return group
     raise UsageError(
         "group='': expected a name that the members of the group share, or None for a loader of"
         " its own"
     )
-
-
-def _name(name: str, value: object) -> str:
-    if not isinstance(value, str) or len(value) > MAX_NAME:
-        raise UsageError(f"{name}={value!r}: expected text of at most {MAX_NAME} characters")
-    return value
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise UsageError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
-    return value
 
 
 def _ids(name: str, given: object) -> Iterable[int]:

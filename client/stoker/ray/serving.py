@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import ray
-from stoker.client.options import seconds, within
+from stoker.client.checks import seconds, within
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConnectError, ResourceError, UsageError, from_record
 from stoker.protocol.messages import MAX_HOSTS

@@ -31,6 +31,15 @@ def is_live(name: str) -> bool:
     return _LIVE.fullmatch(name) is not None and not os.path.lexists(name)
 
 
+def is_utf8(name: str) -> bool:
+    """Whether a name can be written as UTF-8; Python keeps other bytes of names as surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def may_exist(name: str) -> bool:
     """Whether a dataset of that name may exist: the path exists, or the name is not a path."""
     return os.path.exists(name) or is_pattern(name) or is_live(name)
@@ -42,8 +51,16 @@ def why_unreadable(name: str) -> str:
     A packed dataset has a manifest; tars, Arrow and Parquet files may be read in place. Only names
     of files are looked at, no deeper than in sub-folders.
     """
-    if not os.path.exists(name):
-        return ""
+    if not is_utf8(name):
+        return (
+            f"{name!r}: the path of a dataset travels as text, and this one is not UTF-8; rename "
+            "it, or make a link to it with another name. If its name is UTF-8 on disk, this "
+            "process reads file names in another encoding: set PYTHONUTF8=1"
+        )
+    return _why_no_dataset(name) if os.path.exists(name) else ""
+
+
+def _why_no_dataset(name: str) -> str:
     if not os.path.isdir(name):
         if name.endswith(IN_PLACE):
             return ""

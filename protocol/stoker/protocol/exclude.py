@@ -110,7 +110,7 @@ def read_ids(path: str | os.PathLike[str], argument: str = "exclude") -> list[in
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not UTF-8, or not the name of a file
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{argument}: cannot read {os.fspath(path)}: {reason}") from None
     found = []

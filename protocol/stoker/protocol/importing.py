@@ -27,6 +27,14 @@ def without_working_folder(environment: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def working_folder() -> str | None:
+    """Return the working folder of this process; None if it was removed or cannot be seen."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
 class Shadowed(NamedTuple):
     """A user's module, and what is imported in its place."""
 

@@ -6,6 +6,7 @@ from `stoker.jit.diskcache` because the daemon must know the root before it star
 without importing NumPy.
 """
 
+import contextlib
 import functools
 import logging
 import os
@@ -19,6 +20,7 @@ from stoker.jit.private import Folder, open_folder, why_unsafe
 
 _log = logging.getLogger(__name__)
 PREFIX: Final = "stoker-kernels-"
+TEMPORARY: Final = "/tmp"
 _warned: set[Path] = set()
 
 
@@ -46,13 +48,15 @@ def users_root(variables: Mapping[str, str]) -> Path | None:
 
 
 def fallback_root() -> Path:
-    """Return the folder in the temporary directory: `stoker-kernels-<uid>`.
+    """Return the folder in the temporary directory, or in XDG_RUNTIME_DIR: `stoker-kernels-<uid>`.
 
     If another user made it first, it is one with a random ending: one that an earlier process made,
     or a new one, the same for all calls of this process.
     """
     for place in _places():
         first = place / _name()
+        if not os.access(place, os.W_OK | os.X_OK):
+            continue
         if _is_private(first):
             return first
         if why_unsafe(place / secrets.token_hex(16)) is None:  # its parents are safe
@@ -130,7 +134,14 @@ def _is_private(path: Path) -> bool:
 
 
 def _places() -> tuple[Path, ...]:
-    return tuple(dict.fromkeys((Path(tempfile.gettempdir()), Path("/tmp"))))
+    """Return the folders for temporary files, the preferred first."""
+    found = [Path(TEMPORARY)]
+    with contextlib.suppress(FileNotFoundError):  # none can be written
+        found.insert(0, Path(tempfile.gettempdir()))
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime):
+        found.append(Path(runtime))
+    return tuple(dict.fromkeys(found))
 
 
 def _name() -> str:

@@ -100,7 +100,7 @@ def _translate(fn: FunctionType, callers: tuple[FunctionType, ...], forms: dict[
         raise BuildError(f"{where(fn)}: expected a kernel: mark the function with @kernel")
     if fn in callers:
         raise BuildError(f"{where(fn)}: a kernel must not call itself, directly or through others")
-    if _plain_only():
+    if is_disabled():
         return fn
     if mark.twin is not None:
         twin = _twin(fn, mark.twin)
@@ -131,7 +131,8 @@ def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, A
     return callees
 
 
-def _plain_only() -> bool:
+def is_disabled() -> bool:
+    """Whether NUMBA_DISABLE_JIT is set; then nothing is compiled."""
     return bool(importlib.import_module("numba").config.DISABLE_JIT)
 
 

@@ -207,17 +207,21 @@ def _copy_once(root: Path, folder: Folder) -> None:
     other = users_root(os.environ)
     if other is None or is_stored(folder.path):
         return
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, ResourceError):
+    try:
         os.close(open_root(other, create=False).fd)
-        with open_folder(other / folder.path.relative_to(root)) as source:
-            lock = _lock_of(folder.path)
-            if lock is None:
-                return
-            try:
-                if not is_stored(folder.path):
+        source = open_folder(other / folder.path.relative_to(root))
+    except (OSError, ResourceError):  # missing, or not to be entered, or not safe
+        return
+    with source:
+        lock = _lock_of(folder.path)
+        if lock is None:
+            return
+        try:
+            if not is_stored(folder.path):
+                with contextlib.suppress(FileNotFoundError, PermissionError, ResourceError):
                     _copy_tree(source, folder)
-            finally:
-                os.close(lock)
+        finally:
+            os.close(lock)
 
 
 def _copy_tree(source: Folder, into: Folder) -> None:

@@ -14,7 +14,9 @@ import os
 import sys
 from typing import Any
 
+from stoker.protocol.datasets import is_utf8
 from stoker.protocol.errors import StokerError
+from stoker.protocol.importing import working_folder
 
 # command -> (module, attribute); the order is that of the help text.
 COMMANDS = {
@@ -43,6 +45,14 @@ def main() -> None:
         if error.name != "typer":
             raise
         fail("the command line needs more packages; run: pip install 'stoker[server]'")
+    for text in sys.argv[1:]:
+        if not is_utf8(text):
+            fail(
+                f"argument {text!r} is not UTF-8: rename the file that it names; if that is UTF-8 "
+                "on disk, this process reads names in another encoding: set PYTHONUTF8=1"
+            )
+    if working_folder() is None:
+        fail("the working folder was removed, or this user cannot enter it: change to another one")
     try:
         application()
     except StokerError as error:

@@ -72,6 +72,23 @@ def test_a_wrong_command_line_is_exit_code_2(arguments, message):
             "stoker: --dataset 'photos': expected NAME=VALUE\n",
         ),
         (
+            ["serve", "--dataset", "photos=/one", "--dataset", "photos=/two"],
+            "stoker: --dataset 'photos=/two': 'photos' is '/one' already; give each name once\n",
+        ),
+        (
+            ["serve", "--pipeline", "train=a:b", "--pipeline", "train=a:b"],
+            "stoker: --pipeline 'train=a:b': 'train' is 'a:b' already; give each name once\n",
+        ),
+        (
+            ["pack", "/nowhere", "/out", "--field", "a=mask", "--field", "a=image"],
+            "stoker: --field 'a=image': 'a' is 'mask' already; give each name once\n",
+        ),
+        (
+            ["ls", "/tmp/\udcff"],
+            "stoker: argument '/tmp/\\udcff' is not UTF-8: rename the file that it names; if that "
+            "is UTF-8 on disk, this process reads names in another encoding: set PYTHONUTF8=1\n",
+        ),
+        (
             ["serve", "--dataset", "photos=/nowhere/at/all"],
             "stoker: flag --dataset: dataset 'photos': there is no /nowhere/at/all; name the"
             " folder that `stoker pack` wrote, or a source that is read in place\n",

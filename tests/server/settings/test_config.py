@@ -209,6 +209,11 @@ def test_a_file_that_is_not_there(tmp_path):
             " - at `$.workers.count`",
         ),
         (
+            "STOKER_DATASETS",
+            "photos=/one, photos=/two",
+            "environment variable STOKER_DATASETS: 'photos' comes twice; give each name once",
+        ),
+        (
             "STOKER_PIPELINES",
             "train",
             "environment variable STOKER_PIPELINES: expected NAME=VALUE[,NAME=VALUE...],"

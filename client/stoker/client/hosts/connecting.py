@@ -3,11 +3,12 @@
 import os
 from collections.abc import Sequence
 
+from stoker.client.checks import seconds
 from stoker.client.connection import Connection
 from stoker.client.device import Target
 from stoker.client.hosts.directory import Directory, check_addresses
 from stoker.client.hosts.fleet import Fleet
-from stoker.client.options import LoaderOptions, seconds
+from stoker.client.options import LoaderOptions
 from stoker.client.remote.keys import PathOrText
 from stoker.protocol.errors import UsageError
 from stoker.protocol.remote.tcp import SCHEME

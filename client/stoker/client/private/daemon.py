@@ -35,7 +35,12 @@ from stoker.protocol.errors import (
     UsageError,
     from_record,
 )
-from stoker.protocol.importing import modules_of, warning, without_working_folder
+from stoker.protocol.importing import (
+    modules_of,
+    warning,
+    without_working_folder,
+    working_folder,
+)
 from stoker.protocol.spec import as_integer
 
 START_TIMEOUT_S = 60.0
@@ -90,7 +95,10 @@ class PrivateDaemon:
             return self._connect(deadline, start_s)
         except OSError as error:
             if error.errno not in _FULL:
-                raise
+                raise ResourceError(
+                    f"the private daemon in {self._folder.path} cannot be started:"
+                    f" {error.filename or 'a call of the system'}: {error.strerror}"
+                ) from error
             raise ResourceError(
                 f"the folder of the private daemon, {self._folder.path}, cannot be written:"
                 f" {error.strerror}; make room there, or set XDG_RUNTIME_DIR to a folder elsewhere"
@@ -158,6 +166,7 @@ class PrivateDaemon:
                     stderr=log,
                     pass_fds=(writer,),
                     env=without_working_folder(os.environ),
+                    cwd=None if working_folder() else "/",
                     start_new_session=True,
                 )
             os.close(writer)
@@ -318,7 +327,9 @@ def folders_of_modules() -> list[str]:
     installed = {os.path.realpath(folder) for folder in sysconfig.get_paths().values()}
     first = [folder for folder in sys.path if os.path.realpath(folder) in installed]
     first = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *first]
-    folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder not in first)
+    here = working_folder()
+    places = [folder for folder in sys.path if here is not None or os.path.isabs(folder)]
+    folders = dict.fromkeys(os.path.abspath(folder) for folder in places if folder not in first)
     inside = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
     found = [f for f in folders if os.path.isdir(f) and not f.startswith(inside)]
     for folder in found:

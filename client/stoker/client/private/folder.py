@@ -39,7 +39,9 @@ def base_folder() -> str:
     Raises:
         ConnectError: no folder is usable.
     """
-    tried = [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"]
+    tried = [os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"]
+    with contextlib.suppress(FileNotFoundError):  # no folder for temporary files can be written
+        tried.insert(1, tempfile.gettempdir())
     for base in tried:
         name = os.path.join(base, f"{PREFIX}{os.getuid()}-{'0' * 16}", "s" * _LONGEST_NAME)
         fits = len(os.fsencode(name + SIDE_SUFFIX)) <= MAX_PATH_BYTES

@@ -55,7 +55,17 @@ def current_index(source: str | os.PathLike[str]) -> Path:
     if not (_is_there(folder) and _is_current(folder)):
         with _lock(folder):
             if not _is_current(folder):
-                _make(source, folder, _options(folder), lambda _: progressed())
+                try:
+                    _make(source, folder, _options(folder), lambda _: progressed())
+                except DatasetError as error:
+                    if "--skip-bad" not in error.message:
+                        raise
+                    raise DatasetError(
+                        f"{error.message.rpartition(chr(10))[0]}\nrepair or remove them; or leave "
+                        f"them out: run `stoker index {source} --skip-bad` once, then open the "
+                        "source again",
+                        **error.details,
+                    ) from None
     return folder
 
 

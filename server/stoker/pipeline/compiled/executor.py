@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from stoker.jit.compiling import is_disabled
 from stoker.ops.custom.python_call import failure
 from stoker.pipeline.compiled.emitter import bits
 from stoker.pipeline.compiled.instructions import DECISIONS_AT, GIVEN_RECORD
@@ -38,7 +39,7 @@ from stoker.pipeline.planning.tables import (
     records_table,
     streams_table,
 )
-from stoker.protocol.errors import UsageError
+from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import ALIGN
 from stoker.rng.row import Row, row_of, write_row
 
@@ -83,6 +84,11 @@ class Executor:
         self, plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
     ) -> None:
         """Compile or load what the plan calls; see `compile_plan`."""
+        if is_disabled():
+            raise BuildError(
+                "NUMBA_DISABLE_JIT is set, so this process cannot compile a pipeline: unset it in "
+                "the environment of the program, or of the daemon"
+            )
         self.plan = plan
         program = write_program(plan)
         prove(plan, program)

@@ -38,7 +38,7 @@ def user_site() -> Site:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user(frame.f_code):
-            return Site(frame.f_code.co_filename, frame.f_lineno)
+            return Site(_printable(frame.f_code.co_filename), frame.f_lineno)
         frame = frame.f_back
     return NOWHERE
 
@@ -48,9 +48,14 @@ def raised_at(trace: TracebackType | None) -> Site:
     site = NOWHERE
     while trace is not None:
         if is_user(trace.tb_frame.f_code):
-            site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            site = Site(_printable(trace.tb_frame.f_code.co_filename), trace.tb_lineno)
         trace = trace.tb_next
     return site
+
+
+def _printable(name: str) -> str:
+    """Return a file's name as UTF-8, in which sites travel; names of files may be other bytes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def is_user(code: CodeType) -> bool:

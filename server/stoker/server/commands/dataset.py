@@ -135,7 +135,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         clip=clip,
         all_keypoints=all_keypoints,
         conversion=Conversion(resize, quality, raw),
-        fields=dict(_assignment(text) for text in field or []),
+        fields=_fields(field or []),
         grid=grid,
         orientation=orientation,
         bands=bands,
@@ -176,7 +176,7 @@ def index(
         kind=kind,
         workers=workers,
         skip_bad=skip_bad,
-        fields=dict(_assignment(text) for text in field or []),
+        fields=_fields(field or []),
     )
     with progress_bar("indexing") as bar:
         task = bar.add_task("indexing", total=None)
@@ -246,8 +246,15 @@ def ls(
         print_samples(console, data["samples"])
 
 
-def _assignment(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name or not value:
-        raise UsageError(f"--field: expected NAME=KIND, such as masks=mask, got {text!r}")
-    return name, value
+def _fields(given: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, kind = text.partition("=")
+        if not sign or not name or not kind:
+            raise UsageError(f"--field: expected NAME=KIND, such as masks=mask, got {text!r}")
+        if name in found:
+            raise UsageError(
+                f"--field {text!r}: {name!r} is {found[name]!r} already; give each name once"
+            )
+        found[name] = kind
+    return found

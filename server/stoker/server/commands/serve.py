@@ -191,13 +191,17 @@ def named(flag: str, values: list[str] | None) -> dict[str, str]:
     """Read repeated NAME=VALUE flags.
 
     Raises:
-        UsageError: one has no name or no value.
+        UsageError: one has no name or no value, or a name comes twice.
     """
-    found = {}
+    found: dict[str, str] = {}
     for text in values or ():
         name, _, value = text.partition("=")
         if not name or not value:
             raise UsageError(f"{flag} {text!r}: expected NAME=VALUE")
+        if name in found:
+            raise UsageError(
+                f"{flag} {text!r}: {name!r} is {found[name]!r} already; give each name once"
+            )
         found[name] = value
     return found
 

@@ -325,6 +325,8 @@ def freezes(values: Sequence[str]) -> Freeze:
         name, _, value = text.rpartition("=")
         if not name or not (value == "epoch" or value.isdecimal()):
             raise UsageError(f"--freeze {text!r}: expected NAME=NUMBER or NAME=epoch")
+        if name in found:
+            raise UsageError(f"--freeze {text!r}: {name!r} is frozen already; give each name once")
         found[name] = value if value == "epoch" else int(value)
     return found
 

@@ -140,11 +140,15 @@ def _from_environment(variables: Mapping[str, str]) -> Iterable[_Value]:
 
 
 def _pairs(text: str, origin: str) -> Iterable[tuple[str, str]]:
+    found: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")
         if not equals:
             raise ConfigError(f"{origin}: expected NAME=VALUE[,NAME=VALUE...], got {part!r}")
-        yield name.strip(), value.strip()
+        if name.strip() in found:
+            raise ConfigError(f"{origin}: {name.strip()!r} comes twice; give each name once")
+        found[name.strip()] = value.strip()
+    yield from found.items()
 
 
 def _from_flags(flags: Mapping[str, object]) -> Iterable[_Value]:

@@ -122,6 +122,12 @@ def _columns(table: Table, request: Request, root: Path) -> list[_TableColumn]:
                 f"column {name!r} has type {kind.split(' ', 1)[1]}, which cannot be a field; "
                 f"leave it out with --field {name}={IGNORE}"
             )
+        if name not in request.fields and "?" in kind.partition(",")[2]:
+            raise UsageError(
+                f"column {name!r} holds lists of lists, whose inner length its type does not say; "
+                f"declare it, as in --field {name}={kind.partition('[')[0]}[?,4], or leave the "
+                f"column out with --field {name}={IGNORE}"
+            )
         known, plain = _KNOWN.get(_stem(name)), plain_kind(kind)
         field = declare(
             known if plain == known else field_name(name), kind, f"--field {name}={kind}"

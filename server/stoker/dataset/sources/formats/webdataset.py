@@ -225,6 +225,17 @@ def _faults(
     return dict(sorted((found | tar.faults).items()))
 
 
+def _remedy(one: str, other: str) -> str:
+    """Return what to do about two extensions that give one field."""
+    if "." not in one and "." not in other:
+        return f"leave one out with --field {other}=ignore"
+    return (
+        "the key of a sample ends at the first dot of its members' names, and what follows is the "
+        "extension. If keys contain dots, write the tar with other keys, such as v1_0 for v1.0; "
+        f"else leave one extension out with --field EXTENSION=ignore ({one} or {other})"
+    )
+
+
 def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list[TarGroup]:
     """Return the fields: images, masks, labels, then all others by name."""
     for extension in kinds.keys() - extensions:
@@ -241,8 +252,8 @@ def _groups(source: str, extensions: set[str], kinds: Mapping[str, str]) -> list
         group = found.setdefault(name, (kind, []))
         if group[1] and (group[0] != kind or plain_kind(kind) not in PICTURES):
             raise UsageError(
-                f"{source}: .{group[1][0]} and .{extension} both give the field {name!r}; leave "
-                f"one out with --field {extension}=ignore"
+                f"{source}: .{group[1][0]} and .{extension} both give the field {name!r}; "
+                f"{_remedy(group[1][0], extension)}"
             )
         group[1].append(extension)
     if not found:
