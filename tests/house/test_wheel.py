@@ -121,6 +121,15 @@ def test_a_pipeline_is_written_without_the_server(bare: Path, tmp_path: Path) ->
     assert here.stdout == done.stdout, "the pipeline id depends on what is installed"
 
 
+@pytest.mark.slow
+def test_the_namespace_runs_as_a_module(bare: Path, tmp_path: Path) -> None:
+    command = [str(bare), "-I", "-m", "stoker"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "pip install 'stoker[server]'" in done.stderr) == (1, True)
+    version = run(bare, "import stoker.client; print(stoker.client.__version__)", tmp_path)
+    assert version.stdout == f"{importlib.metadata.version('stoker')}\n", version.stderr
+
+
 AUTHOR = """
 import json
 from stoker import ops

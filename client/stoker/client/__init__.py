@@ -5,6 +5,8 @@ protocol, ZeroMQ and NumPy, torch only if tensors are wanted, and nothing of the
 docs/architecture.md has a map of its modules.
 """
 
+from typing import TYPE_CHECKING
+
 from stoker.client.batches.batch import Batch
 from stoker.client.hosts.directory import Directory
 from stoker.client.loader import Loader
@@ -14,3 +16,15 @@ from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.ragged import Ragged
 
 __all__ = ["Batch", "Buckets", "Directory", "LengthBuckets", "Loader", "Ragged", "Statistics"]
+
+__version__: str
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of the module's
+
+    def __getattr__(name: str) -> str:
+        """Read the version when it is asked for: to look it up takes longer than the import."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version  # noqa: PLC0415
+
+        return version("stoker")

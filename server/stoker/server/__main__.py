@@ -1,4 +1,4 @@
-"""`stoker`: the command line, also `python -m stoker.server`.
+"""`stoker`: the command line, also `python -m stoker` and `python -m stoker.server`.
 
 A command's module is imported when the command is used, so `stoker --help` is quick and a missing
 optional dependency hurts only the commands that need it. Every `StokerError` becomes one line on
@@ -36,6 +36,8 @@ COMMANDS = {
     "config": ("stoker.server.commands.config", "config"),
 }
 
+HELP = {"help_option_names": ["-h", "--help"]}
+
 
 def main() -> None:
     """Run the command line and exit."""
@@ -54,7 +56,7 @@ def main() -> None:
     if working_folder() is None:
         fail("the working folder was removed, or this user cannot enter it: change to another one")
     try:
-        application()
+        application(prog_name="stoker")  # also if Python runs a module
     except StokerError as error:
         fail(error.message)
     except OSError as error:
@@ -90,7 +92,8 @@ def _application() -> Any:
             if not module or not _exists(module):
                 return None
             single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-            single.command(name)(getattr(importlib.import_module(module), attribute))
+            function = getattr(importlib.import_module(module), attribute)
+            single.command(name, context_settings=HELP)(function)
             return typer.main.get_command(single)
 
     application = typer.Typer(
@@ -98,7 +101,7 @@ def _application() -> Any:
         name="stoker",
         help="A data-loader server.",
         no_args_is_help=True,
-        add_completion=False,
+        context_settings=HELP,
         pretty_exceptions_enable=False,
     )
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 from commands import call
 
+import stoker.client
 from stoker.server import __main__
 
 PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
@@ -47,6 +48,38 @@ def test_the_version(stoker):
     code, printed, _ = stoker("--version")
     assert code == 0
     assert printed == f"stoker {importlib.metadata.version('stoker')}\n"
+
+
+def test_the_namespace_runs_as_a_module():
+    """`stoker` has no `__init__.py`, but one of its portions has `__main__.py`."""
+    command = [sys.executable, "-m", "stoker", "--version"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout == f"stoker {importlib.metadata.version('stoker')}\n"
+    assert stoker.client.__version__ == importlib.metadata.version("stoker")
+    with pytest.raises(AttributeError, match=r"'stoker.client' has no attribute 'version'"):
+        stoker.client.version  # noqa: B018
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in __main__.COMMANDS)])
+def test_help_has_a_short_name(command):
+    short, long = (call(*command, flag, **PLAIN) for flag in ("-h", "--help"))
+    assert short == long
+    assert short[0] == 0
+    assert "Usage: stoker" in short[1]
+
+
+def test_a_shell_completes_commands_and_options(tmp_path):
+    def completed(*words):
+        asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        return call(_STOKER_COMPLETE="complete_bash", **asked)[1].split()
+
+    assert completed("stoker", "p") == ["pack", "preview"]
+    assert "--batch-size" in completed("stoker", "bench", "--")
+    code, printed, _ = call("--install-completion", "bash", HOME=str(tmp_path))
+    assert (code, "bash completion installed in" in printed) == (0, True)
+    assert "_STOKER_COMPLETE=complete_bash" in (
+        (tmp_path / ".bash_completions/stoker.sh").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +176,7 @@ def test_the_process_ends_with_the_exit_code_and_the_line(stoker):
 
 
 def test_a_file_that_the_system_refuses_is_one_clear_line(monkeypatch, capsys):
-    monkeypatch.setattr(__main__, "_application", lambda: lambda: os.stat("/nowhere/list"))
+    monkeypatch.setattr(__main__, "_application", lambda: lambda **_: os.stat("/nowhere/list"))
     with pytest.raises(SystemExit) as ended:
         __main__.main()
     assert ended.value.code == 1
@@ -151,7 +184,7 @@ def test_a_file_that_the_system_refuses_is_one_clear_line(monkeypatch, capsys):
 
 
 def test_another_error_of_the_system_keeps_its_traceback(monkeypatch):
-    def broken() -> None:
+    def broken(**_: object) -> None:
         raise OSError("no file's fault")
 
     monkeypatch.setattr(__main__, "_application", lambda: broken)
