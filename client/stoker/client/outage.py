@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from stoker.protocol.errors import DaemonLostError, StokerError, TryAgainError
+from stoker.protocol.errors import ConnectError, DaemonLostError, StokerError, TryAgainError
 
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 0.1
@@ -30,13 +30,18 @@ def patiently(connect: Callable[[float], Session], timeout_s: float) -> Session:
         StokerError: as `connect`.
     """
     deadline, pause_s, left_s = time.monotonic() + timeout_s, FIRST_PAUSE_S, timeout_s
+    refusal: TryAgainError | None = None
     while True:
         try:
             return connect(left_s)
-        except TryAgainError:
-            left_s = deadline - time.monotonic()
+        except TryAgainError as error:
+            refusal, left_s = error, deadline - time.monotonic()
             if left_s <= FIRST_PAUSE_S:
                 raise
+        except ConnectError:
+            if refusal is None or time.monotonic() < deadline:
+                raise
+            raise refusal from None  # the last attempt had no time
         pause_s = min(pause_s * GROWTH, LONGEST_PAUSE_S, left_s)
         time.sleep(pause_s * (0.5 + os.urandom(1)[0] / 512))
         left_s = max(deadline - time.monotonic(), FIRST_PAUSE_S)

@@ -56,6 +56,9 @@ class FakeSupervisor:
     def tick(self) -> None:
         """Nothing to replace."""
 
+    def unready(self) -> str:
+        return ""
+
     def descriptors(self):
         return {self._bell: self._deliver}
 

@@ -42,7 +42,7 @@ def test_a_full_daemon_is_asked_again_until_the_deadline(start, eventually):
     with open_loader(running.address) as first, open_loader(running.address):
         message = "the daemon has 2 sessions, its limit; try again later, close some, or raise"
         with pytest.raises(TryAgainError, match=message):
-            open_loader(running.address, connect_timeout_s=0.1)
+            open_loader(running.address, connect_timeout_s=0.5)
         before = running.counter("errors_total")
         with ThreadPoolExecutor(1) as thread:
             third = thread.submit(open_loader, running.address)

@@ -99,7 +99,7 @@ def test_the_first_stop_waits_for_chunks_the_second_does_not(start, connect, stu
     late = connect(running.address)
     late.send(messages.Hello(1, 1, "late"))
     assert "shutting down" in late.receive(messages.Error).message
-    assert not running.daemon._take_snapshot().ready
+    assert running.daemon._take_snapshot().unready == "shutting down"
     running.daemon.stop()
     assert running.join() == 0
 

@@ -10,7 +10,7 @@ import urllib.request
 
 import numpy as np
 import pytest
-from daemons import descendants
+from daemons import children, descendants
 
 pytestmark = pytest.mark.slow
 
@@ -97,3 +97,15 @@ def test_it_ends_when_the_grace_period_is_over(draining):
     assert time.monotonic() - asked > SHORT_S
     assert gone(below)
     assert begun.exists(), "the row has ended by itself"
+
+
+def test_it_is_ready_while_its_template_can_fork(serve, wait_for):
+    daemon = serve("--metrics-address=0", warm=True)
+    wait_for(lambda: "metrics_listening" in daemon.log.read_text())
+    assert answer(daemon, "readyz") == (200, "ready\n")
+    (template,) = children(daemon.pid)
+    os.kill(template, signal.SIGSTOP)
+    wait_for(lambda: answer(daemon, "readyz") == (503, "the template process is stopped\n"))
+    assert answer(daemon, "livez") == (200, "live\n")
+    os.kill(template, signal.SIGCONT)
+    wait_for(lambda: answer(daemon, "readyz") == (200, "ready\n"))

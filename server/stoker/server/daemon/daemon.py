@@ -46,6 +46,7 @@ from stoker.server.daemon.lifelines import Lifelines
 from stoker.server.daemon.loop import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
+from stoker.server.daemon.readiness import Readiness
 from stoker.server.daemon.remote.access import Access, access_of
 from stoker.server.daemon.remote.place import TcpPlace, check_exposure
 from stoker.server.daemon.reserver import Reserver
@@ -91,8 +92,7 @@ class Daemon:
         self._stops_asked = 0
         self._next_tick = now()
         self._access: Access | None = None
-        self._poller = Poller()
-        self._turns = TurnTimes()
+        self._poller, self._turns = Poller(), TurnTimes()
         self._guard = Guard(now, config.testing.fail_points)
         self._slow_log = logs.RateLimit(burst=1, period_s=10.0)
         with contextlib.ExitStack() as stack:
@@ -140,6 +140,7 @@ class Daemon:
                 self._broker.connections.fileno(): self._connected,
                 self._reserver.fileno(): self._reserved,
             }
+            self._readiness = Readiness(self._door, self._supervisor, now)
             self._snapshot = self._take_snapshot()
             if config.metrics.address:
                 from stoker.server.daemon.metrics import Endpoint  # noqa: PLC0415 - an HTTP server
@@ -341,7 +342,12 @@ class Daemon:
 
     def _take_snapshot(self) -> Snapshot:
         counters = {**self._core.counters(), **self._own_counters()}
-        return Snapshot(self._now(), not self._stops_asked, counters, self._turns.copy())
+        return Snapshot(
+            self._now(),
+            self._readiness.unready(bool(self._stops_asked), counters),
+            counters,
+            self._turns.copy(),
+        )
 
     def _own_counters(self) -> dict[str, int | float]:
         return {

@@ -21,12 +21,14 @@ from stoker.protocol.errors import ProtocolError, ResourceError
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import logs
 from stoker.server.workers import channel
-from stoker.server.workers.death import describe, end_orphans
+from stoker.server.workers.death import describe, end_orphans, stat_of
 from stoker.server.workers.template import ChildEnded, Forked, TemplateReady, Unfit
 
 BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 30.0
 _TO_DIE_S: Final = 1.0
+_HALTED: Final = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "is dead"}
+"""By the letter that Linux gives the state of a process."""
 
 
 class Nursery:
@@ -166,6 +168,17 @@ class Nursery:
             return False
         self.lost(f"was not ready after {self._start_deadline_s:g} s")
         return True
+
+    def unready(self) -> str:
+        """Return why it cannot fork now; empty: it can."""
+        if self._running is None:
+            return self.why or "the template process does not run"
+        if not self.ready:
+            return f"the template process is being replaced: {self.why}"
+        with contextlib.suppress(OSError):
+            if (state := stat_of(self._running.process.pid)[0].decode()) in _HALTED:
+                return f"the template process {_HALTED[state]}"
+        return ""
 
     def kill(self) -> None:
         """Kill and reap the template; its socket can still be read."""

@@ -15,6 +15,9 @@ class Processes(Protocol):
     def tick(self) -> None:
         """Replace what does not answer; called a few times per second."""
 
+    def unready(self) -> str:
+        """Return why no child can be started now; empty: one can."""
+
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when one is readable."""
 

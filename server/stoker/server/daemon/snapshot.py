@@ -12,12 +12,12 @@ class Snapshot:
 
     Attributes:
         now: that moment, monotonic seconds.
-        ready: whether new clients are welcome.
+        unready: why new clients are not welcome; empty if they are.
         counters: values by name, without the prefix.
         turns: the durations of the loop's turns.
     """
 
     now: float
-    ready: bool
+    unready: str
     counters: Mapping[str, int | float]
     turns: TurnTimes

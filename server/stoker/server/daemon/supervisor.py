@@ -120,6 +120,10 @@ class Supervisor:
                 self._nursery.lost(f"did not fork within {self._fork_deadline_s:g} s")
                 self._orphan()
 
+    def unready(self) -> str:
+        """Return why no child can be started now; empty: one can."""
+        return self._nursery.unready()
+
     def close(self) -> None:
         """Kill, reap and close everything; no child is alive when it returns. Idempotent."""
         for child in self._children.values():

@@ -121,6 +121,7 @@ class Core:
         """Return all counters, by metric name without the prefix `stoker_`."""
         now: dict[str, int | float] = {
             "sessions": len(self._sessions.by_token),
+            "sessions_limit": self._context.settings.max_sessions,
             "streams": len(self._streams),
             "groups": len(self._groups.by_number),
             "builds": len(self._builds),

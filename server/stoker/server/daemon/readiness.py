@@ -1,0 +1,41 @@
+"""Whether a new client is welcome, for `/readyz`. Runs on the daemon's loop; times are seconds."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from stoker.server.daemon.door import Door
+from stoker.server.daemon.processes import Processes
+
+UNREADY_S: Final = 5.0
+"""A daemon without a worker for so long is not ready; one that starts or replaces some is."""
+
+
+class Readiness:
+    """Asks all that could refuse a client, or let it wait in vain."""
+
+    def __init__(self, door: Door, processes: Processes, now: Callable[[], float]) -> None:
+        self._door, self._processes, self._now = door, processes, now
+        self._worked_at = now()
+
+    def unready(self, stopping: bool, counters: Mapping[str, int | float]) -> str:
+        """Return why a new client is not welcome; empty: it is.
+
+        Args:
+            stopping: whether a stop was asked for.
+            counters: those of the core.
+        """
+        now = self._now()
+        if counters["workers_up"]:
+            self._worked_at = now
+        idle_s = now - self._worked_at
+        reasons = (
+            (stopping, "shutting down"),
+            (
+                counters["sessions"] >= counters["sessions_limit"],
+                f"all {counters['sessions_limit']} sessions are taken",
+            ),
+            (not self._door.is_open, "too few descriptors are free"),
+            (bool(why := self._processes.unready()), why),
+            (idle_s > UNREADY_S, f"no worker has been up for {idle_s:.0f} s"),
+        )
+        return next((text for holds, text in reasons if holds), "")
