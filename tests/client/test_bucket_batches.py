@@ -117,6 +117,26 @@ def test_every_sample_comes_in_the_size_of_its_bucket(load):
     assert set(seen.values()) <= {3, 4}
 
 
+@pytest.mark.parametrize(
+    ("request_", "sizes"),
+    [
+        (
+            Buckets(max_area=80 * 80, divisor=16, upscale=False),
+            {(48, 48), (48, 96), (96, 48), (80, 80)},
+        ),
+        (Buckets(max_area=48 * 48, divisor=16, max_ratio=1), {(48, 48)}),
+        (Buckets(max_area=48 * 48, divisor=16, cut_weight=2), {(48, 48), (32, 64), (64, 32)}),
+        (Buckets(sizes=[(32, 64), (48, 48)], divisor=16), {(32, 64), (48, 48)}),
+    ],
+)
+def test_other_ways_to_choose_sizes(load, request_, sizes):
+    """No upscaling, a limit of the ratio, another weight of what is cut off, a table."""
+    with load(buckets=request_, last="pad") as loader:
+        shapes = {batch.image.shape[2:0:-1] for batch in loader if batch.valid.any()}
+    assert shapes == sizes
+    assert shapes == {bucket_size(*size, request_) for size in SIZES}
+
+
 @pytest.mark.slow
 def test_every_epoch_is_accounted_for_in_the_log(load, caplog):
     caplog.set_level(logging.INFO, "stoker.client")
@@ -134,7 +154,7 @@ def test_every_epoch_is_accounted_for_in_the_log(load, caplog):
         with pytest.raises(UsageError, match="epoch=-1: expected an integer from 0"):
             loader.account(-1)
     assert caplog.messages[2] == (
-        "epoch 2: 8 steps; 2 carried in + 35 = 32 delivered + 5 carried on + 0 dropped"
+        "epoch 2: 9 steps; 6 carried in + 35 = 36 delivered + 5 carried on + 0 dropped"
     )
 
 

@@ -142,34 +142,37 @@ BUCKETS = json.loads((CONTRACTS / "vectors" / "buckets.json").read_text())
 
 
 def size_of(w, h, request):
-    """Sides are compared as squares, in exact fractions."""
+    """The best of all allowed sizes, tried one after the other."""
     if not request.get("resize", True):
         return w, h
-    area, d = request["max_area"], request["divisor"]
+    sizes = [tuple(size) for size in request.get("sizes", [])]
+    upscale = request.get("upscale", True)
+    if sizes and not upscale:
+        fitting = [(W, H) for W, H in sizes if w >= W and h >= H]
+        sizes = fitting or [min(sizes, key=lambda size: (size[0] * size[1], size[0]))]
+    elif not sizes:
+        d, parts = request.get("divisor", 64), round(1000 * request.get("max_ratio", 64))
+        most = [65535 if upscale else max(d, side) for side in (w, h)]
+        for W in range(d, min(most[0], request["max_area"] // d) + 1, d):
+            for H in range(d, min(most[1], request["max_area"] // W) + 1, d):
+                if 1000 * max(W, H) <= parts * min(W, H):
+                    sizes.append((W, H))
 
-    def down(side, up):
-        most = 0
-        while (2 * (most + d) - up) ** 2 * w * h <= 4 * side**2 * area:
-            most += d
-        return most
+    def score(size):
+        W, H = size
+        kept = power = 2**30 * min(W * h, H * w) // max(W * h, H * w)
+        for _ in range(request.get("cut_weight", 7) - 1):
+            power = power * kept // 2**30
+        return power * W * H, kept, W
 
-    wide, high = down(w, d), down(h, d)
-    if wide * high > area:
-        wide, high = down(w, 0), down(h, 0)
-    wide, high = max(wide, d), max(high, d)
-    if wide * high > area:
-        if wide >= high:
-            wide = area // high // d * d
-        else:
-            high = area // wide // d * d
-    return wide, high
+    return max(sizes, key=score)
 
 
 def planned(request, batch_size):
     """[(W, H, n, B)] and the members of each, by the page."""
     pictures = [tuple(size) for size in BUCKETS["sizes"]]
     where = [size_of(w, h, request) for w, h in pictures]
-    most = max(w * h for w, h in where)
+    most = max(w * h for w, h in request.get("sizes", where))
 
     def batch_of(size):
         if request.get("constant", "rows") == "rows":
@@ -186,8 +189,11 @@ def planned(request, batch_size):
         alive.remove(least)
         for number, (w, h) in enumerate(pictures):
             if where[number] == least:
-                kept = {(W, H): Fraction(min(W * h, H * w), max(W * h, H * w)) for W, H in alive}
-                where[number] = max(alive, key=lambda s: (kept[s], s[0] * s[1], s[0]))
+                fits = alive
+                if not request.get("upscale", True):
+                    fits = [(W, H) for W, H in alive if w >= W and h >= H] or alive
+                kept = {(W, H): Fraction(min(W * h, H * w), max(W * h, H * w)) for W, H in fits}
+                where[number] = max(fits, key=lambda s: (kept[s], s[0] * s[1], s[0]))
     members = [[n for n, found in enumerate(where) if found == size] for size in alive]
     table = [[*s, len(ids), batch_of(s)] for s, ids in zip(alive, members, strict=True)]
     return table, members
@@ -238,6 +244,8 @@ def test_buckets(case, make_spec):
         "buckets": table,
         "members": hashlib.blake2b(packed, digest_size=16).hexdigest(),
     }
+    if (ratio := plan.request.max_ratio) is not None:
+        said["request"]["max_ratio"] = {"$f64": struct.pack(">d", ratio).hex()}
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     assert hashlib.blake2b(text.encode(), digest_size=16).hexdigest() == case["digest"]
     spec = make_spec(

@@ -7,7 +7,10 @@ Both sides use it. docs/contracts/order.md specifies all of it.
 """
 
 import functools
-from collections.abc import Sequence
+import itertools
+import math
+import numbers
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -24,10 +27,18 @@ MAX_AREA = 2**26
 MAX_DIVISOR = 4096
 MAX_BUCKETS = 4096
 MAX_POSITIONS = 2**24
+MAX_SIZES = 256
+"""Sizes of a table, which must fit into a request."""
+MAX_RATIO = 64
+RATIO_PARTS = 1000
+"""A ratio is a whole number of thousandths."""
+CUT_WEIGHT = 7
+MIN_CUT_WEIGHT, MAX_CUT_WEIGHT = 2, 16
 
 DRAWN_AS = Output("drawn_as", "int64", (3,), "drawn_as")
 """With buckets or weights, the (epoch, visit, view) that each row draws with."""
 
+_NEAR = 1e-6
 Leftovers = Literal["carry", "merge", "drop"]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
 Positions = Annotated[int, msgspec.Meta(ge=1, le=MAX_POSITIONS)]
@@ -37,11 +48,18 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Batches of one size each, chosen to keep the aspect ratio of every image as well as possible.
 
     Attributes:
-        max_area: maximum number of pixels in an output; each image gets the size of about that area
-            whose aspect ratio is nearest to its own. None with `resize=False`.
+        max_area: maximum number of pixels in an output; each image gets a size of about that area
+            whose aspect ratio is near its own. None with `sizes` or `resize=False`.
         divisor: every side of an output is a multiple of it.
         min_side: smallest side of an output; None means `divisor`.
         max_side: greatest side of an output; None means that only the area is limited.
+        max_ratio: greatest ratio of the longer side of an output to the shorter one, 1 to 64 with
+            at most three decimals; None: no limit.
+        sizes: the only sizes of outputs, (width, height) each, instead of `max_area`.
+        upscale: whether an image may be scaled up to fill the area. If not, no side of an output is
+            longer than the image's, except where the image is too small for every size.
+        cut_weight: how much a part that is cut off counts against the area, 2 to 16: an image gets
+            the size with the greatest (part that is kept)**cut_weight * area.
         resize: whether images are resized; if not, the image's own size is its bucket.
         field: the image field whose size counts.
         leftovers: what happens to samples that fill no batch: "carry" them into the next epoch,
@@ -58,6 +76,10 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     divisor: int = 64
     min_side: int | None = None
     max_side: int | None = None
+    max_ratio: float | None = None
+    sizes: Annotated[tuple[tuple[int, int], ...], msgspec.Meta(max_length=MAX_SIZES)] | None = None
+    upscale: bool = True
+    cut_weight: int = CUT_WEIGHT
     resize: bool = True
     field: Annotated[str, msgspec.Meta(max_length=256)] = "image"
     leftovers: Leftovers = "carry"
@@ -82,15 +104,27 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         one_of("leftovers", self.leftovers, ("carry", "merge", "drop"))
         one_of("constant", self.constant, ("rows", "pixels"))
         one_of("resize", self.resize, (True, False))
-        rows_within(self.min_rows, self.max_rows)
-        if self.resize:
-            self._check_sizes()
-        elif self.max_area is not None or self.min_side is not None or self.max_side is not None:
+        one_of("upscale", self.upscale, (True, False))
+        if not MIN_CUT_WEIGHT <= (as_integer(self.cut_weight) or 0) <= MAX_CUT_WEIGHT:
             raise UsageError(
-                "buckets: max_area, min_side and max_side choose a size to resize to; with "
-                "resize=False every image keeps its own: leave them out"
+                f"buckets: cut_weight: expected an integer from {MIN_CUT_WEIGHT} to "
+                f"{MAX_CUT_WEIGHT}, got {self.cut_weight!r}"
             )
-        elif self.leftovers == "merge":
+        rows_within(self.min_rows, self.max_rows)
+        limits = ("min_side", "max_side", "max_ratio")
+        if not self.resize:
+            self._refuse(
+                ("max_area", "sizes", *limits),
+                "chooses a size to resize to; with resize=False every image keeps its own",
+            )
+        if self.max_ratio is not None:
+            self._check_ratio(self.max_ratio)
+        if self.sizes is not None:
+            self._refuse(("max_area", *limits), "chooses sizes, and sizes= lists them")
+            self._check_table(self.sizes)
+        elif self.resize:
+            self._check_sizes()
+        elif self.leftovers == "merge":  # and no resizing
             raise UsageError(
                 "buckets: leftovers='merge' moves images to another size, so it needs resize=True; "
                 "without it use 'carry' or 'drop'"
@@ -103,7 +137,14 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @property
     def reference(self) -> int | None:
         """Maximum number of pixels in an output; None if images are not resized."""
+        if self.sizes is not None:
+            return max(width * height for width, height in self.sizes)
         return self.max_area
+
+    @property
+    def ratio_parts(self) -> int | None:
+        """`max_ratio` in thousandths."""
+        return None if self.max_ratio is None else round(self.max_ratio * RATIO_PARTS)
 
     @property
     def least_side(self) -> int:
@@ -115,11 +156,39 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """Greatest side of an output: `max_side`, rounded down to a multiple of the divisor."""
         return (self.max_side or MAX_SIDE) // self.divisor * self.divisor
 
+    def _refuse(self, names: Sequence[str], why: str) -> None:
+        for name in names:
+            if getattr(self, name) is not None:
+                raise UsageError(f"buckets: {name} {why}: leave {name} out")
+
+    def _check_ratio(self, ratio: object) -> None:
+        number = float(ratio) if isinstance(ratio, numbers.Real) else math.nan
+        parts = number * RATIO_PARTS
+        if (
+            isinstance(ratio, bool)
+            or not 1 <= number <= MAX_RATIO
+            or abs(parts - round(parts)) > _NEAR
+        ):
+            raise UsageError(
+                f"buckets: max_ratio: expected a number from 1 to {MAX_RATIO} with at most three "
+                f"decimals, got {ratio!r}"
+            )
+        msgspec.structs.force_setattr(self, "max_ratio", round(parts) / RATIO_PARTS)
+
+    def _check_table(self, sizes: object) -> None:
+        found = [_pair(size, self.divisor) for size in _listed(sizes)]
+        if not 1 <= len(found) <= MAX_SIZES or len({*found}) < len(found):
+            raise UsageError(
+                f"buckets: sizes: expected 1 to {MAX_SIZES} different sizes, (width, height) each, "
+                f"got {len(found)}, of which {len({*found})} are different"
+            )
+        msgspec.structs.force_setattr(self, "sizes", tuple(sorted(found)))
+
     def _check_sizes(self) -> None:
         if self.max_area is None:
             raise UsageError(
                 "buckets: give max_area, the maximum pixels of an output, for example "
-                "max_area=1024 * 1024; or resize=False"
+                "max_area=1024 * 1024; or sizes, or resize=False"
             )
         within("max_area", self.max_area, MAX_AREA)
         low, high = self.least_side, self.greatest_side
@@ -204,6 +273,28 @@ class BucketSteps:
     def _steps(self, epoch: int) -> int:
         """Return the number of steps of an epoch."""
         return self.steps_before(epoch + 1) - self.steps_before(epoch)
+
+
+def _listed(sizes: object) -> list[object]:
+    if isinstance(sizes, str | bytes) or not isinstance(sizes, Iterable):
+        raise UsageError(
+            f"buckets: sizes: expected a list of (width, height), such as [(1152, 896)], got "
+            f"{sizes!r}"
+        )
+    return list(itertools.islice(sizes, MAX_SIZES + 1))
+
+
+def _pair(size: object, divisor: int) -> tuple[int, int]:
+    """Return a size of a table as integers."""
+    sides = [as_integer(side) for side in size] if isinstance(size, Iterable) else []
+    if len(sides) == 2 and all(side is not None and 1 <= side <= MAX_SIDE for side in sides):
+        width, height = sides[0] or 0, sides[1] or 0
+        if width * height <= MAX_AREA and width % divisor == height % divisor == 0:
+            return width, height
+    raise UsageError(
+        f"buckets: sizes: expected (width, height) from 1 to {MAX_SIDE}, with at most {MAX_AREA} "
+        f"pixels and multiples of divisor={divisor}, got {size!r}"
+    )
 
 
 def use_python_numbers(request: msgspec.Struct) -> None:

@@ -35,10 +35,10 @@ def shapes(tmp_path_factory):
 def test_the_table_and_the_account(shapes, run):
     out = run(buckets, shapes, *FLAGS)
     assert "4 buckets of 19 images" in out
-    for text in ("64x64", "80x32", "16x208", "32x96", "epoch 2:", "0 dropped"):
+    for text in ("64x64", "64x32", "16x160", "32x80", "epoch 2:", "0 dropped"):
         assert text in out, out
-    assert "warning: 32x96 is under-filled: its 3 images fill a batch of 4 once in 2 epochs" in out
-    assert "warning: 16x208 is under-filled: its 1 images fill a batch of 4 once in 4 epochs" in out
+    assert "warning: 32x80 is under-filled: its 3 images fill a batch of 4 once in 2 epochs" in out
+    assert "warning: 16x160 is under-filled: its 1 images fill a batch of 4 once in 4 epochs" in out
 
 
 def test_json_lists_every_sample(shapes, run):
@@ -61,9 +61,51 @@ def test_json_lists_every_sample(shapes, run):
     assert square["fit"] == {
         "mean_loss": 0.0, "worst_loss": 0.0, "mean_scale": 1.6, "upscaled": 9, "merged": 0,
     }  # fmt: skip
-    wide = next(row for row in found["buckets"] if row["width"] == 80)
-    assert bucket_size(80, 40, Buckets(max_area=64 * 64, divisor=16)) == (80, 32)
-    assert wide["fit"]["mean_loss"] == pytest.approx(1 - 32 / 40)  # 40 rows, of which 32 stay
+    tall = next(row for row in found["buckets"] if row["height"] == 80)
+    assert bucket_size(40, 90, Buckets(max_area=64 * 64, divisor=16)) == (32, 80)
+    assert tall["fit"]["mean_loss"] == pytest.approx(1 - 90 / 100)  # 100 rows fill the width of 40
+
+
+@pytest.mark.parametrize(
+    ("flags", "sizes"),
+    [
+        (
+            ("--max-area", 4096, "--divisor", 16, "--cut-weight", 2),
+            {"64x64", "80x48", "48x80", "16x160"},
+        ),
+        (("--max-area", 4096, "--divisor", 16, "--max-ratio", 2), {"64x64", "64x32", "32x64"}),
+        (
+            ("--max-area", 4096, "--divisor", 16, "--no-upscale"),
+            {"32x32", "64x32", "32x80", "16x160"},
+        ),
+        (("--size", "64x64", "--size", "64x128"), {"64x64", "64x128"}),
+        (
+            ("--size", "32x32", "--size", "80x32", "--divisor", 16, "--no-upscale"),
+            {"32x32", "80x32"},
+        ),
+    ],
+)
+def test_flags_that_choose_sizes(shapes, run, flags, sizes):
+    found = json.loads(run(buckets, shapes, "--batch-size", 4, *flags, "--json"))
+    assert {f"{row['width']}x{row['height']}" for row in found["buckets"]} == sizes
+    if "--no-upscale" in flags:
+        larger = {number for number, scale in enumerate(found["fits"]["scale"]) if scale > 1}
+        assert larger == (set() if "--max-area" in flags else {18})  # of 20 x 200, smaller than all
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--size", "64*64"), r"--size 64\*64: expected WIDTHxHEIGHT, such as 1152x896"),
+        (("--size", "64x60"), "multiples of divisor=64, got"),
+        (("--size", "64x64", "--max-area", 4096), "max_area chooses sizes, and sizes= lists them"),
+        (("--lengths", "words", "--size", "64x64"), "--size does not go with --lengths"),
+        (("--max-area", 4096, "--cut-weight", 99), "cut_weight: expected an integer from 2 to 16"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(shapes, run, flags, message):
+    with pytest.raises(UsageError, match=message):
+        run(buckets, shapes, "--batch-size", 4, *flags)
 
 
 def test_samples_that_are_left_out_are_in_no_bucket(shapes, run, tmp_path):
@@ -82,7 +124,7 @@ def test_merged_and_dropped_are_told(shapes, run, leftovers, kept):
         assert bool(epoch["dropped"]) == (leftovers == "drop")
         assert not epoch["carried"] or leftovers == "merge"
     out = run(buckets, shapes, *FLAGS, "--leftovers", leftovers)
-    said = "warning: 32x96 fills no batch: its 3 images are never delivered"
+    said = "warning: 32x80 fills no batch: its 3 images are never delivered"
     assert (said in out) == (leftovers == "drop")
 
 
@@ -91,10 +133,10 @@ def test_the_plot_shows_every_bucket(shapes, run, tmp_path):
         report = make_report(dataset, Buckets(max_area=64 * 64, divisor=16), 4)
     outlines, bars = plot(report).axes
     drawn = {(outline.get_width(), outline.get_height()) for outline in outlines.patches}
-    assert drawn == {(64, 64), (80, 32), (32, 96), (16, 208)}
+    assert drawn == {(64, 64), (64, 32), (32, 80), (16, 160)}
     assert {outline.get_xy() for outline in outlines.patches} == {(0, 0)}
     names = [label.get_text() for label in bars.get_yticklabels()]
-    assert names == ["64x64", "80x32", "32x96", "16x208"]
+    assert names == ["64x64", "64x32", "32x80", "16x160"]
     assert [bar.get_width() for bar in bars.patches] == [9, 6, 3, 1]
     run(buckets, shapes, *FLAGS, "--plot", tmp_path / "plan.png")
     with Image.open(tmp_path / "plan.png") as image:

@@ -3,8 +3,9 @@
 Buckets that cannot fill one batch are dissolved, the smallest first. An image moves to the
 remaining bucket in which it loses least, by comparison of integers: an image of (w, h) keeps
 min(W*h, H*w) / max(W*h, H*w) of itself in an output of (W, H); ties go to the larger area, then the
-greater width. A sequence moves to the next longer bucket, where it loses nothing; the longest one
-takes in the next shorter one instead. So a bucket may grow large enough to stay.
+greater width. Without `upscale`, sizes that scale it up are taken only if there are no others. A
+sequence moves to the next longer bucket, where it loses nothing; the longest one takes in the next
+shorter one instead. So a bucket may grow large enough to stay.
 """
 
 import numpy as np
@@ -14,7 +15,12 @@ from stoker.order.buckets.assign import NONE, Numbers, Sizes
 
 
 def merge_images(
-    own: Numbers, sizes: list[tuple[int, int]], positions: list[int], pictures: list[Sizes]
+    own: Numbers,
+    sizes: list[tuple[int, int]],
+    positions: list[int],
+    pictures: list[Sizes],
+    *,
+    upscale: bool = True,
 ) -> Numbers:
     """Return the size number of each image after small buckets were dissolved.
 
@@ -23,6 +29,7 @@ def merge_images(
         sizes: all sizes, (width, height).
         positions: positions in a batch of each size.
         pictures: widths and heights of all images, in blocks.
+        upscale: whether images may be scaled up.
     """
     widths = np.concatenate([w for w, _ in pictures])
     heights = np.concatenate([h for _, h in pictures])
@@ -38,7 +45,8 @@ def merge_images(
         alive[least] = False
         ids = np.flatnonzero(where == least)
         others = [k for k in by_choice if alive[k]]
-        best = _best(widths[ids].astype(np.int64), heights[ids].astype(np.int64), sizes, others)
+        own_sides = widths[ids].astype(np.int64), heights[ids].astype(np.int64)
+        best = _best(*own_sides, sizes, others, upscale)
         where[ids] = best
         counts[least] = 0
         np.add.at(counts, best, 1)
@@ -50,6 +58,7 @@ def _best(
     heights: NDArray[np.int64],
     sizes: list[tuple[int, int]],
     choices: list[int],
+    upscale: bool,
 ) -> Numbers:
     """Return the size in which each image loses least; the first of equal ones.
 
@@ -63,6 +72,9 @@ def _best(
         across, down = heights[part, None] * wide, widths[part, None] * high
         less, more = np.minimum(across, down), np.maximum(across, down)
         kept = less / more
+        if not upscale:
+            fits = (wide <= widths[part, None]) & (high <= heights[part, None])
+            kept *= fits | ~fits.any(1, keepdims=True)
         near = kept >= kept.max(1, keepdims=True) * (1 - 1e-9)
         first = near.argmax(1)
         for row in np.flatnonzero(near.sum(1) > 1).tolist():

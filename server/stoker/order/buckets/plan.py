@@ -113,7 +113,9 @@ def make_plan(
     where = found.own
     if request.leftovers == "merge":
         if isinstance(request, Buckets):
-            where = merge_images(found.own, found.sizes, positions, found.pictures)
+            where = merge_images(
+                found.own, found.sizes, positions, found.pictures, upscale=request.upscale
+            )
         else:
             where = merge_lengths(found.own, positions)
     counts = counts_of(where, len(areas))

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from stoker.dataset import open_dataset
 from stoker.order.buckets.fit import Fit
-from stoker.protocol.buckets import Buckets
+from stoker.protocol.buckets import CUT_WEIGHT, Buckets
 from stoker.protocol.errors import UsageError
 from stoker.protocol.lengths import LengthBuckets, Request
 from stoker.protocol.spec import MAX_SEED
@@ -25,8 +25,8 @@ from stoker.server.inspect.figures import check_plot
 from stoker.server.rows.subject import excluded_by
 
 IMAGES: Final = {
-    "max_area": None, "divisor": 64, "min_side": None, "max_side": None, "resize": True,
-    "field": "image",
+    "max_area": None, "divisor": 64, "min_side": None, "max_side": None, "max_ratio": None,
+    "sizes": None, "upscale": True, "cut_weight": CUT_WEIGHT, "resize": True, "field": "image",
 }  # fmt: skip
 LENGTHS: Final = {"multiple": None, "bounds": None, "max_length": None, "longer": "error"}
 """What the flags of images and of sequences are where nobody gives them."""
@@ -41,6 +41,19 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
     divisor: Annotated[int, typer.Option(help="Every side is a multiple of it.")] = 64,
     min_side: Annotated[int | None, typer.Option(help="Least side of an output.")] = None,
     max_side: Annotated[int | None, typer.Option(help="Greatest side of an output.")] = None,
+    max_ratio: Annotated[
+        float | None, typer.Option(help="Greatest ratio of the longer side to the shorter.")
+    ] = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(help="One of a table of sizes, such as 1152x896; repeatable."),
+    ] = None,
+    upscale: Annotated[
+        bool, typer.Option("--upscale/--no-upscale", help="Or never scale an image up.")
+    ] = True,
+    cut_weight: Annotated[
+        int, typer.Option(help="How much cutting off counts against the area, 2 to 16.")
+    ] = CUT_WEIGHT,
     resize: Annotated[
         bool, typer.Option("--resize/--no-resize", help="Or keep every image's own size.")
     ] = True,
@@ -89,7 +102,8 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
     check_plot(plot_file)
     of_images = {
         "max_area": max_area, "divisor": divisor, "min_side": min_side, "max_side": max_side,
-        "resize": resize, "field": field,
+        "max_ratio": max_ratio, "sizes": tuple(map(_size, size)) if size else None,
+        "upscale": upscale, "cut_weight": cut_weight, "resize": resize, "field": field,
     }  # fmt: skip
     of_lengths = {
         "multiple": multiple, "bounds": tuple(bound) if bound else None, "max_length": max_length,
@@ -131,10 +145,17 @@ def _request(
     return Buckets(**of_images, **of_both)
 
 
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise UsageError(f"stoker buckets: --size {text}: expected WIDTHxHEIGHT, such as 1152x896")
+    return int(width), int(height)
+
+
 def _only(given: dict[str, Any], unset: dict[str, Any], beside: str) -> None:
     for name, value in given.items():
         if value != unset[name]:
-            flag = name.replace("_", "-").replace("bounds", "bound")
+            flag = name.replace("_", "-").replace("bounds", "bound").replace("sizes", "size")
             raise UsageError(f"stoker buckets: --{flag} does not go with {beside}: leave it out")
 
 
