@@ -74,7 +74,7 @@ def test_packages_are_imported_by_their_one_name() -> None:
 
 
 MOST_MODULES = 30
-ROOMY = {"ops/geometry": 45, "ops/color": 45, "ops/kernels": 45}
+ROOMY = {"ops/geometry": 45, "ops/color": 45, "ops/kernels": 50}
 """Folders in which each file is one op, or one loop over arrays."""
 MOST_LINES = 500
 MOST_METHODS = 29

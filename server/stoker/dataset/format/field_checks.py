@@ -18,6 +18,7 @@ from stoker.dataset.format.fields import (
     PIXELS,
     REFERABLE,
     UPRIGHT,
+    VECTORS,
     Field,
     Schema,
     column_type,
@@ -79,6 +80,7 @@ def _check_field(field: Field) -> None:
     expect(all(1 <= side <= MAX_SIDE for side in sides), f"sides of 1 to {MAX_SIDE}", field.shape)
     expect(all(0 <= side <= MAX_SIDE for side in field.bound), "bounds from 0", field.bound)
     _check_classes(field, expect)
+    _check_vectors(field, expect)
     check_orientation(field)
     check_optional(field)
     if field.is_picture:
@@ -110,6 +112,16 @@ def _check_field(field: Field) -> None:
     expect((field.items is not UNSET) == (field.kind in COORDINATES), "items", field.items)
     if field.items is not UNSET:
         _check_items(field, field.items.fields)
+
+
+def _check_vectors(field: Field, expect: Callable[[bool, str, object], None]) -> None:
+    if field.vectors is UNSET:
+        return
+    expect(field.vectors in VECTORS, f"vectors among {', '.join(VECTORS)}", field.vectors)
+    form = (field.kind, field.dtype, field.shape[2:])
+    count = VECTORS[field.vectors]
+    expected = f"an image of float32 with {count} channels, the components of {field.vectors}"
+    expect(form == ("image", "float32", (count,)), expected, form)
 
 
 def check_orientation(field: Field) -> None:

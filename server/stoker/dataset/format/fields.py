@@ -30,6 +30,10 @@ PIXELS = {"image": ("uint8", "uint16", "float32"), "mask": ("uint8", "uint16", "
 """dtypes of pixels; those other than uint8 are stored raw or in bands."""
 
 
+VECTORS = {"flow": 2, "normals": 3}
+"""Meaning of an image whose channels are the components of vectors -> their number."""
+
+
 MAX_CHANNELS = 16
 
 
@@ -119,6 +123,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         optional: whether samples may lack it; see `stoker.dataset.format.optional`.
         fill: the number that an absent value consists of.
         relative: for an image or mask: whether its size may differ from that of the first image.
+        vectors: for an image of float32: `flow` or `normals`, if its channels are components of
+            vectors; see `stoker.ops.contract.vectors`.
         keeps_orientation: for an image or mask: whether its pixels are used as stored and EXIF is
             ignored; otherwise they are turned upright.
     """
@@ -138,6 +144,12 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     optional: bool | UnsetType = UNSET
     fill: int | float | UnsetType = UNSET
     relative: bool | UnsetType = UNSET
+    vectors: str | UnsetType = UNSET
+
+    @property
+    def meaning(self) -> str:
+        """The kind that ops see: flow or normals for an image of vectors."""
+        return self.vectors or self.kind
 
     @property
     def present_name(self) -> str:

@@ -69,7 +69,7 @@ def _described(field: Field) -> dict[str, Canonical]:
     """
     described: dict[str, Canonical] = {
         "name": field.name,
-        "kind": field.kind,
+        "kind": field.meaning,
         "encoding": field.encoding,
         "dtype": field.dtype,
         "shape": field.shape,

@@ -53,6 +53,8 @@ def kind_of(field: Field) -> str:
     """Return the KIND of a field, as in `--field NAME=KIND`; its kind for boxes and keypoints."""
     if field.kind in ("scalar", "array"):
         return field.column_type
+    if field.vectors:
+        return field.vectors
     wide = field.is_picture and field.dtype != "uint8"
     return f"{field.kind}[{field.dtype}]" if wide else field.kind
 

@@ -16,6 +16,7 @@ from stoker.dataset.format.field_checks import check_optional, check_orientation
 from stoker.dataset.format.fields import (
     ITEM_TYPE,
     REFERABLE,
+    VECTORS,
     Field,
     Items,
     Schema,
@@ -38,12 +39,14 @@ __all__ = [
     "bounded",
     "boxes",
     "encoded_as",
+    "flow",
     "image",
     "keep_orientation",
     "keypoints",
     "label",
     "mask",
     "may_have_grid",
+    "normals",
     "optional",
     "referenced",
     "relative",
@@ -73,6 +76,34 @@ def image(
     """
     field = picture_field(name, "image", encoding, dtype, channels)
     return with_grid(field) if grid else field
+
+
+def flow(name: str = "flow", encoding: str = "raw") -> Field:
+    """Declare optical flow: (H, W, 2) float32, the displacement (dx, dy) of each pixel.
+
+    dx is in pixels to the right, dy in pixels down. Ops that move the pixels change both components
+    accordingly; see docs/guides/flow-and-normals.md.
+
+    Args:
+        name: an identifier.
+        encoding: raw, or bands for compressed bands of rows.
+    """
+    return _vectors(name, encoding, "flow")
+
+
+def normals(name: str = "normals", encoding: str = "raw") -> Field:
+    """Declare surface normals: (H, W, 3) float32, (nx, ny, nz) with x to the right and y down.
+
+    Args:
+        name: an identifier.
+        encoding: raw, or bands for compressed bands of rows.
+    """
+    return _vectors(name, encoding, "normals")
+
+
+def _vectors(name: str, encoding: str, what: str) -> Field:
+    field = picture_field(name, "image", encoding, "float32", VECTORS[what])
+    return msgspec.structs.replace(field, vectors=what)
 
 
 def with_grid(field: Field) -> Field:

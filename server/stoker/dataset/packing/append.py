@@ -151,7 +151,7 @@ def _joined(old: Field, new: Field) -> Field:
         UsageError: there is none.
     """
     same: Callable[[Field], object] = lambda field: (  # noqa: E731 - all that must agree
-        field.kind,
+        field.meaning,
         "file" if field.encoding in _FILES else field.encoding,
         field.dtype,
         field.column_type,
@@ -181,7 +181,7 @@ def _shown(field: Field) -> str:
     kept = ", EXIF orientation kept" if field.keeps_orientation else ""
     fill = "" if field.fill is UNSET else f" with the fill {field.fill}"
     may_lack = f", optional{fill}" if field.optional else ""
-    return f"{field.kind} {field.encoding} {field.column_type}{beside}{kept}{may_lack}"
+    return f"{field.meaning} {field.encoding} {field.column_type}{beside}{kept}{may_lack}"
 
 
 def _numbers(new: Field, joined: Field) -> dict[int, int]:

@@ -26,12 +26,13 @@ import numpy as np
 
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel, no_draw, same_size
 from stoker.ops.contract.frozen import seal
+from stoker.ops.contract.looked_at import looked_at
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.row_numbers import row_number
-from stoker.ops.contract.rules import MASK_DTYPES, remedy_of
-from stoker.ops.contract.states import ITEM_KINDS, ParameterError, State, StateError
+from stoker.ops.contract.rules import remedy_of
+from stoker.ops.contract.states import ITEM_KINDS, VECTORS, ParameterError, State, StateError
 from stoker.protocol.canonical import Canonical
-from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.errors import BuildError
 from stoker.protocol.items import COORDINATES
 from stoker.rng.streams import check_stream_name, make_key, stream_key
 
@@ -109,6 +110,7 @@ class Op:
         forward: `forward(params, record, sizes) -> nine numbers`: the projective map from points in
             the input to points in the output, see `kernels.points`; `sizes` are height and width
             before and after. It is the rule for boxes and keypoints; None: there is none.
+        affine: whether `forward`, if any, is affine for every record, so vector fields follow it.
         items: kind -> ItemsKernel, for boxes and keypoints that need more than a map.
         folds: kind -> FoldKernel. An op with folds makes one value from all its arguments, and has
             no other kernels; see `stoker.ops.bases.folds`.
@@ -149,6 +151,7 @@ class Op:
     draws_from: ClassVar[str] = ""
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
     forward: ClassVar[Callable[..., Any] | None] = None
+    affine: ClassVar[bool] = False
     reads: ClassVar[Callable[..., Any] | None] = None
     rescale: ClassVar[Callable[..., bool] | None] = None
     items: ClassVar[dict[str, ItemsKernel]] = {}
@@ -274,30 +277,10 @@ class Op:
             row_number("visit", visit),
             row_number("view", view),
         )
-        type(self).draw(
-            key, params[0], height, width, record[0], *self._looked_at(items, (height, width))
-        )
+        extra = looked_at(self.name, self.draws_from, items, (height, width))
+        type(self).draw(key, params[0], height, width, record[0], *extra)
         drawn = record[0]
         return {field: drawn[field].tolist() for field in drawn.dtype.names if field != "none"}
-
-    def _looked_at(self, items: Any, size: tuple[int, int]) -> tuple[np.ndarray, ...]:
-        """Return the extra arguments of `draw`: none, coordinates as words, or a mask."""
-        if self.draws_from and items is None:
-            raise UsageError(f"{self.name}: expected items, the {self.draws_from} it decides from")
-        if items is not None and not self.draws_from:
-            raise UsageError(f"{self.name} decides from sizes alone: leave items out")
-        if items is None:
-            return ()
-        if self.draws_from == "mask":
-            mask = np.ascontiguousarray(items)
-            if mask.shape != size or mask.dtype.name not in MASK_DTYPES:
-                raise UsageError(
-                    f"{self.name}: expected items to be a mask of height and width {size} and "
-                    f"dtype {', '.join(MASK_DTYPES)}, got shape {mask.shape} and {mask.dtype}"
-                )
-            return (mask,)
-        width = COORDINATES[self.draws_from][1]
-        return (np.array(items, np.float32).reshape(-1, width).view(np.uint32),)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states of the results and the scratch bytes that one kernel call needs.
@@ -336,7 +319,18 @@ class Op:
     def kinds(cls) -> tuple[str, ...]:
         """Return the kinds that the op has a rule for."""
         moved = ITEM_KINDS if cls.forward is not None else ()
-        return tuple(sorted({*cls.kernels, *cls.items, *cls.folds, *moved}))
+        vectors = VECTORS if cls.affine else ()
+        return tuple(sorted({*cls.kernels, *cls.items, *cls.folds, *moved, *vectors}))
+
+    def vector_fault(self, kind: str) -> str | None:
+        """Return why the op cannot treat flow or normals, and the remedy; None: it can."""
+        if self.affine:
+            return None
+        return (
+            f"the components of {kind} follow only affine maps, as of crops, flips, resizes and "
+            f"affine. Leave the {kind} out of this call if {self.name} moves no pixels; if it "
+            "does, use one of those ops"
+        )
 
     def declare_items(self, state: State) -> State:
         """Return the state of the result for boxes or keypoints.

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.protocol.errors import BuildError
 from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
 
-IMAGE_KINDS = ("image", "mask")
-
+VECTORS: Final = {"flow": 2, "normals": 3}
+"""Kinds of vector fields -> their components; see `stoker.ops.contract.vectors`."""
+IMAGE_KINDS = ("image", "mask", *VECTORS)
+"""Kinds whose first two sides are height and width."""
 
 ITEM_KINDS = tuple(COORDINATES)
 
@@ -37,7 +39,8 @@ class State:
     """Everything the compiler knows about a value before it runs.
 
     Attributes:
-        kind: what the value means: image, mask, boxes, keypoints, label, scalar, array or bytes.
+        kind: what the value means: image, mask, flow, normals, boxes, keypoints, label, scalar,
+            array or bytes.
         dtype: NumPy name of the element type.
         shape: sides of one sample's value; None if the side differs from sample to sample.
         bound: for every side its maximum; equals the side if that is fixed.

@@ -178,6 +178,7 @@ class Affine(Fills, Op):
     }
     draw = staticmethod(_draw)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
     rescale = staticmethod(_rescale)
 
     def check(self) -> None:
@@ -199,6 +200,12 @@ class Affine(Fills, Op):
         ranges = (*degrees, *moves, *self.scale, *shear)
         code = FILTERS.index(self.interpolation)
         return np.array((*ranges, *self.fills(), code), self.parameters)
+
+    def vector_fault(self, kind: str) -> str | None:
+        """Return why the op cannot treat flow or normals: no turn of a surface shears its image."""
+        if kind == "normals" and any(_shear(self.name, self.shear)):
+            return "a shear gives them no direction. Use affine without shear for them"
+        return super().vector_fault(kind)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""

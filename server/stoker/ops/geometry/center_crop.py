@@ -89,6 +89,7 @@ class CenterCrop(Cropped):
     }
     reads = staticmethod(_reads)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

@@ -91,6 +91,7 @@ class CornerCrop(Cropped):
     }
     reads = staticmethod(_reads)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

@@ -99,6 +99,7 @@ class CropNonEmptyMask(Cropped):
     draws_from: ClassVar[str] = "mask"
     draw = staticmethod(_draw)
     forward = staticmethod(window_forward)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

@@ -92,6 +92,7 @@ class FitBucket(Op):
     reads = staticmethod(box_reads)
     rescale = staticmethod(rescale_box)
     forward = staticmethod(box_forward)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

@@ -47,6 +47,7 @@ class HorizontalFlip(FlipOp):
         "mask": Kernel(_run, _plain),
     }
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
 
 def horizontal_flip(

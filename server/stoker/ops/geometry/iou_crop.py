@@ -162,6 +162,7 @@ class IouCrop(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(cut_out_size)
     forward = staticmethod(cut_forward)
+    affine: ClassVar[bool] = True
     rescale = staticmethod(rescale_box)
 
     def check(self) -> None:

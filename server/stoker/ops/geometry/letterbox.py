@@ -142,6 +142,7 @@ class Letterbox(Fills, Op):
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_image)}
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
     rescale = staticmethod(require_ratio)
 
     def check(self) -> None:

@@ -59,6 +59,7 @@ class Mirror(Op):
     }
     mirrors: ClassVar[str] = "always"
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
     rescale = staticmethod(keep_record)
 
     def check(self) -> None:

@@ -138,6 +138,7 @@ class Pad(Fills, Op):
     }
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""
@@ -162,6 +163,15 @@ class Pad(Fills, Op):
         if self.mode == "constant":
             self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0
+
+    def vector_fault(self, kind: str) -> str | None:
+        """Return why the op cannot treat flow or normals: a reflection turns their components."""
+        if self.mode != "reflect":
+            return super().vector_fault(kind)
+        return (
+            f"mode='reflect' would repeat its vectors, but not mirror them. Pad the {kind} and "
+            "what belongs to it with mode='constant' or 'edge'"
+        )
 
     def _grown(self, state: State) -> State:
         """Return the state with its padding."""

@@ -94,6 +94,7 @@ class PadToSize(Fills, Op):
     }
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

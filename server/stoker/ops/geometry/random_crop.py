@@ -69,6 +69,7 @@ class RandomCrop(Cropped):
     draw = staticmethod(_draw)
     reads = staticmethod(_reads)
     forward = staticmethod(window_forward)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

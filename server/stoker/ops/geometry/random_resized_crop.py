@@ -107,6 +107,7 @@ class RandomResizedCrop(Op):
     reads = staticmethod(box_reads)
     rescale = staticmethod(rescale_box)
     forward = staticmethod(box_forward)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

@@ -90,6 +90,7 @@ class RandomShortSideScale(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
+    affine: ClassVar[bool] = True
     rescale = staticmethod(_rescale)
 
     def check(self) -> None:

@@ -45,6 +45,7 @@ class ResizeLong(Op):
     wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
+    affine: ClassVar[bool] = True
     rescale = staticmethod(keep_record)
 
     def check(self) -> None:

@@ -96,6 +96,7 @@ class Rot90(Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
     rescale = staticmethod(keep_record)
 
     def check(self) -> None:

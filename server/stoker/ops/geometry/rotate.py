@@ -70,6 +70,7 @@ class Rotate(Rotated):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
 
 def rotate(

@@ -128,6 +128,7 @@ class RotateExpand(Rotated):
     }
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of bounded sizes; of one size for one angle and images of one size."""

@@ -79,6 +79,7 @@ class Transpose(ByChance):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""

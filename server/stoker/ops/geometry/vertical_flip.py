@@ -45,6 +45,7 @@ class VerticalFlip(FlipOp):
         "mask": Kernel(_run, _plain),
     }
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
 
 
 def vertical_flip(

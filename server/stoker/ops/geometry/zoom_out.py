@@ -119,6 +119,7 @@ class ZoomOut(Fills, Op):
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
     rescale = staticmethod(_rescale)
 
     def check(self) -> None:

@@ -91,6 +91,7 @@ class Cast(Op):
         kind: Kernel(_run, _plain) for kind in ("image", "mask", "array", "label", "scalar")
     }
     rescale = staticmethod(keep_record)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

@@ -81,6 +81,7 @@ class Layout(Op):
         "array": Kernel(_run, _plain),
     }
     rescale = staticmethod(keep_record)
+    affine: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the parameters."""

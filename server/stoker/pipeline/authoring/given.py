@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract.rules import COLORS
-from stoker.ops.contract.states import IMAGE_KINDS, State
+from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UsageError
@@ -28,7 +28,7 @@ from stoker.protocol.masks import MASK_DTYPES, as_mask, is_mask_form
 from stoker.protocol.ragged import pack_items, unpack_items
 from stoker.rng.row import Row
 
-_GIVEN: Final = ("image", "mask", "label", "scalar", "array", "boxes", "keypoints")
+_GIVEN: Final = ("image", "mask", *VECTORS, "label", "scalar", "array", "boxes", "keypoints")
 _MASKS: Final = re.compile(r"mask|segm", re.IGNORECASE)
 _IMAGES: Final = re.compile(r"image|img|photo|picture|frame|pixels|gray", re.IGNORECASE)
 _NAMED: Final = ("label", "keypoints")
@@ -146,6 +146,13 @@ def _checked(name: str, kind: str, dtype: str, shape: tuple[int, ...]) -> str:
     fits = {
         "image": (pixels, "uint8, uint16 or float32 of (H, W, C) or (H, W)"),
         "mask": (is_mask_form(dtype, shape), "whole numbers or bools of (H, W) or (H, W, 1)"),
+        **{
+            vectors: (
+                dtype == "float32" and len(shape) == 3 and shape[2] == count,
+                f"float32 of (H, W, {count})",
+            )
+            for vectors, count in VECTORS.items()
+        },
         "label": (not shape and np.dtype(dtype).kind in "iu", "one whole number"),
         "scalar": (not shape, "one number"),
         "array": (bool(shape), "an array"),

@@ -67,6 +67,13 @@ def move_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 
 
 @kernel
+def turn_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Turn the components of a vector field by the map that `map_by` left."""
+    n = note[9:18].view(np.float64)
+    rule(src, dst, (n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]))
+
+
+@kernel
 def items_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
     """Run an op's own kernel of boxes or keypoints."""
     sizes = (note[0], note[1], note[2], note[3])

@@ -18,6 +18,7 @@ from stoker.ops.contract.forms import no_draw, same_size
 from stoker.ops.contract.op import EMPTY, Op
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import MOVERS
+from stoker.ops.kernels.vectors import TURNERS
 from stoker.pipeline.compiled import adapters
 from stoker.pipeline.graph.sites import NOWHERE, Site
 
@@ -113,6 +114,12 @@ def items_of(op: type[Op], kind: str, src: State, dst: State, site: Site = NOWHE
 def move_of(kind: str, state: State) -> Call:
     """Return the call that moves boxes or keypoints by the map that an op gave."""
     return own(adapters.adapted(adapters.move_by, MOVERS[kind]), f"move {kind}", state, state)
+
+
+def turn_of(kind: str, src: State, dst: State) -> Call:
+    """Return the call that turns the components of a vector field by the map that an op gave."""
+    made = adapters.adapted(adapters.turn_by, TURNERS[kind].run)
+    return own(made, f"turn {kind}", src, dst)
 
 
 def own(template: Callable[..., Any], what: str, src: State, dst: State) -> Call:

@@ -93,7 +93,8 @@ class Emitter:
 
     def rescale(self, decision: Decision, left: int, right: int, check: int) -> None:
         """Carry the record of a decision's source from the size of one line to that of another."""
-        call = rescale_of(type(decision.op), decision.site)
+        op = type(decision.op)
+        call = None if op.rescale is None else rescale_of(op, decision.site)
         source = source_of(decision).index
         size = decision.op.record.itemsize
         self.add("rescale", 0, decision.index, source, left, right, check, size, call=call)

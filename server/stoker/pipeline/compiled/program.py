@@ -19,6 +19,7 @@ from stoker.pipeline.compiled.calls import (
     move_of,
     own,
     size_of,
+    turn_of,
 )
 from stoker.pipeline.compiled.emitter import Emitter, Program, bits
 from stoker.pipeline.compiled.instructions import ELEMENTS
@@ -42,6 +43,7 @@ from stoker.pipeline.planning.steps import (
     StoreStep,
 )
 from stoker.pipeline.planning.tables import fill_number, physical_rank
+from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.errors import BuildError
 
 
@@ -103,8 +105,8 @@ class PlanWriter:
                 self.emit.add("same_size", step.left, step.right, step.check)
             case ApplyStep() | FoldStep():
                 self.apply(step)
-            case ItemsStep():
-                self.items(step)
+            case ItemsStep() | VectorsStep():
+                self.follow(step)
             case ConvertStep():
                 self.convert(step)
             case StoreStep():
@@ -190,6 +192,13 @@ class PlanWriter:
         if place.kind == "output":
             self.emit.add("slot", value, place.index, len(self.plan.outputs[place.index].shape))
 
+    def follow(self, step: ItemsStep | VectorsStep) -> None:
+        """Move boxes or keypoints, or turn the components of a vector field."""
+        if isinstance(step, ItemsStep):
+            self.items(step)
+        else:
+            self.turn(step)
+
     def items(self, step: ItemsStep) -> None:
         """Move boxes or keypoints."""
         decision, op = step.decision, type(step.decision.op)
@@ -207,6 +216,18 @@ class PlanWriter:
             call = move_of(step.kind, src)
         self.emit.kernel(call, step.src, step.dst, decision.index)
         self.emit.add("count", step.dst, step.src, step.check)
+
+    def turn(self, step: VectorsStep) -> None:
+        """Turn the components of a vector field, by the map for the size of its frame."""
+        decision, op = step.decision, type(step.decision.op)
+        src, dst = self.plan.states[step.src], self.plan.states[step.dst]
+        self.place(step.dst)
+        if not dst.is_fixed:
+            self.emit.add("sides", step.dst, step.src)
+        given = (0, step.frame, decision.index, 0, self.none, 0)
+        self.emit.add("frame", *given, call=size_of(op, step.site))
+        self.emit.kernel(forward_of(op, step.site), self.none, self.none, decision.index)
+        self.emit.kernel(turn_of(step.kind, src, dst), step.src, step.dst, decision.index)
 
     def convert(self, step: ConvertStep) -> None:
         """Copy with another dtype or rank."""

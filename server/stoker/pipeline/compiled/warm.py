@@ -20,7 +20,7 @@ from stoker.jit import compiled
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import batch_ops, folds, registered
 from stoker.ops.contract.rules import FLOAT, MASK_DTYPES
-from stoker.ops.contract.states import ParameterError, State, StateError
+from stoker.ops.contract.states import VECTORS, ParameterError, State, StateError
 from stoker.ops.kernels.means import blend_bytes, blend_floats, blend_halves
 from stoker.ops.kernels.paste import paste
 from stoker.ops.kernels.points import MOVERS
@@ -34,6 +34,7 @@ from stoker.pipeline.compiled.calls import (
     move_of,
     reads_of,
     size_of,
+    turn_of,
 )
 from stoker.pipeline.compiled.loop import compile_loop
 from stoker.pipeline.compiled.signature import (
@@ -59,6 +60,9 @@ STATES: Final = (
 RAGGED: Final = {
     kind: State(kind, WORD, (None, words), (1, words)) for kind, (_, words) in COORDINATES.items()
 }
+OF_VECTORS: Final = tuple(
+    State.fixed(kind, "float32", (64, 64, count)) for kind, count in VECTORS.items()
+)
 LOOKED_AT: Final = {
     **{kind: (state,) for kind, state in RAGGED.items()},
     "mask": tuple(State.fixed("mask", dtype, (1, 1)) for dtype in MASK_DTYPES),
@@ -100,6 +104,8 @@ def op_calls(ops: Iterable[type[Op]] | None = None) -> Iterator[Call]:
             calls.append(reads_of(cls))
         if cls.forward is not None:
             calls += [forward_of(cls), *(move_of(kind, RAGGED[kind]) for kind in MOVERS)]
+        if cls.affine and cls.forward is not None:
+            calls += [turn_of(state.kind, state, state) for state in OF_VECTORS]
         calls += [items_of(cls, kind, RAGGED[kind], RAGGED[kind]) for kind in cls.items]
         for op in _instances(cls):
             for state in STATES:

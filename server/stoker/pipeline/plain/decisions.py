@@ -28,6 +28,7 @@ from stoker.pipeline.planning.steps import (
     Step,
 )
 from stoker.pipeline.planning.tables import physical
+from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.errors import UsageError
 from stoker.rng.row import Row
 
@@ -150,6 +151,10 @@ class _Dry(PlainRun):
     def compute(self, step: KernelStep, shape: tuple[int, ...]) -> np.ndarray:
         self.unknown.add(step.dst)
         return shape_only(shape, self.plan.states[step.dst].dtype)
+
+    def turn(self, step: VectorsStep) -> None:
+        self.unknown.add(step.dst)
+        self.env[step.dst] = self.env[step.src]
 
     def take(self, step: InputStep) -> None:
         super().take(step)

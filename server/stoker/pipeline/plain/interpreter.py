@@ -51,6 +51,7 @@ from stoker.pipeline.planning.tables import (
     plain_record,
     records_table,
 )
+from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.rng.row import Row
 from stoker.rng.streams import Key, frozen_key, make_key, stream_key
 
@@ -223,6 +224,8 @@ class PlainRun:
                 self.apply(step)
             case ItemsStep():
                 self.items(step)
+            case VectorsStep():
+                self.turn(step)
             case IfStep():
                 self.branch(step)
             case StoreStep() | StoreSizedStep():
@@ -303,6 +306,16 @@ class PlainRun:
             raise sample_error(self.plan, self.row, step.check, (count, len(src)), (0, 0))
         self.env[step.dst] = dst[:count]
         self.env[step.dst].flags.writeable = False
+
+    def turn(self, step: VectorsStep) -> None:
+        """Turn the components of a vector field into new memory."""
+        src, decision = self.env[step.src], step.decision
+        sizes = (*size_of(self.env[step.frame]), *size_of(src))
+        numbers = self.ask(decision, "forward", step.forward, *self.engine.parts(decision), sizes)
+        dst = np.empty_like(src)
+        step.turner.plain(src, dst, numbers)
+        dst.flags.writeable = False
+        self.env[step.dst] = dst
 
     def after(self, decision: Decision, height: int, width: int) -> tuple[int, ...]:
         """Return the output size of an op for an input size."""

@@ -32,6 +32,7 @@ from stoker.pipeline.planning.steps import (
     walk,
 )
 from stoker.pipeline.planning.tables import plain_record
+from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.forms import cut
 from stoker.protocol.items import COUNT, ItemField
 from stoker.protocol.layout import SIZE, Output
@@ -257,6 +258,12 @@ class _Recording(PlainRun):
     def items(self, step: ItemsStep) -> None:
         super().items(step)
         self._result(step)
+
+    def turn(self, step: VectorsStep) -> None:
+        super().turn(step)
+        made = self.values[(step.decision.source or step.decision).index]
+        moved = made.pop()  # a field whose pixels are moved and whose components are not
+        made += self._keep(step.dst, moved.name, moved.of)
 
     def _result(self, step: OpStep) -> None:
         """Keep the result of a step; for a fold, with the first of its values as the source."""

@@ -26,6 +26,7 @@ from stoker.pipeline.planning.steps import (
     RescaleStep,
     Step,
 )
+from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.rng.row import Row, row_of
 
 
@@ -104,6 +105,10 @@ class _SizeRun(PlainRun):
     def compute(self, step: KernelStep, shape: tuple[int, ...]) -> np.ndarray:
         """Return an array of that shape."""
         return shape_only(shape, self.plan.states[step.dst].dtype)
+
+    def turn(self, step: VectorsStep) -> None:
+        """Keep the size of what is turned."""
+        self.env[step.dst] = self.env[step.src]
 
     def convert(self, step: ConvertStep) -> None:
         """Copy a number; any other value has the size of its source."""

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import VECTORS, State
 from stoker.pipeline.planning.history import (
     Divergence,
     Histories,
@@ -170,9 +170,15 @@ def _declaration(state: State, field: str, what: str) -> tuple[str, str]:
     if state.dtype.startswith("float") or len(state.shape) > 2:
         return "image", (
             f'schema.image("{field}", encoding="raw", dtype="float32", channels=C), with values '
-            f'(H, W, C) (in process: kinds={{"{field}": "image"}})'
+            f'(H, W, C) (in process: kinds={{"{field}": "image"}}){_vectors(state, field)}'
         )
     return "mask", f'schema.mask("{field}") (in process: kinds={{"{field}": "mask"}})'
+
+
+def _vectors(state: State, field: str) -> str:
+    """Return how to declare a map of floats that may be flow or normals."""
+    kind = next((kind for kind, count in VECTORS.items() if state.shape[2:] == (count,)), None)
+    return "" if kind is None else f', or as schema.{kind}("{field}") if it is {kind}'
 
 
 def without_resizes(history: History) -> History:

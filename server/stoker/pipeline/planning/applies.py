@@ -10,7 +10,8 @@ from stoker.ops.contract.forms import same_size
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import make
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.states import IMAGE_KINDS, ITEM_KINDS, State
+from stoker.ops.contract.states import IMAGE_KINDS, ITEM_KINDS, VECTORS, State
+from stoker.ops.contract.vectors import as_image, unfilled
 from stoker.ops.custom.purity import check_purity
 from stoker.pipeline.graph.nodes import (
     Apply,
@@ -33,6 +34,7 @@ from stoker.pipeline.planning.steps import (
     RescaleStep,
     Step,
 )
+from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.errors import VersionError
 
 
@@ -115,36 +117,24 @@ class Applies:
         decision = self.draws[node.draw]
         self.bound.made_by[value] = decision.op.name
         op, states = decision.op, tuple(self.bound.states[src] for src in node.to)
-        if node.relative and (op.folds or isinstance(op, BatchOp)):
-            self.bound.fail(
-                value,
-                f"{op.name} makes one value of several, which must have one size: remove "
-                "relative=True, and resize them first",
-                op=op.name,
-            )
+        self._check_form(node, op, value)
         if isinstance(op, BatchOp):
             self._mix(op, decision, node.to[0], value)
             return
         self.unmixed(node.to, value)
-        kind = states[0].kind
-        if len(states) > 1 and not op.folds:
-            self.bound.fail(
-                value,
-                f"{op.name} takes one value per result; it cannot merge {len(states)} values into "
-                "one",
-                op=op.name,
-            )
+        kind = as_image(states[0]).kind
         if kind in ITEM_KINDS and not op.folds:
             self._same_names(node, states[0], value)
             self._apply_items(decision, node.to[0], value, steps)
             return
+        op = self._unfilled(decision, states[0], value)
         result, scratch = self._declared(op, states, value)
         srcs = tuple(self.in_memory(src, steps) for src in node.to)
         for src in srcs:
-            if node.relative:
-                decision = self._carried(decision, src, value, steps)
-            else:
+            if not node.relative:
                 self.sizes.same_size(decision, src, value, steps)
+            if node.relative or op is not decision.op:
+                decision = self._carried(decision, op, src, value, steps)
         check = None
         if not result.is_fixed:
             check = self.bound.check("out_size", f"{op.name} on {states[0]}", value)
@@ -153,8 +143,28 @@ class Applies:
         site, dtype = self.bound.graph.site(value), states[0].dtype
         if op.folds:
             steps.append(FoldStep(decision, kind, srcs, value, scratch, check, site, dtype))
-        else:
-            steps.append(ApplyStep(decision, kind, srcs[0], value, scratch, check, site, dtype))
+            return
+        made = self._unturned(op, value) if states[0].kind in VECTORS else value
+        steps.append(ApplyStep(decision, kind, srcs[0], made, scratch, check, site, dtype))
+        if made != value:
+            steps.append(VectorsStep(decision, result.kind, made, value, srcs[0], site))
+
+    def _check_form(self, node: Apply, op: Op, value: int) -> None:
+        """Refuse what an op cannot merge, or cannot merge with `relative=True`."""
+        if node.relative and (op.folds or isinstance(op, BatchOp)):
+            self.bound.fail(
+                value,
+                f"{op.name} makes one value of several, which must have one size: remove "
+                "relative=True, and resize them first",
+                op=op.name,
+            )
+        if len(node.to) > 1 and not op.folds and not isinstance(op, BatchOp):
+            self.bound.fail(
+                value,
+                f"{op.name} takes one value per result; it cannot merge {len(node.to)} values into "
+                "one",
+                op=op.name,
+            )
 
     def _same_names(self, node: Apply, state: State, value: int) -> None:
         """Refuse a field whose names mean other numbers than those of the decision."""
@@ -230,25 +240,56 @@ class Applies:
             )
         return state, scratch
 
-    def _carried(self, decision: Decision, src: int, value: int, steps: list[Step]) -> Decision:
+    def _unturned(self, op: Op, value: int) -> int:
+        """Return a new value like that of a vector field, for its components before they turn."""
+        if type(op).forward is None:
+            return value
+        made = self.bound.new_value()
+        self.bound.states[made], self.sizes.of[made] = (
+            self.bound.states[value],
+            self.sizes.of[value],
+        )
+        return made
+
+    def _unfilled(self, decision: Decision, state: State, value: int) -> Op:
+        """Return the op of a decision as it treats a state: its fill is 0 for a vector field."""
+        op = unfilled(decision.op) if state.kind in VECTORS else decision.op
+        if op is not decision.op and decision.schedule is not None:
+            self.bound.fail(
+                value,
+                f"{op.name} follows a schedule, so its fill cannot be 0 for {op.name} of a vector "
+                "field and another number for the rest: give fill=0, or a constant for what follows"
+                " the schedule",
+                op=op.name,
+            )
+        return op
+
+    def _carried(
+        self, decision: Decision, op: Op, src: int, value: int, steps: list[Step]
+    ) -> Decision:
         """Return the decision for a value that may differ in size, scaled to the value's sides.
 
-        A value that is known to have the size of the decision follows the decision itself.
+        A value that is known to have the size of the decision follows the decision itself, unless
+        its op has other parameters.
         """
-        of, op = self.sizes.unlike(decision, src), decision.op
+        of = self.sizes.unlike(decision, src)
         if of is None or op.rescale is keep_record:
-            return decision
+            of = None
+            if op is decision.op:
+                return decision
         made = replace(
             decision,
+            op=op,
             index=len(self.bound.decisions),
             stream=None,
             of=src,
             items=None,
             source=decision,
         )
-        what = f"{op.name} on {self.bound.named(of)} and {self.bound.named(src)}"
-        why = refusal(made, self.bound.states)
-        if why is not None:
+        first = src if of is None else of
+        what = f"{op.name} on {self.bound.named(first)} and {self.bound.named(src)}"
+        why = None if of is None else refusal(made, self.bound.states)
+        if of is not None and why is not None:
             states = f"{self.bound.states[of]} and {self.bound.states[src]}"
             self.bound.fail(value, f"{what}, {states}: {why}", op=op.name)
         self.bound.decisions.append(made)

@@ -16,6 +16,7 @@ import numpy as np
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import State
+from stoker.ops.contract.vectors import as_given, as_image, require_vectors
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.items import DTYPES
 
@@ -74,11 +75,15 @@ def params_of(op: Op) -> np.ndarray:
 def declared(op: Op, given: tuple[State, ...]) -> tuple[State, int]:
     """Return the state that an op declares for one kernel's result, and its scratch bytes.
 
+    To the op, a vector field is an image; the result is a field again.
+
     Raises:
         BuildError: the declaration has another form, or its state contradicts itself.
         StokerError: raised by `declare` itself for states that it has no rule for.
     """
-    answer = _asked(op, "declare", lambda: op.declare(given))
+    for one in given:
+        require_vectors(op, one)
+    answer = _asked(op, "declare", lambda: op.declare(tuple(map(as_image, given))))
     pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], tuple)
     if not pair or len(answer[0]) != 1 or not isinstance(answer[0][0], State):
         raise BuildError(
@@ -98,7 +103,7 @@ def declared(op: Op, given: tuple[State, ...]) -> tuple[State, int]:
             f"{op.name}.declare: scratch bytes: expected 0 to {MOST_BYTES}, got {scratch!r}",
             op=op.name,
         )
-    return state, int(scratch)
+    return as_given(given[0], state), int(scratch)
 
 
 def declared_items(op: Op, given: State) -> State:

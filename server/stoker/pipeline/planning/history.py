@@ -5,10 +5,11 @@ made it, in order. A move is a decision of an op that moves pixels; two calls th
 (one draw, one stream name, or equal parameters without a draw) are one move. An `if` whose branches
 moved a value differently is a fork of two histories.
 
-An output mask, boxes or keypoints must have the history of some image among the outputs: otherwise
-it missed an op, or took part in one that the image missed. Resizes count for boxes and keypoints,
-which are in pixels; for a mask the size of a resize does not count. `ops.unlinked` ends the check
-for an output. `planning.apart` compares images with each other, and with arrays.
+An output mask, flow, normals, boxes or keypoints must have the history of some image among the
+outputs: otherwise it missed an op, or took part in one that the image missed. Resizes count for
+boxes and keypoints, which are in pixels; for a mask, flow or normals the size of a resize does not
+count. `ops.unlinked` ends the check for an output. `planning.apart` compares images with
+each other, and with arrays.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 from stoker.ops.bases.batch import BatchOp
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.states import IMAGE_KINDS, State
+from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State
 from stoker.pipeline.graph.deciding import deciding
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.decision import Decision
@@ -28,7 +29,7 @@ from stoker.protocol.canonical import canonical_bytes
 MOVING_ROOM: Final = "stoker.ops.geometry."
 CUSTOM_ROOM: Final = "stoker.ops.custom."
 OURS: Final = "stoker.ops."
-TARGETS: Final = ("mask", "boxes", "keypoints")
+TARGETS: Final = ("mask", "boxes", "keypoints", *VECTORS)
 MOVED: Final = ("image", *TARGETS, "array")
 
 
@@ -121,7 +122,7 @@ class Histories:
         for name, value in outputs:
             if name in unlinked or self.kinds.get(value) not in TARGETS or not images:
                 continue
-            loose = self.kinds[value] == "mask"
+            loose = self.kinds[value] in IMAGE_KINDS
             own = list(compared(self.of[value], loose))
             others = [list(compared(self.of[image], loose)) for _, image in images]
             if own not in others:

@@ -15,7 +15,7 @@ import msgspec
 
 from stoker.ops.contract.registry import lookup, make
 from stoker.ops.contract.rules import WIDE
-from stoker.ops.contract.states import IMAGE_KINDS, State
+from stoker.ops.contract.states import State
 from stoker.ops.geometry.center_crop import CenterCrop
 from stoker.ops.geometry.resize_center_crop import RESIZES, ResizeCenterCrop
 from stoker.pipeline.graph.graph import Graph
@@ -98,7 +98,7 @@ def _is_pixels(value: int, made: dict[int, tuple[int, Node]], states: Mapping[st
     if not isinstance(node, Input) or node.field not in states:
         return False
     state = states[node.field]
-    return state.kind in IMAGE_KINDS and (state.kind, state.dtype) != ("image", WIDE)
+    return state.kind in ("image", "mask") and (state.kind, state.dtype) != ("image", WIDE)
 
 
 def _joined(resize: Draw, crop: Draw, sources: dict[int, int]) -> Draw:

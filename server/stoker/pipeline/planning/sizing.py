@@ -37,6 +37,7 @@ from stoker.pipeline.planning.steps import (
     StoreSizedStep,
     walk,
 )
+from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.errors import BuildError
 
 if TYPE_CHECKING:
@@ -137,7 +138,9 @@ class _Walk:
             roots[join.dst] = sides.pop() if len(sides) == 1 else join.dst
         if isinstance(step, Maker):
             self.makers[step.dst] = step
-            if isinstance(step, KernelStep | ConvertStep):
+            if isinstance(step, VectorsStep):
+                roots[step.dst] = roots.get(step.src, step.src)
+            elif isinstance(step, KernelStep | ConvertStep):
                 src = self.source_of_size(step)
                 roots[step.dst] = step.dst if src is None else roots.get(src, src)
 

@@ -36,6 +36,7 @@ from stoker.pipeline.planning.steps import (
     StoreStep,
     walk,
 )
+from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.layout import Output
 
 
@@ -188,7 +189,7 @@ def _line(plan: Plan, step: Step) -> str:
             return _decided(d)
         case SameSizeStep():
             return f"check: v{step.left} and v{step.right} have one size"
-        case ApplyStep() | FoldStep() | ItemsStep():
+        case ApplyStep() | FoldStep() | ItemsStep() | VectorsStep():
             return _applied(plan, step)
         case StoreStep() | StoreSizedStep():
             form = ""
@@ -198,13 +199,16 @@ def _line(plan: Plan, step: Step) -> str:
     return _scalar_line(plan, step)
 
 
-def _applied(plan: Plan, step: OpStep) -> str:
+def _applied(plan: Plan, step: OpStep | VectorsStep) -> str:
     op = f"{step.decision.op.name} d{step.decision.index}"
+    op += " on the components" * isinstance(step, VectorsStep)
     of = ", ".join(f"v{src}" for src in step.srcs)
     return f"v{step.dst} = {op} of {of}{_about(plan, step.dst)}"
 
 
 def _decided(d: Decision) -> str:
+    if d.source is not None and d.op != d.source.op:
+        return f"d{d.index} = d{d.source.index} for v{d.of}, with fill 0: {d.op.name} ({d.site})"
     if d.source is not None:
         whose = f"d{d.source.index} in parts of the sides of v{d.of}"
         return f"d{d.index} = {whose}: {d.op.name} ({d.site})"

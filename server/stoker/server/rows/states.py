@@ -37,7 +37,7 @@ def _state(field: Field, seen: FieldStatistics | None) -> State:
     classes = (field.classes or ()) if field.kind in ("label", "keypoints") else ()
     if field.items is UNSET:
         sides = tuple(field.shape), tuple(field.bound)
-        state = State(field.kind, field.dtype, *sides, classes=classes)
+        state = State(field.meaning, field.dtype, *sides, classes=classes)
         if state.is_fixed or seen is None or seen.height is None or seen.width is None:
             return state
         return replace(state, shortest=min(seen.height[0], seen.width[0]))

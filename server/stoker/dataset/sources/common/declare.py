@@ -1,11 +1,12 @@
 """Fields in the user's notation: a name and a KIND, such as `pose` and `float32[3]`.
 
-KIND is image, mask, label, text, bytes, a number (`int64`), or an array of numbers (`float32[3,4]`,
-or `float32[?,4]` if the first side differs between samples). Files of one channel and more than 8
-bits, such as masks of instances, X-rays and depth maps, are `mask[uint16]`, `mask[int32]`,
-`image[uint16]` or `image[float32]`. After a KIND, `,fill=NUMBER` makes the field optional: samples
-that lack it get that number. Texts, bytes and arrays of any length have `,optional` instead.
-`,relative` declares an image or mask whose size differs from that of its image.
+KIND is image, mask, flow, normals, label, text, bytes, a number (`int64`), or an array of numbers
+(`float32[3,4]`, or `float32[?,4]` if the first side differs between samples). Files of one channel
+and more than 8 bits, such as masks of instances, X-rays and depth maps, are `mask[uint16]`,
+`mask[int32]`, `image[uint16]` or `image[float32]`. After a KIND, `,fill=NUMBER` makes the field
+optional: samples that lack it get that number. Texts, bytes and arrays of any length have
+`,optional` instead. `,relative` declares an image or mask whose size differs from that of its
+image.
 """
 
 import re
@@ -31,6 +32,8 @@ _PLAIN: Final[Mapping[str, Callable[[str], schema.Field]]] = {
     "label": schema.label,
     TEXT: schema.blob,
     "bytes": schema.blob,
+    "flow": schema.flow,
+    "normals": schema.normals,
 }
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _MARKED = re.compile(r"(.+),(optional|relative|fill=(.*))")
@@ -58,8 +61,8 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
     found = _NUMBERS.fullmatch(kind)
     if found is None or found[1] not in ITEM_BYTES:
         raise UsageError(
-            f"{of}: expected a kind among image, mask, label, {TEXT}, bytes, {IGNORE}, or a dtype "
-            f"such as int64 or float32[3], got {kind!r}"
+            f"{of}: expected a kind among {', '.join((*_PLAIN, IGNORE))}, or a dtype such "
+            f"as as int64 or float32[3], got {kind!r}"
         )
     if found[2] is None:
         return schema.scalar(name, found[1])

@@ -18,9 +18,9 @@ import numpy as np
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.arrow import ITEM_BYTES
-from stoker.dataset.format.fields import MAX_CHANNELS, PIXELS
+from stoker.dataset.format.fields import MAX_CHANNELS, PIXELS, VECTORS
 from stoker.dataset.format.item import Extract, Item
-from stoker.dataset.sources.common.declare import IGNORE, field_name
+from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
 from stoker.dataset.sources.common.lazy import LazyItems
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.array_files import StoredArray, open_npy, open_npz, open_raw
@@ -28,7 +28,7 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.masks import MASK_DTYPES, is_mask_form
 
 NPY, NPZ = ".npy", ".npz"
-_KINDS = ("image", "mask", "label", "array", IGNORE)
+_KINDS = ("image", "mask", "label", "array", *VECTORS, IGNORE)
 _RAW = re.compile(r"([a-z]+[0-9]*)(?:\[([1-9][0-9]*(?:,[1-9][0-9]*)*)\])?")
 _RAW_DTYPES = {"image": "uint8", "mask": "uint8", "label": "int64"}
 _IMAGES = frozenset(["x", "images", "image", "imgs", "img", "data"])
@@ -178,6 +178,7 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
         "mask": is_mask_form(dtype, shape),
         "label": "int" in dtype and int(np.prod(shape)) == 1,
         "array": True,
+        **{name: (dtype, shape[2:]) == ("float32", (count,)) for name, count in VECTORS.items()},
     }
     if kind not in fits:
         raise UsageError(
@@ -187,13 +188,16 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
         raise UsageError(
             f"array {array.name!r} has dtype {dtype} and rows of shape {shape}, so it cannot be "
             f"{kind}: an image is uint8 or float32 of (h, w, 1 to 16), a mask integers "
-            "or bools of (h, w), a label one integer"
+            "or bools of (h, w), a label one integer, flow float32 of (h, w, 2), and normals "
+            "float32 of (h, w, 3)"
         )
     if kind == "label":
         return schema.label("label" if array.name.lower() in _LABELS else _name(array.name))
     if kind == "image":
         name = "image" if array.name.lower() in _IMAGES else _name(array.name)
         return schema.image(name, "raw", dtype=dtype, channels=shape[2])
+    if kind in VECTORS:
+        return declare(kind if array.name == kind else _name(array.name), kind, array.name)
     if kind == "mask":
         return schema.mask(_name(array.name), "raw", dtype=MASK_DTYPES[dtype])
     return schema.array(_name(array.name), dtype, shape) if shape else schema.scalar(

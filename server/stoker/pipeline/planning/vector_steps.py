@@ -1,0 +1,60 @@
+"""The step that turns the components of a vector field, after the kernel that moved its pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from stoker.ops.contract.op import Op
+from stoker.ops.kernels.vectors import TURNERS, Turner
+from stoker.pipeline.graph.sites import Site
+from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.steps import Maker
+
+
+def forward_of(op: type[Op]) -> Callable[..., Any]:
+    """Return the map of an op that has one."""
+    assert op.forward is not None, "binding adds the step only for an op with a map"
+    return op.forward
+
+
+@dataclass(frozen=True)
+class VectorsStep(Maker):
+    """Turn the components of `src`, a field of `kind` whose pixels are already moved, into `dst`.
+
+    `frame` is the field before the op: the map needs its size.
+    """
+
+    in_memory: ClassVar[bool] = True
+    decision: Decision
+    kind: str
+    src: int
+    dst: int
+    frame: int
+    site: Site
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The field whose pixels are moved."""
+        return (self.src,)
+
+    @property
+    def srcs(self) -> tuple[int, ...]:
+        """The same, in the form of other steps of ops."""
+        return (self.src,)
+
+    @property
+    def looks_at(self) -> tuple[int, ...]:
+        """The field before the op."""
+        return (self.frame,)
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """The op's map of points."""
+        return forward_of(type(self.decision.op))
+
+    @property
+    def turner(self) -> Turner:
+        """How the components follow the map."""
+        return TURNERS[self.kind]
