@@ -352,6 +352,21 @@ def test_a_damaged_cache_is_rebuilt(call, tmp_path):
     assert call() == (10508, 1, digest)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_flipped_bit_anywhere_is_noticed_and_never_run(call, tmp_path, suffix):
+    digest = call()[2]
+    for part in (0.0, 0.2, 0.5, 0.8, 0.999):
+        files = [*(tmp_path / "cache").rglob(f"*{suffix}")]
+        assert files
+        for path in files:
+            content = bytearray(path.read_bytes())
+            content[int(part * len(content))] ^= 16
+            path.write_bytes(content)
+        assert call() == (10508, 0, digest)
+    assert call() == (10508, 1, digest)
+
+
 def test_importing_makes_no_folder_and_takes_no_lock(python, tmp_path):
     """Modules of kernels, of hand-written twins, and those that call them by address."""
     cache = tmp_path / "cache"

@@ -30,6 +30,7 @@ from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
 
 from stoker.jit.private import open_folder
+from stoker.jit.sealed import check_seal, sealing
 from stoker.jit.shortcuts import shortcuts
 from stoker.jit.uncounted import Uncounted, runtime
 
@@ -251,7 +252,8 @@ class _CodeEntries(_Entries):
 class _Files(caching.IndexDataCacheFile):
     """numba's files of one kernel: read and written by name in a folder that is checked each time.
 
-    The files are pickles, so none is read that others could have written.
+    The files are pickles, so none is read that others could have written. The last bytes of each
+    are a digest of the others (`stoker.jit.sealed`): damaged code is compiled again, never run.
     """
 
     def __init__(self, files: Any) -> None:
@@ -274,13 +276,18 @@ class _Files(caching.IndexDataCacheFile):
     @contextlib.contextmanager
     def _read(self, name: str) -> Iterator[str]:
         with open_folder(Path(self._cache_path)) as folder, folder.reading(name) as path:
+            check_seal(path, name)
             yield path
 
     @contextlib.contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[BinaryIO]:
         name = os.path.basename(filepath)
-        with open_folder(Path(self._cache_path)) as folder, folder.replacing(name) as file:
-            yield file
+        with (
+            open_folder(Path(self._cache_path)) as folder,
+            folder.replacing(name) as file,
+            sealing(file, name) as sealed,
+        ):
+            yield sealed
 
 
 class _CheckedCache(caching.FunctionCache):
