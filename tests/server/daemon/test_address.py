@@ -108,6 +108,43 @@ def test_a_file_in_the_way_is_left_alone(folder, make_config):
     assert os.listdir(folder / "run") == ["s.sock"]
 
 
+def test_a_file_in_the_place_of_the_lock_is_left_alone(folder, make_config):
+    (folder / "run").mkdir()
+    (folder / "run" / "s.sock.lock").write_text("precious")
+    with pytest.raises(UsageError) as caught:
+        Daemon(make_config())
+    assert caught.value.message == (
+        f"{folder}/run/s.sock.lock exists and is not the lock of a daemon; move it away or choose"
+        " another address"
+    )
+    assert (folder / "run" / "s.sock.lock").read_text() == "precious"
+
+
+def test_an_empty_lock_file_of_another_program_stays(folder, start, make_config):
+    """Others may wait for it; if it were removed, two could hold it."""
+    lock = folder / "run" / "s.sock.lock"
+    lock.parent.mkdir()
+    lock.touch()
+    before = lock.stat().st_ino
+    running = start()
+    with pytest.raises(UsageError, match="another daemon serves it"):
+        Daemon(make_config())
+    running.daemon.stop()
+    assert running.join() == 0
+    assert (lock.stat().st_ino, lock.read_bytes()) == (before, b"")
+
+
+def test_the_lock_of_a_newer_daemon_stays(folder):
+    first = SocketFolder(f"ipc://{folder}/s.sock", None)
+    (folder / "s.sock.lock").unlink()  # somebody cleans up
+    second = SocketFolder(f"ipc://{folder}/s.sock", None)
+    first.close()
+    with pytest.raises(UsageError, match="another daemon serves it"):
+        SocketFolder(f"ipc://{folder}/s.sock", None)
+    second.close()
+    assert os.listdir(folder) == []
+
+
 def test_another_programs_socket_is_left_alone(folder, make_config):
     (folder / "run").mkdir()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:

@@ -4,9 +4,10 @@
 path + ".fd" and the lock at path + ".lock". The process that holds the lock (flock, which the
 kernel releases when the process dies in any way) owns the address. A socket that exists while
 nobody holds the lock is stale and is replaced. A new socket is closed to everybody until its owner
-and mode are set; the process's umask has no effect. While few descriptors are left, the first
-socket is at path + ".off". Group members reach it through the folder, which is created with mode
-0700, or 0750 with a group; an existing folder is not changed.
+and mode are set; the process's umask has no effect. The lock's file says whose it is: a file of
+that name with another content is refused, and an empty one that was there before stays. While few
+descriptors are left, the first socket is at path + ".off". Group members reach it through the
+folder, which is created with mode 0700, or 0750 with a group; an existing folder is not changed.
 
 Limit: a Unix socket's path has at most 107 bytes, including the side socket's suffix.
 """
@@ -27,7 +28,9 @@ SIDE_SUFFIX: Final = ".fd"
 LOCK_SUFFIX: Final = ".lock"
 HIDDEN_SUFFIX: Final = ".off"
 _SCHEME = "ipc://"
+_LOCK_FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _BACKLOG = 128
+_MARK: Final = b"lock of a daemon of Stoker\n"
 
 
 def socket_path(address: str) -> str:
@@ -97,7 +100,7 @@ class SocketFolder:
         self._bound: dict[str, os.stat_result] = {}
         try:
             make_folder(os.path.dirname(self.path), group)
-            self._lock = self._take_lock()
+            self._lock, self._owns_file = self._take_lock()
             _remove_hidden(self.path + HIDDEN_SUFFIX)
         except OSError as error:
             raise ResourceError(
@@ -163,7 +166,7 @@ class SocketFolder:
                 if self._is_bound(path, suffix):
                     with contextlib.suppress(OSError):
                         os.unlink(path + suffix)
-        if _same_file(self._lock, self.path + LOCK_SUFFIX):
+        if self._owns_file and _same_file(self._lock, self.path + LOCK_SUFFIX):
             with contextlib.suppress(OSError):
                 os.unlink(self.path + LOCK_SUFFIX)
         self._bound.clear()
@@ -176,15 +179,26 @@ class SocketFolder:
         except (KeyError, OSError):
             return False
 
-    def _take_lock(self) -> int:
-        """Lock the file that is at the path now; its last owner may have just removed it."""
+    def _take_lock(self) -> tuple[int, bool]:
+        """Lock the file that is at the path now; its last owner may have just removed it.
+
+        Returns:
+            The descriptor, and whether the file is a daemon's, which is removed at the end.
+        """
         path = self.path + LOCK_SUFFIX
         while True:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
+                lock, is_new = os.open(path, _LOCK_FLAGS | os.O_CREAT | os.O_EXCL, 0o600), True
+            except FileExistsError:
+                try:
+                    lock, is_new = os.open(path, _LOCK_FLAGS), False
+                except FileNotFoundError:
+                    continue
+            try:
+                _check_lock(lock, path)
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _same_file(lock, path):
-                    return lock
+                    return lock, _mark(lock, is_new=is_new)
             except BlockingIOError:
                 os.close(lock)
                 raise UsageError(
@@ -254,6 +268,29 @@ def _others_can_replace(status: os.stat_result, may_be_shared: bool) -> bool:
     is_sticky = may_be_shared and status.st_mode & stat.S_ISVTX
     others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return not is_mine or bool(others_write and not is_sticky)
+
+
+def _check_lock(lock: int, path: str) -> None:
+    """Refuse a file of another program in the place of the lock; `close` would remove it.
+
+    Raises:
+        UsageError: it is one.
+    """
+    is_file = stat.S_ISREG(os.fstat(lock).st_mode)
+    if not is_file or os.pread(lock, len(_MARK) + 1, 0) not in (b"", _MARK):
+        raise UsageError(
+            f"{path} exists and is not the lock of a daemon; move it away or choose another"
+            " address",
+            path=path,
+        )
+
+
+def _mark(lock: int, *, is_new: bool) -> bool:
+    """Write into a new lock file that it is a daemon's; return whether it is one."""
+    if is_new:
+        with contextlib.suppress(OSError):  # the disk is full; only the next daemon would read it
+            os.pwrite(lock, _MARK, 0)
+    return is_new or os.pread(lock, len(_MARK), 0) == _MARK
 
 
 def _remove_hidden(path: str) -> None:
