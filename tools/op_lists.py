@@ -5,7 +5,8 @@
 
 The list is `server/stoker/ops/__init__.py`: every op class that a room registers, and the function
 of the same file that users call. It is a file, not made at import, so that editors and type
-checkers know the names.
+checkers know the names. For them there is a second file, `__init__.pyi`: a function of an op
+returns one value for one, and a tuple for several, which the function itself cannot declare.
 """
 
 import argparse
@@ -35,6 +36,10 @@ MORE = {
 """Names of modules that are not an op of one file."""
 FROM_BELOW = {"stoker.jit": ("kernel",), "stoker.rng": ("draws",)}
 """What authors of ops need from the packages below."""
+ALIASES = {"values.swap_keypoints": "Pairs", "color.rgb_shift": "Range"}
+"""Names of types in the parameters of ops, by module."""
+IMPORTS = ("--select=I,RUF022", "--fix-only", "--quiet")
+UNBROKEN = "# One declaration is one line, since nobody reads all of them.\n# fmt: off\n"
 HEAD = '''"""Ops: the transforms that pipelines consist of.
 
 Pipelines use the lower-case names (`image, mask = ops.horizontal_flip(image, mask, p=0.5)`);
@@ -99,10 +104,77 @@ def written() -> str:
     lines = [f"from {module} import {', '.join(names)}" for module, names in found]
     lines.append("from typing import TYPE_CHECKING")
     lines.append("from stoker.ops.contract.elsewhere import missing_message")
-    names = sorted(name for _, some in found for name in some)
-    listed = ", ".join(f'"{name}"' for name in names)
-    text = "\n".join([HEAD, *lines, "", f"__all__ = [{listed}]", TAIL])
-    return ruff("format", ruff("check", text, "--select=I,RUF022", "--fix-only", "--quiet"))
+    text = "\n".join([HEAD, *lines, "", listed(), TAIL])
+    return ruff("format", ruff("check", text, *IMPORTS))
+
+
+def listed() -> str:
+    """Return the line that lists all names."""
+    names = sorted(name for _, some in imports() for name in some)
+    return f"__all__ = [{', '.join(f'{name!r}' for name in names)}]"
+
+
+def typed() -> str:
+    """Return the text of `stoker/ops/__init__.pyi`."""
+    lines, calls = [], []
+    for module, names in sorted(imports()):
+        path = OPS.parents[1] / (module.replace(".", "/") + ".py")
+        functions = {} if module in FROM_BELOW else per_value(path)
+        others = [f"{name} as {name}" for name in names if name not in functions]
+        if others:
+            lines.append(f"from {module} import {', '.join(others)}")
+        for name, function in functions.items():
+            if name in names:
+                calls += overloads(function, path)
+    lines.append("from typing import overload")
+    lines.append("from stoker.pipeline.tracing.values import TracedValue")
+    for module, name in ALIASES.items():
+        lines.append(f"from stoker.ops.{module} import {name}")
+    text = ruff("check", "\n".join([HEAD, *lines, UNBROKEN, listed()]), *IMPORTS)
+    return "\n".join([text.rstrip("\n"), *calls, ""])
+
+
+def per_value(path: Path) -> dict[str, ast.FunctionDef]:
+    """Return the functions of a file that take any number of values alone, by name."""
+    return {
+        node.name: node
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+        and node.args.vararg is not None
+        and not node.args.args
+        and ast.unparse(node.returns or ast.Constant(None)) == "Any"
+        and not node.name.startswith("_")
+    }
+
+
+def overloads(function: ast.FunctionDef, path: Path) -> Iterator[str]:
+    """Yield the declarations of an op's function, which are one for a fold."""
+    named = function.args.kwonlyargs
+    options = "".join(
+        f", {arg.arg}: {ast.unparse(arg.annotation or ast.Constant(None))}{default(value)}"
+        for arg, value in zip(named, function.args.kw_defaults, strict=True)
+    )
+    if "    folds: " in path.read_text():
+        yield f"def {function.name}(*values: Value{options}) -> TracedValue: ..."
+        return
+    # A call with `*values` fits each of them, and type checkers take the first.
+    for values, result in (
+        ("first: Value, second: Value, third: Value, /, *more: Value", "tuple[TracedValue, ...]"),
+        ("first: Value, second: Value, /", "tuple[TracedValue, TracedValue]"),
+        ("value: Value, /", "TracedValue"),
+    ):
+        star = ", *" if options and "*" not in values else ""
+        yield f"@overload\ndef {function.name}({values}{star}{options}) -> {result}: ..."
+
+
+def default(value: ast.expr | None) -> str:
+    """Return a default as a stub shows it: as it is, if it is made of literals."""
+    if value is None:
+        return ""
+    try:
+        return f" = {ast.literal_eval(value)!r}"
+    except ValueError:
+        return " = ..."
 
 
 def ruff(command: str, text: str, *options: str) -> str:
@@ -116,14 +188,15 @@ def main() -> int:
     """Write or check; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a list is wrong")
-    path, text = OPS / "__init__.py", written()
-    if parser.parse_args().check:
-        if path.read_text() == text:
-            return 0
+    files = {OPS / "__init__.py": written(), OPS / "__init__.pyi": typed()}
+    if not parser.parse_args().check:
+        for path, text in files.items():
+            path.write_text(text)
+        return 0
+    wrong = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
+    for path in wrong:
         print(f"{path} does not list the ops that there are: run python tools/op_lists.py")
-        return 1
-    path.write_text(text)
-    return 0
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

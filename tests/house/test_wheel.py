@@ -64,7 +64,7 @@ def run(python: Path, code: str, folder: Path) -> subprocess.CompletedProcess[st
 
 
 def modules(names: list[str]) -> set[str]:
-    return {n for n in names if n.startswith("stoker/") and n.endswith((".py", "py.typed"))}
+    return {n for n in names if n.startswith("stoker/") and n.endswith((".py", ".pyi", "py.typed"))}
 
 
 @pytest.mark.slow

@@ -6,7 +6,10 @@ Read by test_types.py; nothing here runs.
 from collections.abc import Iterator
 from typing import Any, assert_type
 
+from stoker import ops
 from stoker.client import Batch, Loader
+from stoker.pipeline import pipeline
+from stoker.pipeline.tracing.values import TracedValue
 
 
 def takes_a_loader(loader: Loader) -> None:
@@ -44,3 +47,25 @@ def mistakes() -> None:
     Loader("packed", batch_size=64)  # error: No overload variant
     Loader("packed", pipeline="train", as_tuple=("image",), as_dict=True)  # error: No overload
     Loader.for_evaluation("packed", pipeline="val", shuffle=True)  # error: argument "shuffle"
+
+
+@pipeline
+def train(sample: Any) -> dict[str, TracedValue]:
+    image, mask = ops.horizontal_flip(sample.image, sample.mask, p=0.5)
+    assert_type(image, TracedValue)
+    assert_type(ops.random_crop(image, mask, size=64), tuple[TracedValue, TracedValue])
+    assert_type(ops.random_crop(image, size=64), TracedValue)
+    assert_type(ops.hue(image, mask, image), tuple[TracedValue, ...])
+    assert_type(ops.hue(*[image, mask]), tuple[TracedValue, ...])
+    assert_type(ops.blend(image, image, weights=(0.5, 0.5)), TracedValue)
+    if image.height > 64 and image.mean() < 0.5:
+        image = ops.normalize(image, layout="CHW")
+    return {"image": image, "mask": mask}
+
+
+def mistakes_in_a_pipeline(image: TracedValue, mask: TracedValue) -> None:
+    ops.horizontal_flip(image, prob=0.5)  # error: Unexpected keyword argument "prob"
+    ops.random_crop(image, size="64")  # error: No overload variant
+    ops.horizontal_flip()  # error: require at least one argument
+    _one, _two, _three = ops.horizontal_flip(image, mask)  # error: Need more than 2 values
+    ops.hue(ops.horizontal_flip(image, mask))  # error: No overload variant
