@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from stoker.pipeline import pipeline
 from stoker.pipeline.authoring.pipeline import Pipeline
 
-MODULES = ("refused_targets", "refused_language")
+MODULES = ("refused_targets", "refused_language", "refused_numbers")
 REFUSAL = re.compile(r"\brefuse|\b(?:is|are) (?:an error|errors)\b|\bthe call stops\b")
 """What a sentence says that promises a refusal."""
 _FENCES = re.compile(r"<!--.*?-->|^```.*?^```$", re.DOTALL | re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What pages promise to refuse is refused by a Loader, by a name that is served, and by explain.
+"""What pages promise to refuse is refused by a Loader, by a name that is served, and by commands.
 
 One daemon serves them all. `refusals` says how to add a promise.
 """
@@ -14,8 +14,10 @@ from commands import call
 from daemons import Daemon, serving
 from user_folders import importing_from
 
-from stoker.client import Loader
+from stoker import ops
+from stoker.client import Buckets, Loader
 from stoker.dataset import schema, write
+from stoker.pipeline import pipeline, sample_frames
 from stoker.protocol.errors import BuildError
 
 pytestmark = pytest.mark.slow
@@ -46,6 +48,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         schema.image(encoding="raw"),
         schema.image("depth", encoding="raw", dtype="float32", channels=1),
         schema.image("clean", encoding="raw"),
+        schema.image("ct", encoding="bands", dtype="float32", channels=1),
+        schema.label("grade"),
         schema.array("heat", "float32", (32, 32)),
         schema.array("face_bbox", "float32", (4,)),
         schema.array("landmarks", "float32", (5, 2)),
@@ -61,6 +65,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "image": rng.integers(0, 256, (32, 32, 3), np.uint8),
         "depth": rng.random((32, 32, 1), np.float32),
         "clean": rng.integers(0, 256, (32, 32, 3), np.uint8),
+        "ct": np.linspace(-1000, 1200, 32 * 32, dtype=np.float32).reshape(32, 32, 1),
+        "grade": 10,
         "heat": rng.random((32, 32), np.float32),
         "face_bbox": np.float32([2, 3, 10, 12]),
         "landmarks": rng.random((5, 2), np.float32),
@@ -83,7 +89,8 @@ def daemon(session_folder: Path, dataset: Path) -> Iterator[Daemon]:
     folder.mkdir()
     named = [f"--pipeline={served(name)}={name}" for name in PROMISES]
     with importing_from(HERE):
-        where = [f"--dataset=fields={dataset}", f"--python-path={HERE}", "--workers=1"]
+        where = [f"--dataset=fields={dataset}", f"--dataset=again={dataset}"]
+        where += [f"--python-path={HERE}", "--workers=1"]
         with serving(folder, *where, *named) as running:
             yield running
     shutil.rmtree(folder)
@@ -94,10 +101,10 @@ def served(name: str) -> str:
     return name.replace(":", "_")
 
 
-def refused_by(daemon: Daemon, pipeline: object) -> str:
+def refused_by(daemon: Daemon, pipeline: object, **more: object) -> str:
     """Return the error of a Loader."""
     stream = {"dataset": "fields", "pipeline": pipeline, "batch_size": 2, "device": "numpy"}
-    with pytest.raises(BuildError) as caught, Loader(daemon.address, **stream) as loader:
+    with pytest.raises(BuildError) as caught, Loader(daemon.address, **stream | more) as loader:
         next(iter(loader))
     return caught.value.message
 
@@ -105,12 +112,43 @@ def refused_by(daemon: Daemon, pipeline: object) -> str:
 @pytest.mark.parametrize("name", PROMISES)
 def test_it_is_refused_on_every_way(name, daemon, dataset):
     promise = PROMISES[name]
-    code, _, explained = call("explain", name, dataset, "--python-path", HERE, COLUMNS="9999")
-    assert code == 1
-    for error in (refused_by(daemon, promise.made), refused_by(daemon, served(name)), explained):
+    told = [refused_by(daemon, promise.made), refused_by(daemon, served(name))]
+    for command in (("explain", name, dataset), ("warm", "--pipeline", name, "--dataset", dataset)):
+        code, _, error = call(*command, "--python-path", HERE, COLUMNS="9999")
+        assert code == 1
+        told.append(error)
+    for error in told:
         assert f"{name.partition(':')[0]}.py:" in error
         for part in promise.parts:
             assert part in error, error
+
+
+@pipeline
+def bucketed(sample):
+    return {"image": ops.fit_bucket(sample.image), "mask": sample.mask}
+
+
+@pipeline
+def framed(sample):
+    sample = sample_frames(sample, frames=2, by="grade")
+    return {"image": ops.horizontal_flip(sample.image), "mask": sample.mask}
+
+
+@pipeline
+def missed(sample):
+    return {"image": ops.horizontal_flip(sample.image), "mask": sample.mask}
+
+
+@pytest.mark.parametrize(
+    ("made", "op", "more"),
+    [
+        (bucketed, "fit_bucket", {"buckets": Buckets(max_area=576, divisor=8)}),
+        (framed, "horizontal_flip", {"batch_size": 1}),
+        (missed, "horizontal_flip", {"dataset": None, "mix": {"fields": 1, "again": 1}}),
+    ],
+)
+def test_buckets_clips_and_mixtures_check_the_same(made, op, more, daemon):
+    assert f"{op} moves output 'image', but not output 'mask'" in refused_by(daemon, made, **more)
 
 
 @pytest.mark.parametrize("name", PROMISES)

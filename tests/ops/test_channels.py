@@ -93,7 +93,7 @@ def test_satellite_images_in_a_pipeline():
     @pipeline
     def train(sample):
         image, mask = ops.random_crop(sample.image, sample.mask, size=16, padding=4)
-        image = ops.normalize(image, mean=tuple(range(12)), std=2.0, layout="CHW")
+        image = ops.normalize(image, mean=tuple(k / 12 for k in range(12)), std=0.5, layout="CHW")
         return {"image": image, "mask": mask}
 
     image = image_of((20, 30, 12), "uint8")

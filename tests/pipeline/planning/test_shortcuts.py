@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skimage import data
 
 from stoker import ops
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import UNKNOWN, State
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
@@ -23,7 +23,7 @@ BOUND = (300, 300)
 BOXES = (ItemField("xyxy", "float32", 4),)
 STATES = {
     "image": State("image", "uint8", (None, None, 3), (*BOUND, 3)),
-    "floats": State("image", "float32", (None, None, 3), (*BOUND, 3)),
+    "floats": State("image", "float32", (None, None, 3), (*BOUND, 3), scale=UNKNOWN),
     "mask": State("mask", "uint16", (None, None), BOUND),
     "boxes": State.ragged("boxes", BOXES, 9, "image"),
 }

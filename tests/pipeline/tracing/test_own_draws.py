@@ -3,6 +3,7 @@
 import functools
 import random
 import secrets
+import threading
 import time
 import uuid
 
@@ -138,6 +139,26 @@ def test_it_is_found_in_helpers_methods_partials_closures_and_lists():
             pipeline(body).graph()
     with pytest.raises(BuildError, match="the pipeline itself draws from random"):
         pipelines({"image": [lambda image: ops.rotate(image, degrees=random.randint(1, 9))]})
+
+
+def test_draws_of_another_thread_are_not_those_of_the_function():
+    """The other thread draws whenever it runs: before, between and after the lines."""
+    drawn, stopped = threading.Event(), threading.Event()
+
+    def draw():
+        while not stopped.is_set():
+            random.random()
+            drawn.set()
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        assert drawn.wait(60)
+        for _ in range(5):
+            pipeline(lambda s: brightened(s, constant(0.2))).graph()
+    finally:
+        stopped.set()
+        thread.join()
 
 
 ANGLE = random.uniform(1, 9)

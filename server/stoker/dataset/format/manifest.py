@@ -84,6 +84,7 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         by_rows: how many of those have a grid of rows only, because they are narrow.
         came_bytes: original bytes of the JPEGs with a grid.
         gridded_bytes: their stored bytes, including grids.
+        values: the least and the greatest number of images of floats, and of labels without names.
     """
 
     data_bytes: int
@@ -95,6 +96,7 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     by_rows: int = 0
     came_bytes: int = 0
     gridded_bytes: int = 0
+    values: tuple[float, float] | None = None
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ class SideSummary(msgspec.Struct):
 
 
 class FieldSummary(msgspec.Struct):
-    """Statistics of one field: bytes, sides, encodings, turned images, rows per class.
+    """Statistics of one field: bytes, sides, encodings, turned images, rows per class, range.
 
     For JPEGs also: how many have a grid, how many of those are cut by rows only, and the bytes of
     those before rewriting and with their grids.
@@ -50,6 +50,12 @@ class FieldSummary(msgspec.Struct):
     by_rows: int = 0
     came_bytes: int = 0
     gridded_bytes: int = 0
+    values: tuple[float, float] | None = None
+
+    def add_values(self, low: float, high: float) -> None:
+        """Count numbers from `low` to `high`, which are finite."""
+        least, most = self.values or (low, high)
+        self.values = min(least, low), max(most, high)
 
     def add_grid(self, cell: Cell) -> None:
         """Count the grid of a JPEG, if its field has grids and it has one."""
@@ -70,6 +76,8 @@ class FieldSummary(msgspec.Struct):
         self.by_rows += other.by_rows
         self.came_bytes += other.came_bytes
         self.gridded_bytes += other.gridded_bytes
+        if other.values is not None:
+            self.add_values(*other.values)
         for name, count in other.encodings.items():
             self.encodings[name] = self.encodings.get(name, 0) + count
         for value, count in other.classes.items():
@@ -163,4 +171,5 @@ def _field(field: Field, seen: FieldSummary, rows: int) -> FieldStatistics:
         came_bytes=seen.came_bytes,
         gridded_bytes=seen.gridded_bytes,
         per_class=per_class,
+        values=None if field.classes is not None else seen.values,
     )

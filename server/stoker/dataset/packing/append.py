@@ -226,4 +226,5 @@ def _field_summary(field: Field, seen: FieldStatistics, rows: int) -> FieldSumma
         by_rows=seen.by_rows,
         came_bytes=seen.came_bytes,
         gridded_bytes=seen.gridded_bytes,
+        values=seen.values,
     )

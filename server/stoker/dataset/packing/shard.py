@@ -186,6 +186,18 @@ def _count(seen: FieldSummary, field: Field, cell: Cell) -> None:
         seen.add_grid(cell)
     for value in _classes(field, cell):
         seen.classes[value] = seen.classes.get(value, 0) + 1
+        if field.kind == "label":
+            seen.add_values(value, value)
+    if field.kind == "image" and field.dtype == "float32" and field.referenced is UNSET:
+        _count_floats(seen, cell)
+
+
+def _count_floats(seen: FieldSummary, cell: Cell) -> None:
+    """Count the numbers of an image of floats; those that are not finite do not count."""
+    values = np.frombuffer(cell.data if cell.content is None else cell.content, "<f4")
+    finite = values[np.isfinite(values)]
+    if finite.size:
+        seen.add_values(float(finite.min()), float(finite.max()))
 
 
 def _classes(field: Field, cell: Cell) -> list[int]:

@@ -22,6 +22,10 @@ IMAGE_KINDS = ("image", "mask", *VECTORS)
 ITEM_KINDS = tuple(COORDINATES)
 
 
+ROUNDING = 1e-3
+"""How far floats from 0 to 1 may be outside of it."""
+
+
 class ParameterError(BuildError):
     """A parameter of an op is of the wrong type or out of bounds; a `BuildError` on the wire."""
 
@@ -32,6 +36,8 @@ class StateError(BuildError):
 
 LEVELS, LEVELS16, UNIT, NORMALIZED = "levels", "levels16", "unit", "normalized"
 """Scales of images: 0 to 255, 0 to 65535, 0 to 1, and zero mean with unit deviation."""
+OTHER, UNKNOWN = "other", "unknown"
+"""Scales of stored floats: known to leave 0 to 1; and not known, taken for 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,14 @@ class State:
         of: for boxes and keypoints: the field in whose pixels they count at the source; empty
             if that is not known.
         scale: what the numbers mean, if that does not follow from kind and dtype: LEVELS,
-            LEVELS16, UNIT or NORMALIZED. Binding sets it; an op need not.
+            LEVELS16, UNIT, NORMALIZED, OTHER or UNKNOWN. Binding sets it; an op need not.
         planar: whether an array is an image with the channels first. Binding sets it.
         shortest: for an image or mask of varying size: no side of any sample's value is shorter; 0
             if that is not known.
         classes: names of the numbers of a label, which conditions may use, or of keypoints; states
             that differ in them alone are equal.
+        span: the least and the greatest number of a stored label or image of floats; empty if they
+            are not known. It does not count for equality, and an op need not keep it true.
     """
 
     kind: str
@@ -67,6 +75,7 @@ class State:
     planar: bool = False
     shortest: int = 0
     classes: tuple[str, ...] = field(default=(), compare=False)
+    span: tuple[float, float] | tuple[()] = field(default=(), compare=False)
 
     @staticmethod
     def fixed(kind: str, dtype: str, shape: tuple[int, ...]) -> State:
@@ -109,7 +118,22 @@ class State:
             for s, b in zip(self.shape, self.bound, strict=True)
         )
         scale = f" {self.scale}" if self.scale == NORMALIZED else ""
+        if self.scale == OTHER and self.span:
+            scale = " from {:g} to {:g}".format(*self.span)
         return f"{self.kind} {self.dtype}[{sides}]{scale}"
+
+
+def with_span(state: State, span: tuple[float, float] | None) -> State:
+    """Return the state of a field whose numbers are from `span[0]` to `span[1]`, None: unknown.
+
+    It says of an image of floats whether these leave 0 to 1.
+    """
+    known = replace(state, span=span or ())
+    if (state.kind, state.dtype) != ("image", "float32"):
+        return known
+    if span is None:
+        return replace(known, scale=UNKNOWN)
+    return replace(known, scale=OTHER) if span[0] < -ROUNDING or span[1] > 1 + ROUNDING else known
 
 
 def storage(dtype: str) -> np.dtype[Any]:

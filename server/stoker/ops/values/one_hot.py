@@ -18,7 +18,7 @@ from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import refuse
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import State, StateError
 
 DTYPES: Final = ("float32", "float16", "uint8")
 HALF_ONE: Final = 0x3C00
@@ -78,13 +78,32 @@ class OneHot(Op):
         """Return states of kind array with one more side.
 
         Raises:
-            StateError: numbers are not integers, besides `Op.declare`'s reasons.
+            StateError: numbers are not integers, or the field has more classes, besides the
+                reasons of `Op.declare`.
         """
         self.require_kinds(states)
         for state in states:
             if np.dtype(state.dtype).kind not in "iu":
                 raise refuse(self.name, "integers", state, "Classes are numbers from 0 on")
+            self._require_room(state)
         return tuple(self._after(state) for state in states), 0
+
+    def _require_room(self, state: State) -> None:
+        """Refuse a field that has more classes: their vectors would be all zero."""
+        names, last = state.classes, state.span[1] if state.span else -1
+        if state.kind in ("label", "mask") and len(names) > self.classes:
+            has = f"{len(names)} classes ({', '.join(names[:3])}, ...)"
+        elif state.kind == "label" and last >= self.classes:
+            has = f"numbers up to {last:.0f}"
+        else:
+            return
+        raise StateError(
+            f"{self.name}: classes={self.classes}, but the {state.kind} has {has} in the dataset: "
+            f"numbers from {self.classes} on would become vectors of zeros. Give "
+            f"classes={max(len(names), int(last) + 1)}, or subtract what the first number is",
+            op=self.name,
+            state=str(state),
+        )
 
     def _after(self, state: State) -> State:
         shape, bound = (*state.shape, self.classes), (*state.bound, self.classes)

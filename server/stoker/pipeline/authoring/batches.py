@@ -16,7 +16,7 @@ import numpy as np
 from stoker.ops.bases.batch import GROUP, BatchOp
 from stoker.ops.contract.registry import lookup
 from stoker.ops.contract.row_numbers import row_number
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import OTHER, State
 from stoker.pipeline.authoring.given import inputs_of, room_for, states_by_name, unpacked
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.engine.mixer import Mixer
@@ -58,7 +58,9 @@ def _joined(name: str, one: State, other: State) -> State:
         raise UsageError(f"batch: field {name!r} is {one} in one sample and {other} in another")
     shape = tuple(a if a == b else None for a, b in zip(one.shape, other.shape, strict=True))
     bound = tuple(max(a, b) for a, b in zip(one.bound, other.bound, strict=True))
-    return dataclasses.replace(one, shape=shape, bound=bound)
+    scale = OTHER if OTHER in (one.scale, other.scale) else one.scale
+    span = other.span if other.scale == OTHER else one.span
+    return dataclasses.replace(one, shape=shape, bound=bound, scale=scale, span=span)
 
 
 class Held:

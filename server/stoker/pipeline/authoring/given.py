@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract.rules import COLORS
-from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State
+from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State, with_span
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UsageError
@@ -111,7 +111,14 @@ def state_of(value: Any, name: str = "", kind: str | None = None) -> State:
         return State.fixed(kind, MASK_DTYPES[dtype], shape[:2])
     if kind == "image" and len(shape) == 2:
         shape = (*shape, 1)
-    return State.fixed(kind, dtype, shape)
+    state = State.fixed(kind, dtype, shape)
+    return with_span(state, _span(array)) if (kind, dtype) == ("image", "float32") else state
+
+
+def _span(array: np.ndarray) -> tuple[float, float] | None:
+    """Return the least and the greatest finite number; None if there is none."""
+    finite = array[np.isfinite(array)]
+    return (float(finite.min()), float(finite.max())) if finite.size else None
 
 
 def _kind_of(name: str, dtype: str, shape: tuple[int, ...]) -> str:
@@ -164,8 +171,16 @@ def _checked(name: str, kind: str, dtype: str, shape: tuple[int, ...]) -> str:
 
 
 def form_of(value: Any) -> Hashable:
-    """Return a key of a value's state; for an array, without making the state."""
-    return (value.dtype, value.shape) if type(value) is np.ndarray else state_of(value)
+    """Return a key of a value's state; for an array, without making the state.
+
+    An image of floats that leave 0 to 1 has another state than one that does not.
+    """
+    if type(value) is not np.ndarray:
+        return state_of(value)
+    scale = ""
+    if value.dtype == np.float32 and value.ndim in (2, 3):
+        scale = with_span(State.fixed("image", "float32", value.shape), _span(value)).scale
+    return value.dtype, value.shape, scale
 
 
 def outputs_of(engine: Engine, row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:

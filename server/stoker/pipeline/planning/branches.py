@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stoker.ops.contract.states import NORMALIZED, State
+from stoker.ops.contract.states import NORMALIZED, OTHER, State
 from stoker.pipeline.planning.applies import Applies
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.joining import join_states, listed_values
@@ -103,5 +103,6 @@ def _in_form(state: State, form: JoinForm | None) -> State:
     """Return the state of a converted value as one side of a join."""
     if form is None:
         return state
-    scale = "" if form.kind == "image" and form.scale != NORMALIZED else form.scale
+    kept = form.kind != "image" or form.scale in (NORMALIZED, OTHER)
+    scale = form.scale if kept else ""
     return replace(state, kind=form.kind, scale=scale, planar=form.planar)

@@ -1,9 +1,9 @@
 """What the numbers of an image mean: levels, floats from 0 to 1, or normalized floats.
 
 An image of uint8 has levels, one of uint16 has levels of 16 bits, one of float32 has floats from 0
-to 1, unless `State.scale` says that it was normalized. `layout`, `stack` and float16 make arrays of
-images: their states keep the scale, so that branches join them by their meaning. A state without a
-scale is joined by value.
+to 1, unless `State.scale` says that it was normalized, or stored with other floats. `layout`,
+`stack` and float16 make arrays of images: their states keep the scale, so that branches join them
+by their meaning. A state without a scale is joined by value.
 """
 
 from __future__ import annotations
@@ -12,22 +12,41 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
+from stoker.ops.bases.fills import Fills
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.states import LEVELS, LEVELS16, NORMALIZED, UNIT, State, StateError
+from stoker.ops.contract.states import (
+    LEVELS,
+    LEVELS16,
+    NORMALIZED,
+    OTHER,
+    UNIT,
+    UNKNOWN,
+    State,
+    StateError,
+)
 from stoker.ops.values.cast import Cast
 from stoker.ops.values.layout import Layout
+from stoker.ops.values.normalize import Normalize
 from stoker.ops.values.to_float import ToFloat
 from stoker.protocol.errors import BuildError
 
 CLIPPING = frozenset({"from_float", "gaussian_noise", "jpeg_compression", "normalize", "sharpness"})
 """Ops outside of the color room that expect levels, or floats from 0 to 1."""
+FAR = 16.0
+"""Floats beyond it were surely not from 0 to 1."""
 COLOR_ROOM = "stoker.ops.color."
 KEEPING = frozenset({"cast", "layout", "stack"})
+ANY_FLOATS = frozenset({"channel_drop", "channel_shuffle", "normalize", "to_gray", "to_rgb"})
+"""Ops among those, and of the color room, that do not need 0 to 1."""
+CUSTOM_ROOM = "stoker.ops.custom."
+OURS = "stoker."
 
 
 def scale_of(state: State) -> str:
     """Return what the numbers of a state mean; empty if that is not known."""
-    if state.scale or state.kind != "image":
+    if state.kind != "image" or state.scale not in ("", UNKNOWN):
         return state.scale
     return {"uint8": LEVELS, "uint16": LEVELS16, "float32": UNIT}.get(state.dtype, "")
 
@@ -36,25 +55,89 @@ def scaled(op: Op, given: State, result: State) -> State:
     """Return the state of a result with the scale that an op gives it.
 
     Raises:
-        StateError: the image was normalized, and the op expects levels or floats from 0 to 1.
+        StateError: the image was normalized or stored with other floats, and the op expects levels
+            or floats from 0 to 1.
     """
     before = scale_of(given)
-    if before == NORMALIZED and (op.name in CLIPPING or type(op).__module__.startswith(COLOR_ROOM)):
+    of_levels = op.name in CLIPPING or type(op).__module__.startswith(COLOR_ROOM)
+    unit = of_levels or op.name == "salt_and_pepper"
+    if before == OTHER and unit and op.name not in ANY_FLOATS:
+        raise StateError(
+            f"{op.name} expects floats from 0 to 1, and would clip the others or take them for "
+            f"colors, but the image has floats {_span(given)}in the dataset: bring them to 0 to 1 "
+            "before, when they are packed or by an op of your own (ops.define). To scale them, "
+            f"ops.normalize takes any floats; leave out {op.name} then",
+            op=op.name,
+            state=str(given),
+        )
+    if before == NORMALIZED and of_levels:
         raise StateError(
             f"{op.name} expects levels, or floats from 0 to 1, but the image was normalized: call "
             f"{op.name} before normalize",
             op=op.name,
             state=str(given),
         )
+    if isinstance(op, Fills):
+        _check_fill(op, given)
     scale = ""
-    if op.name == "normalize":
+    if isinstance(op, Normalize):
+        check_normalize(op, given)
         scale = NORMALIZED
     elif op.name in KEEPING and result.kind == "array":
         floats = given.dtype.startswith("float") == result.dtype.startswith("float")
         scale = before if floats else ""
     elif result.kind == "image" and result.dtype == given.dtype == "float32":
-        scale = before if before == NORMALIZED else ""
+        scale = given.scale if given.scale in (NORMALIZED, OTHER, UNKNOWN) else ""
+        if scale == OTHER and _is_of_user(op):
+            scale = UNKNOWN  # it may have brought them to 0 to 1
     return replace(result, scale=scale, planar=_is_planar(op, given, result))
+
+
+def _is_of_user(op: Op) -> bool:
+    module = type(op).__module__
+    return module.startswith(CUSTOM_ROOM) or not module.startswith(OURS)
+
+
+def _span(state: State) -> str:
+    return "from {:g} to {:g} ".format(*state.span) if state.span else "that leave it "
+
+
+def _check_fill(op: Fills, given: State) -> None:
+    """Refuse a fill that is a level, for an image that is known to count from 0 to 1."""
+    if scale_of(given) == UNIT and given.scale != UNKNOWN and max(op.levels) > 1:
+        raise StateError(
+            f"fill={op.fill} is a level from 0 to 255, but the image has floats from 0 to 1: divide"
+            " it by 255. Images of both can follow one decision with a fill each, by calls with one"
+            " stream name",
+            op=op.name,
+            state=str(given),
+        )
+
+
+def check_normalize(op: Normalize, given: State) -> None:
+    """Refuse a mean and a deviation on the scale of other numbers than those of the image.
+
+    Raises:
+        StateError: they are of levels, and the image counts from 0 to 1, or the reverse.
+    """
+    mean, std = (np.array(numbers, ndmin=1) for numbers in (op.mean, op.std))
+    if given.kind != "image" or given.scale == UNKNOWN:
+        return
+    if given.scale != OTHER and (np.abs(mean).max() > 1 or std.max() > 1):
+        raise StateError(
+            f"mean={op.mean} and std={op.std} are on the scale of levels, but they count"
+            " in floats from 0 to 1, as torchvision's: divide both by 255 (of 16 bits, by 65535)",
+            op=op.name,
+            state=str(given),
+        )
+    high = max(map(abs, given.span), default=0.0)
+    if high >= FAR and mean.min() > 0 and mean.max() < 1 and std.max() <= 1:
+        raise StateError(
+            f"mean={op.mean} and std={op.std} are of floats from 0 to 1, but the image "
+            f"has floats {_span(given)}in the dataset: give the mean and std of its own numbers",
+            op=op.name,
+            state=str(given),
+        )
 
 
 def _is_planar(op: Op, given: State, result: State) -> bool:
@@ -88,7 +171,8 @@ def common_form(left: State, right: State) -> JoinForm | None:
     """Return what two images become where branches join; None if they join as they are.
 
     Levels that meet floats from 0 to 1 are divided by the greatest, 255 or 65535. Any image that
-    meets a normalized one keeps its numbers: the pipeline treats it as normalized already.
+    meets a normalized one, or stored floats of another range, keeps its numbers: the pipeline
+    treats it as such already.
 
     Raises:
         BuildError: they are several images in one value, or levels of 8 and of 16 bits.
@@ -109,7 +193,7 @@ def common_form(left: State, right: State) -> JoinForm | None:
             f"one has {scales[0]}, the other is {scales[1]}, and they hold several images: convert "
             "them in the branches, before stack"
         )
-    scale = next(scale for scale in (NORMALIZED, UNIT, LEVELS16, LEVELS) if scale in scales)
+    scale = next(scale for scale in (NORMALIZED, OTHER, UNIT, LEVELS16, LEVELS) if scale in scales)
     kind = "image" if left.kind == right.kind == "image" else "array"
     dtype = ""
     if scale not in (LEVELS, LEVELS16):

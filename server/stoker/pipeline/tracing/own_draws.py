@@ -22,7 +22,7 @@ import sysconfig
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ from stoker.pipeline.tracing.values import fault
 
 AGAIN: Final = 6
 """How often code that names a clock or entropy is traced again."""
+IDLE_S: Final = 0.02
+"""How long the state of a generator that changed is watched for draws of other threads."""
 MOST_FUNCTIONS: Final = 200
 MOST_ELEMENTS: Final = 64
 """Limits of the search; containers with more elements are not searched."""
@@ -108,6 +110,8 @@ def _state(own: Mapping[int, Any], key: str | int) -> Any:
 
 def _changes(value: Any) -> bool:
     """Whether a value may give another number in each run."""
+    if isinstance(value, ModuleType):  # it may import what it is asked for
+        return False
     if isinstance(getattr(value, "__self__", value), random.SystemRandom):
         return True
     return getattr(value, "__module__", "") == "secrets" or any(value is one for one in CHANGING)
@@ -197,7 +201,14 @@ class _Line:
 
 
 def _drawing_line(run: Callable[[], Graph], state: Callable[[], Any]) -> Site:
-    """Trace again, and return the first line of user code that changes a state; or NOWHERE."""
+    """Trace again, and return the first line of user code that changes a state; or NOWHERE.
+
+    If the state changes by itself, another thread draws, and nothing can be said.
+    """
+    idle = state()
+    time.sleep(IDLE_S)
+    if state() != idle:
+        return NOWHERE
     line, before = _Line(state), sys.gettrace()
     sys.settrace(line.enter)
     try:

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from stoker.dataset import Dataset, Field
 from stoker.dataset.format.manifest import FieldStatistics
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import State, with_span
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.plan import Plan
@@ -34,10 +34,13 @@ def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> P
 
 
 def _state(field: Field, seen: FieldStatistics | None) -> State:
-    classes = (field.classes or ()) if field.kind in ("label", "keypoints") else ()
+    classes = (field.classes or ()) if field.kind in ("label", "mask", "keypoints") else ()
     if field.items is UNSET:
         sides = tuple(field.shape), tuple(field.bound)
         state = State(field.meaning, field.dtype, *sides, classes=classes)
+        span = None if seen is None else seen.values
+        if span is not None or field.dtype == "float32":
+            state = with_span(state, span)
         if state.is_fixed or seen is None or seen.height is None or seen.width is None:
             return state
         return replace(state, shortest=min(seen.height[0], seen.width[0]))

@@ -1,0 +1,67 @@
+"""Pipelines that docs/ops.md promises to refuse: numbers of another scale, too few classes."""
+
+from refusals import refused
+
+from stoker import ops
+
+PAGE = "docs/ops.md"
+RANGE = "If they leave 0 to 1, as in CT, these ops are refused"
+TARGETS = "docs/guides/image-and-target.md"
+
+
+@refused(PAGE, RANGE, "brightness expects floats from 0 to 1", "from -1000 to 1200", "ops.define")
+def brighter_tissue(sample):
+    return {"ct": ops.brightness(ops.center_crop(sample.ct, size=16), p=1.0)}
+
+
+@refused(TARGETS, "which it would clip, such as CT", "color_jitter expects floats from 0 to 1")
+def jittered_tissue(sample):
+    return {"ct": ops.color_jitter(sample.ct, brightness=0.2)}
+
+
+@refused(PAGE, "so are from_float, gaussian_noise, salt_and_pepper and sharpness", "from_float")
+def levels_of_tissue(sample):
+    return {"ct": ops.from_float(sample.ct)}
+
+
+@refused(PAGE, "so are from_float, gaussian_noise, salt_and_pepper and sharpness", "gaussian_noise")
+def noise_on_tissue(sample):
+    ct = ops.horizontal_flip(sample.ct) if sample.label else sample.ct
+    return {"ct": ops.gaussian_noise(ct, p=1.0)}
+
+
+@refused(
+    PAGE, "as in `mean=(123.7, 116.3, 103.5)`, are on the scale of levels", "divide both by 255"
+)
+def mean_of_levels(sample):
+    image = ops.normalize(sample.image, mean=(123.7, 116.3, 103.5), std=(58.4, 57.1, 57.4))
+    return {"image": image}
+
+
+@refused(
+    PAGE, "as in `mean=(123.7, 116.3, 103.5)`, are on the scale of levels", "divide both by 255"
+)
+def mean_of_levels_after_to_float(sample):
+    return {"image": ops.normalize(ops.to_float(sample.image), mean=127.5, std=127.5)}
+
+
+@refused(PAGE, "so are those of 0 to 1 for stored floats that reach beyond 16", "-1000 to 1200")
+def mean_of_other_floats(sample):
+    return {"ct": ops.normalize(sample.ct, mean=0.5, std=0.25, layout="CHW")}
+
+
+@refused(PAGE, "Fewer classes than a label or mask has names", "4 classes (cat, dog, eel, ...)")
+def three_of_four_classes(sample):
+    return {"image": sample.image, "label": ops.one_hot(sample.label, classes=3)}
+
+
+@refused(
+    PAGE, "or than the greatest number of a packed label needs", "numbers up to 10", "classes=11"
+)
+def ten_for_labels_from_one(sample):
+    return {"image": sample.image, "grade": ops.one_hot(sample.grade, classes=10)}
+
+
+@refused(PAGE, "A fill above 1 is refused for an image that is known to have 0 to 1", "fill=(255,)")
+def level_as_fill_of_floats(sample):
+    return {"image": ops.pad(ops.to_float(sample.image), padding=2, fill=255)}
