@@ -153,15 +153,15 @@ def test_an_edited_cursor(loader) -> None:
 RANK = """
 import json, sys
 import torch.distributed as dist
-from stoker.client import ranks
+from stoker.client.ranks import calls
 from stoker.protocol.errors import UsageError
 rank, said = int(sys.argv[2]), sys.argv[3:]
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=rank, world_size=2)
-ranks.AGREE_S = 20.0 if len(said) == 2 else 1.0
+calls.AGREE_S = 20.0 if len(said) == 2 else 1.0
 try:
     for words in said[:1] * (said[0] != "forgets"):
-        ranks.check_agreed("skip_steps/stream", words, rank, 2)
-        ranks.check_agreed("skip_steps/stream", words + " again", rank, 2)
+        calls.check_agreed("skip_steps/stream", words, rank, 2)
+        calls.check_agreed("skip_steps/stream", words + " again", rank, 2)
     print("agreed")
 except UsageError as error:
     print(error.message)

@@ -24,7 +24,8 @@ from stoker.client.hosts.connecting import Where, connect
 from stoker.client.last import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
 from stoker.client.options import LoaderOptions
-from stoker.client.ranks import resolve_ranks
+from stoker.client.ranks.numbers import resolve_ranks
+from stoker.client.ranks.streams import RankStreams
 from stoker.client.resume import Position
 from stoker.client.resuming import Resuming
 from stoker.client.side import forked_error
@@ -173,6 +174,7 @@ class Loader(Resuming, Generic[Item]):
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown, inspect.signature(Loader).parameters)
+        chosen = rank is not None
         rank, world_size = resolve_ranks(rank, world_size)
         last = resolve_last(last, drop_last, world_size)
         options = LoaderOptions(
@@ -229,6 +231,11 @@ class Loader(Resuming, Generic[Item]):
         self._chain = SessionChain(self._spec.stream_id)
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
         self._received = receiving(as_tuple, as_dict, batch_names(self._opened))
+        try:
+            self._others = None if chosen else RankStreams(self._spec, rank, world_size)
+        except BaseException:
+            self._close()
+            raise
 
     @overload
     @classmethod
@@ -291,6 +298,8 @@ class Loader(Resuming, Generic[Item]):
         """Begin an epoch; return the number of the turn."""
         self._check_usable()
         self._padding.check()
+        if self._others is not None:
+            self._others.check()
         place = self._position.begin()
         self._turn += 1
         total = self.spec.total_epochs

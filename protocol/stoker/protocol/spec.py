@@ -193,13 +193,21 @@ def as_integer(value: object) -> int | None:
         return None
 
 
-def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
+def differences(
+    before: dict[str, object], now: dict[str, object], first: str = "was", second: str = "is"
+) -> list[str]:
     """List the differences between two specs in plain data form, one line per field.
 
     For a field that is a digest the line says what the digest covers.
+
+    Args:
+        before: a spec.
+        now: another one.
+        first: what comes before the value of `before`.
+        second: what comes before the value of `now`.
     """
     return [
-        f"{key}: was {before.get(key)!r}, is {now.get(key)!r}{_MADE_OF.get(key, '')}"
+        f"{key}: {first} {before.get(key)!r}, {second} {now.get(key)!r}{_MADE_OF.get(key, '')}"
         for key in sorted(before.keys() | now.keys())
         if before.get(key) != now.get(key)
     ]

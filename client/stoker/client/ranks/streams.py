@@ -1,0 +1,117 @@
+"""Whether the ranks of a job open the same stream, through the store of `torch.distributed`.
+
+Batches are cut by rank, so ranks whose streams differ get rows twice, or miss some, without any
+other sign. A rank writes its spec into the store and reads those of the others. These are not
+collective operations: an opening waits at most `WAIT_S` for other ranks, and then goes on. Ranks
+that come later are compared once more when the first epoch begins.
+
+Loaders of different ranks belong together if the same lines of the program made them, as the same
+loader of these lines: the first, the second, and so on. So a loader that rank 0 makes for itself,
+in lines of its own, is compared with none. Only ranks that were taken from torch.distributed are
+compared: `rank=` and `world_size=` are the way out. Rank 0 compares itself with every other rank,
+the others with rank 0 alone, so the store gets few requests from large jobs.
+
+Runs in the caller's thread.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import time
+from collections import Counter
+from types import FrameType
+from typing import Any, Final
+
+from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import StreamSpec, differences
+
+WAIT_S = 5.0
+"""How long an opening waits for other ranks that open a loader in the same lines."""
+_FIRST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 0.5
+_GROWTH: Final = 1.5
+_PACKAGE: Final = "stoker."
+_made: Counter[str] = Counter()
+
+
+class RankStreams:
+    """The streams of the other ranks, as far as they are known."""
+
+    def __init__(self, spec: StreamSpec, rank: int, world_size: int) -> None:
+        """Say what this rank opened, and wait a moment for the others.
+
+        Raises:
+            UsageError: another rank opened another stream.
+        """
+        self._spec, self._rank = spec, rank
+        self._store = _store(world_size)
+        self._missing: list[int] = []
+        if self._store is None:
+            return
+        place, self._line = _place(sys._getframe(1))
+        _made[place] += 1
+        self._prefix = f"stoker/streams/{place}/{_made[place]}"
+        self._missing = [0] if rank else list(range(1, world_size))
+        until = time.monotonic() + WAIT_S
+        with contextlib.suppress(RuntimeError):  # the store is gone, and the job with it
+            self._store.set(f"{self._prefix}/{rank}", json.dumps(spec.to_data()))
+            self._compare()
+            pause_s = _FIRST_PAUSE_S
+            while self._missing and time.monotonic() < until:
+                time.sleep(pause_s)
+                pause_s = min(_GROWTH * pause_s, _LONGEST_PAUSE_S)
+                self._compare()
+
+    def check(self) -> None:
+        """Compare once more with ranks that had not come yet; costs nothing if all had.
+
+        Raises:
+            UsageError: another rank opened another stream.
+        """
+        if self._missing:
+            with contextlib.suppress(RuntimeError):
+                self._compare()
+        self._missing = []
+
+    def _compare(self) -> None:
+        mine = self._spec.to_data()
+        for other in list(self._missing):
+            if not self._store.check([f"{self._prefix}/{other}"]):
+                continue
+            self._missing.remove(other)
+            theirs = json.loads(self._store.get(f"{self._prefix}/{other}"))
+            names = f"rank {other} has", f"rank {self._rank} has"
+            if apart := differences(theirs, json.loads(json.dumps(mine)), *names):
+                raise UsageError(
+                    f"rank {self._rank} opened another stream than rank {other} ({self._line}), so"
+                    " rows would come twice or be missing:\n  " + "\n  ".join(apart) + "\ngive"
+                    " every rank the same arguments: each gets its own rows of every batch, and"
+                    " each row its own draws. For a stream that only this rank reads, pass rank=0,"
+                    " world_size=1"
+                )
+
+
+def _store(world_size: int) -> Any:
+    """Return the store of the default process group; None if there is none of so many ranks."""
+    distributed = sys.modules.get("torch.distributed")
+    if world_size == 1 or distributed is None or not distributed.is_initialized():
+        return None
+    internals = getattr(distributed, "distributed_c10d", None)
+    return None if internals is None else internals._get_default_store()
+
+
+def _place(frame: FrameType | None) -> tuple[str, str]:
+    """Return a digest of the program's lines that lead to a frame, and the last one as text.
+
+    Lines of Stoker do not count, nor do the folders of files, which hosts may have elsewhere.
+    """
+    lines = []
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+            code = frame.f_code
+            lines.append(f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}")
+        frame = frame.f_back
+    digest = hashlib.blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+    return digest, lines[0] if lines else "unknown line"
