@@ -74,4 +74,4 @@ def test_draws_are_found_only_where_they_are(packed):
         10,
         pipelines={"image": [SimpleRGBImageDecoder(), ToTensor(), Turns()], "label": None},
     )._lines[0]
-    assert [step.draws for step in line._tensor_steps] == [False, False]
+    assert [step.draws for step in line._steps] == [False, False]

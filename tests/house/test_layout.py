@@ -79,7 +79,7 @@ ROOMY = {"ops/geometry": 45, "ops/color": 45, "ops/kernels": 50}
 MOST_LINES = 500
 MOST_METHODS = 29
 OF_FFCV = "compat/ffcv/"
-NAMES_OF_FFCV = {"Field", "Loader", "RandomResizedCrop", "State"}
+NAMES_OF_FFCV = {"Field", "Loader", "RandomResizedCrop", "Reader", "State"}
 """Two classes have each of these names: ours, and the one that scripts for FFCV import."""
 
 

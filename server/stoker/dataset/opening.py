@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from stoker.dataset.format.beside import marked_folder
 from stoker.dataset.format.manifest import NAME
 from stoker.dataset.reading.dataset import Dataset
 from stoker.dataset.reading.integrity import RowCheck, is_cheap
@@ -29,9 +30,10 @@ def open_dataset(
     """Open a dataset.
 
     Args:
-        path: the folder that `stoker pack` wrote; or a source that is read in place: tar or Arrow
-            files, by folder, file or pattern (its index is made if it is missing or out of date);
-            or the `module:Class` of a live source.
+        path: the folder that `stoker pack` wrote, or a file that names it (`train.beton` for
+            `train.beton.stoker`, see `stoker.dataset.format.beside`); or a source that is read in
+            place: tar or Arrow files, by folder, file or pattern (its index is made if it is
+            missing or out of date); or the `module:Class` of a live source.
         max_maps: maximum number of files that are mapped at once.
         expected: the fingerprint that it must have; then no index is made.
         integrity: "rows": pipelines compare each row that they read with its stored check. "auto":
@@ -69,6 +71,10 @@ def _folder_of(path: Path, may_make: bool) -> Path:
     """Return the folder with the manifest: of the dataset itself, or of an index."""
     if (path / NAME).exists():
         return path
+    if path.is_file():
+        marked = marked_folder(path)
+        if marked is not None:
+            return marked
     # Sources have many imports, which a worker on a packed dataset does not need.
     from stoker.dataset.packing import in_place  # noqa: PLC0415
 

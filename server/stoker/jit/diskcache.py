@@ -72,7 +72,7 @@ def kernel_digest(fn: FunctionType) -> str:
 
     Computed once per function and process, as its code is loaded once too.
     """
-    parts = f"{source_digest(fn)} {loaded_digest(fn)} {fn.__qualname__} {_toolchain()}"
+    parts = f"{source_digest(fn)} {loaded_digest(fn)} {fn.__qualname__} {toolchain()}"
     parts += "" if is_ours(fn) else " division raises"
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
@@ -148,7 +148,6 @@ def dispatcher(
         before_compiling: called before code that is not in the folder is compiled.
         inside: whether only kernels call it: then no machine code is made.
     """
-    config = importlib.import_module("numba").core.config
     dispatchers = importlib.import_module("stoker.jit.dispatchers")
     options = {
         "nogil": True,
@@ -156,17 +155,32 @@ def dispatcher(
         "fastmath": False,
         "no_cfunc_wrapper": True,  # unused, and a tenth of the compile time
     }
+    kind = dispatchers.Callee if inside else dispatchers.KernelDispatcher
+    return stored_dispatcher(
+        lambda stored: kind(fn, options, stored=stored), folder, before_compiling
+    )
+
+
+def stored_dispatcher(
+    make: Callable[[bool], Any], folder: Path | None, before_compiling: Callable[[], None]
+) -> Any:
+    """Return a new dispatcher of numba's, with its code kept in a folder, if it has one.
+
+    Args:
+        make: makes it; gets whether its code is kept.
+        folder: the result of `kernel_folder`.
+        before_compiling: called before code that is not in the folder is compiled.
+    """
     if folder is None:
-        made = (dispatchers.Callee if inside else dispatchers.KernelDispatcher)(
-            fn, options, stored=False
-        )
+        made = make(False)
         made._cache = SharedCache(None, None, before_compiling)
         return made
+    config = importlib.import_module("numba").core.config
     with _state:
         before = config.CACHE_DIR
         config.CACHE_DIR = str(folder)
         try:
-            made = (dispatchers.Callee if inside else dispatchers.KernelDispatcher)(fn, options)
+            made = make(True)
         finally:
             config.CACHE_DIR = before
     made._cache = SharedCache(made._cache, folder, before_compiling)
@@ -364,7 +378,8 @@ def _lock_of(folder: Path) -> int | None:
 
 
 @functools.cache
-def _toolchain() -> str:
+def toolchain() -> str:
+    """Return what names the compiler: versions, processor, and the format of the entries."""
     numba = importlib.import_module("numba")
     llvmlite = importlib.import_module("llvmlite")
     numpy = importlib.import_module("numpy")

@@ -304,6 +304,18 @@ class CodeCache(_CheckedCache):
     _impl_class = _CodeEntries
 
 
+class _FunctionEntries(_CodeEntries):
+    def check_cachable(self, cres: Any) -> bool:
+        """Whether code may be stored: not if it has the addresses of large arrays."""
+        return not cres.library.has_dynamic_globals
+
+
+class FunctionCodeCache(CodeCache):
+    """The cache of functions that are no kernels; those with large arrays are not stored."""
+
+    _impl_class = _FunctionEntries
+
+
 class _BitcodeEntries(_Entries):
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         return super().rebuild(_context(target_context), payload)  # type: ignore[no-untyped-call]
@@ -344,6 +356,16 @@ class KernelDispatcher(_Shared):
         super().__init__(fn, targetoptions=options, pipeline_class=KernelCompiler)
         if stored:
             self._cache = CodeCache(fn)
+
+
+class FunctionDispatcher(_Shared):
+    """The dispatcher of a function that is no kernel: numba's own passes, with any options."""
+
+    def __init__(self, fn: Any, options: dict[str, Any], *, stored: bool = True) -> None:
+        """Take a function and numba's options; `stored`: whether its code is kept on disk."""
+        super().__init__(fn, targetoptions={**options, "nopython": True})
+        if stored:
+            self._cache = FunctionCodeCache(fn)
 
 
 class Callee(_Shared):

@@ -45,7 +45,13 @@ class EngineOperation(Operation):
 
 
 class EngineStep:
-    """Such an operation, in the order of a pipeline."""
+    """Such an operation, in the order of a pipeline.
+
+    Attributes:
+        draws: whether it draws: always.
+    """
+
+    draws = True
 
     def __init__(
         self, operation: EngineOperation, before: State, after: State, stream: str

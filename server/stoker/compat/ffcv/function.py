@@ -4,7 +4,7 @@
 
     image = ops.python("my_ops:CORNER", image, size=16)  # in a pipeline
 
-It draws from the row's own key, uses one core, and is compiled by each process that runs it. With
+It draws from the row's own key and uses one core; its machine code is kept on disk. With
 the same key it draws the same values as in `Loader`.
 """
 

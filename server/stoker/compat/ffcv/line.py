@@ -6,6 +6,7 @@ import copy
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,8 +14,10 @@ import numpy as np
 from stoker.compat.ffcv.engine import EngineOperation, EngineStep
 from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
 from stoker.compat.ffcv.memory import ArrayPool
+from stoker.compat.ffcv.pipeline.allocation_query import Allocation
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
+from stoker.compat.ffcv.plain import PlainStep
 from stoker.compat.ffcv.reading import Reading
 from stoker.compat.ffcv.rows import BatchRows, Sample
 from stoker.compat.ffcv.sharing import OperationStreams
@@ -27,6 +30,7 @@ from stoker.dataset.format.fields import Field
 from stoker.ops.custom.foreign import line_of
 from stoker.protocol.errors import BuildError
 
+OURS: Final = "stoker.compat.ffcv.transforms"
 MIN_PART: Final = 16
 """Fewest rows that one thread decodes at a time."""
 Begun = tuple[np.ndarray, list["Future[None]"]]
@@ -95,9 +99,7 @@ class Line:
         self._reading: Reading = self._own(decoder).open(source.dataset, field, stream)
         if decoder.draws:
             streams.drew(field.name, decoder)
-        self._steps: list[LineStep | EngineStep] = []
-        self._tensor_steps: list[TensorStep] = []
-        self._later = 0
+        self._steps: list[LineStep | EngineStep | PlainStep | TensorStep] = []
         state = self._reading.state
         for operation in found[1:]:
             if not self._marked(operation):
@@ -116,21 +118,25 @@ class Line:
         value: Any = begun[0]
         for done in begun[1]:
             done.result()
-        for step in self._steps:
+        for step in self._steps[: self._later]:
             value = step(value, rows)
-        for tensor_step in self._tensor_steps[: self._later]:
-            value = tensor_step(value, rows)
         return value
 
     def finish(self, value: Any, rows: BatchRows) -> Any:
-        """Do the rest of the work on the script's thread, from the first step that draws.
+        """Do the rest of the work on the script's thread, from the first step that is foreign.
 
         The script uses the global generators too, so they may be seeded and restored only while
         the script waits.
         """
-        for step in self._tensor_steps[self._later :]:
+        for step in self._steps[self._later :]:
             value = step(value, rows)
         return value
+
+    @property
+    def _later(self) -> int:
+        """Place of the first step that draws from generators of the process."""
+        foreign = (i for i, step in enumerate(self._steps) if getattr(step, "is_foreign", False))
+        return next(foreign, len(self._steps))
 
     def _add(self, operation: Any, state: State) -> State:
         from stoker.compat.ffcv.transforms.ops import ModuleWrapper  # noqa: PLC0415 - loads torch
@@ -148,45 +154,35 @@ class Line:
         title = type(operation if module is None else module).__name__
         stream = self._streams.name(self.field, original, title)
         name = f"{type(operation).__name__} of field {self.field!r}"
-        after: State
+        if type(operation).__module__.startswith(OURS) and state.is_array:
+            state = replace(state, jit_mode=True)  # an operation before it may have run as Python
+        after, allocation = self._declared(operation, state, name)
+        step: LineStep | EngineStep | PlainStep | TensorStep
+        sample = Sample(self._some, self._sample)
+        if isinstance(operation, EngineOperation):
+            step = EngineStep(operation, state, after, stream)
+        elif not state.is_array or not after.is_array:
+            step = TensorStep(operation, state, allocation, name, stream)
+        elif after.jit_mode:
+            step = LineStep(operation, state, name, stream, sample=sample)
+        else:
+            step = PlainStep(operation, state, name, stream, sample)
+        self._steps.append(step)
+        if step.draws:
+            self._streams.drew(self.field, original, title)
+        if isinstance(step, LineStep | PlainStep) and step.seeds:
+            self._streams.seeds(self.field, name, is_batch_op=step.is_batch_op)
+        return after
+
+    @staticmethod
+    def _declared(operation: Operation, state: State, name: str) -> tuple[State, Allocation]:
         try:
-            after, allocation = operation.declare_state_and_memory(state)
+            return operation.declare_state_and_memory(state)
         except SystemExit as error:  # a module is tried on zeros there
             raise BuildError(
                 f"{name} raised SystemExit: {error}{line_of(error)} when it was tried on {state}. "
                 "An operation must not end the program: raise another exception"
             ) from error
-        if isinstance(operation, EngineOperation):
-            self._steps.append(EngineStep(operation, state, after, stream))
-            self._streams.drew(self.field, original, title)
-            return after
-        if state.jit_mode and after.jit_mode:
-            return self._add_arrays(operation, state, name, stream, original, title)
-        if allocation is not None:
-            raise BuildError(
-                f"{name}: expected no AllocationQuery from an operation on tensors; let its "
-                "function allocate its result"
-            )
-        whole = self._later == len(self._tensor_steps)
-        tensor_step = TensorStep(operation, state, name, stream)
-        self._tensor_steps.append(tensor_step)
-        if tensor_step.draws:
-            self._streams.drew(self.field, original, title)
-        elif whole:
-            self._later += 1
-        return after
-
-    def _add_arrays(
-        self, operation: Operation, state: State, name: str, stream: str, original: Any, title: str
-    ) -> State:
-        sample = Sample(self._some, self._sample)
-        step = LineStep(operation, state, name, stream, sample=sample)
-        self._steps.append(step)
-        if step.draws:
-            self._streams.drew(self.field, original, title)
-        if step.seeds:
-            self._streams.seeds(self.field, name, is_batch_op=step.is_batch_op)
-        return step.after
 
     def _sample(self) -> np.ndarray:
         """Return some rows of the dataset, after the steps so far."""

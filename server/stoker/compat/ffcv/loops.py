@@ -6,6 +6,7 @@ form runs on several cores if it is compiled for that. Imports numba.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -13,6 +14,8 @@ from numba.extending import overload
 
 types: Any = numba.types
 prange = numba.prange
+run_one: Any = None
+"""What `each_row` calls; `loop_around` sets it in its copies."""
 
 
 def rows_of(memory: Any, low: Any, high: Any) -> Any:
@@ -41,22 +44,25 @@ def _rows_of_several(memory: Any, low: Any, high: Any) -> Any:
     return (memory[0][low:high], *rows_of(memory[1:], low, high))
 
 
-def each_row(
-    run: Any, keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any
-) -> None:
-    """Call a function for each row, one after the other or in parallel, and keep its results."""
+def each_row(keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any) -> None:
+    """Call `run_one` for each row, one after the other or in parallel, and keep its results."""
     for i in prange(batch.shape[0]):
         j = i + 1
         memory = rows_of(dst, i, j)
-        result = run(keys[i:j], counts[i:j], batch[i:j], memory, indices[i:j])
+        result = run_one(keys[i:j], counts[i:j], batch[i:j], memory, indices[i:j])
         if result.ctypes.data != out[i:j].ctypes.data:
             out[i:j] = result
+
+
+def loop_around(run: Any) -> FunctionType:
+    """Return `each_row` for a compiled function: numba stores a loop only if it knows that."""
+    return FunctionType(each_row.__code__, {**each_row.__globals__, "run_one": run}, "each_row")
 
 
 def each_row_in_python(
     run: Any, keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any
 ) -> None:
-    """Do the same without machine code."""
+    """Do the same for a function, without machine code."""
     for i in range(len(batch)):
         row = slice(i, i + 1)
         memory = rows_of(dst, i, i + 1)

@@ -20,7 +20,7 @@ PAIRED: Final = {"enumerate": 1, "zip": 0}
 """Functions whose items are tuples -> the place of the first item that comes from an argument."""
 
 
-class Origin(IntEnum):
+class RowOrigin(IntEnum):
     """Where a value comes from."""
 
     ELSEWHERE = 0
@@ -33,7 +33,7 @@ class Origin(IntEnum):
 class Origins:
     """The origins of the names of a function."""
 
-    def __init__(self, tree: ast.FunctionDef, given: Mapping[str, Origin]) -> None:
+    def __init__(self, tree: ast.FunctionDef, given: Mapping[str, RowOrigin]) -> None:
         """Follow a function's names.
 
         Args:
@@ -54,23 +54,23 @@ class Origins:
             if before == (self._names, self._looped):
                 break
 
-    def of(self, node: ast.AST) -> Origin:
+    def of(self, node: ast.AST) -> RowOrigin:
         """Return the origin of an expression."""
         if isinstance(node, ast.Name):
-            return self._names.get(node.id, Origin.ELSEWHERE)
+            return self._names.get(node.id, RowOrigin.ELSEWHERE)
         if isinstance(node, ast.Subscript):
             return self._item(node)
-        return max(map(self.of, ast.iter_child_nodes(node)), default=Origin.ELSEWHERE)
+        return max(map(self.of, ast.iter_child_nodes(node)), default=RowOrigin.ELSEWHERE)
 
-    def _item(self, node: ast.Subscript) -> Origin:
+    def _item(self, node: ast.Subscript) -> RowOrigin:
         whole, index = self.of(node.value), self.of(node.slice)
-        follows = index is Origin.SAMPLE or self._is_looped(node.slice)
-        if whole is Origin.ELSEWHERE:
-            return Origin.SAMPLE if index is Origin.SAMPLE else Origin.ELSEWHERE
-        if follows or whole is Origin.SAMPLE:
-            return Origin.SAMPLE
+        follows = index is RowOrigin.SAMPLE or self._is_looped(node.slice)
+        if whole is RowOrigin.ELSEWHERE:
+            return RowOrigin.SAMPLE if index is RowOrigin.SAMPLE else RowOrigin.ELSEWHERE
+        if follows or whole is RowOrigin.SAMPLE:
+            return RowOrigin.SAMPLE
         first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
-        return Origin.ROWS if isinstance(first, ast.Slice) else Origin.ELSEWHERE
+        return RowOrigin.ROWS if isinstance(first, ast.Slice) else RowOrigin.ELSEWHERE
 
     def _is_looped(self, node: ast.AST) -> bool:
         names = (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
@@ -97,13 +97,13 @@ class Origins:
         start = PAIRED.get(over.func.id) if paired else None  # type: ignore[attr-defined]
         if start is not None and isinstance(target, ast.Tuple):
             for one in target.elts[:start]:
-                self._each(one, Origin.ELSEWHERE)
+                self._each(one, RowOrigin.ELSEWHERE)
             for one, value in zip(target.elts[start:], over.args, strict=False):  # type: ignore[attr-defined]
                 self._loop(one, value)
         else:
-            self._each(target, Origin.SAMPLE if self.of(over) else Origin.ELSEWHERE)
+            self._each(target, RowOrigin.SAMPLE if self.of(over) else RowOrigin.ELSEWHERE)
 
-    def _each(self, target: ast.expr, origin: Origin) -> None:
+    def _each(self, target: ast.expr, origin: RowOrigin) -> None:
         for name in _names_in(target):
             self._name(name, origin, looped=True)
 
@@ -125,11 +125,11 @@ class Origins:
         elif isinstance(target, ast.Name):
             self._name(target.id, self.of(value), looped=self._is_looped(value))
         elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            origin = Origin.ROWS if self.of(value) else Origin.ELSEWHERE
+            origin = RowOrigin.ROWS if self.of(value) else RowOrigin.ELSEWHERE
             self._name(target.value.id, origin, looped=False)
 
-    def _name(self, name: str, origin: Origin, *, looped: bool) -> None:
-        self._names[name] = max(origin, self._names.get(name, Origin.ELSEWHERE))
+    def _name(self, name: str, origin: RowOrigin, *, looped: bool) -> None:
+        self._names[name] = max(origin, self._names.get(name, RowOrigin.ELSEWHERE))
         if looped:
             self._looped.add(name)
 

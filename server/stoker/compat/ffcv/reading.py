@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stoker.compat.ffcv.pipeline.state import State
+from stoker.compat.ffcv.pipeline.state import State, cpu_device
 from stoker.compat.ffcv.rows import BatchRows
 from stoker.dataset import Dataset
 from stoker.dataset.format.manifest import DataFile
@@ -143,4 +143,4 @@ def _stored(dataset: Dataset, file: DataFile, field: str, shape: tuple[int, ...]
 
 def array_state(shape: tuple[int, ...], dtype: str) -> State:
     """Return the state of NumPy arrays."""
-    return State(jit_mode=True, device="cpu", shape=tuple(shape), dtype=np.dtype(dtype))
+    return State(True, cpu_device(), tuple(shape), np.dtype(dtype))

@@ -26,7 +26,7 @@ from stoker.compat.ffcv.calls import (
     replacement,
 )
 from stoker.compat.ffcv.draws import drawing
-from stoker.compat.ffcv.origins import Origin, Origins
+from stoker.compat.ffcv.origins import Origins, RowOrigin
 from stoker.protocol.errors import BuildError
 
 PREFIX: Final = "_stoker_"
@@ -45,7 +45,7 @@ class Helpers(Protocol):
         """Whether a function draws and is rewritten for that."""
         ...
 
-    def rewritten(self, function: FunctionType, origins: tuple[Origin, ...]) -> tuple[str, Any]:
+    def rewritten(self, function: FunctionType, origins: tuple[RowOrigin, ...]) -> tuple[str, Any]:
         """Return the name and the new form of one that draws, for arguments of these origins."""
         ...
 
@@ -115,7 +115,7 @@ class Replacer(ast.NodeTransformer):
         if draws_globally(value) and not isinstance(value, ModuleType):
             return self._drawn(node, value)
         self._check_seed(node, value)
-        inner = _function_in(value)
+        inner = function_in(value)
         if inner is None:
             return self.generic_visit(node)
         calls = self._helpers.draws(inner)
@@ -177,7 +177,7 @@ class Replacer(ast.NodeTransformer):
         """Whether a value is a helper that draws, or holds one."""
         if isinstance(value, tuple | list):
             return any(map(self._holds_draws, value))
-        inner = _function_in(value)
+        inner = function_in(value)
         return inner is not None and self._helpers.draws(inner)
 
     def value(self, node: ast.expr) -> Any:
@@ -226,7 +226,7 @@ class Replacer(ast.NodeTransformer):
         setting = Setting(
             self.value,
             self._place.mixes,
-            lambda number: self._origins.of(number) is Origin.SAMPLE,
+            lambda number: self._origins.of(number) is RowOrigin.SAMPLE,
         )
         try:
             return (python_replacement if pythons else replacement)(node, name, setting)
@@ -251,7 +251,7 @@ class Replacer(ast.NodeTransformer):
         ):
             return
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        if not given or self._origins.of(given[0]) is not Origin.SAMPLE:
+        if not given or self._origins.of(given[0]) is not RowOrigin.SAMPLE:
             raise self._fault(
                 node,
                 f"{ast.unparse(node)}: a generator with a seed that is not the sample's own would "
@@ -267,7 +267,7 @@ class Replacer(ast.NodeTransformer):
         )
 
 
-def _function_in(value: Any) -> FunctionType | None:
+def function_in(value: Any) -> FunctionType | None:
     """Return a function of the user: itself, or the one in a numba dispatcher."""
     inner = getattr(value, "py_func", value)
     is_theirs = isinstance(inner, FunctionType) and not inner.__module__.startswith(LIBRARIES)

@@ -24,20 +24,20 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from stoker.compat.ffcv.calls import COMPILED
-from stoker.compat.ffcv.origins import Origin, Origins
+from stoker.compat.ffcv.origins import Origins, RowOrigin
 from stoker.compat.ffcv.replacing import (
     COUNTS,
     INDICES,
     KEYS,
-    LIBRARIES,
     PREFIX,
     Place,
     Replacer,
     draws_globally,
+    function_in,
 )
 from stoker.pipeline.tracing.edits import is_edited
 from stoker.protocol.errors import BuildError
@@ -59,6 +59,7 @@ class RewrittenFunction:
         loops: whether it draws in a loop.
         seeds: whether it seeds rows with a number that is the same in all pipelines, so that its
             keys have ten words.
+        calls_machine_code: whether a helper is compiled already, without checks of its indices.
     """
 
     function: FunctionType
@@ -66,6 +67,7 @@ class RewrittenFunction:
     draws: bool
     loops: bool
     seeds: bool
+    calls_machine_code: bool
 
 
 def rewrite(
@@ -85,7 +87,7 @@ def rewrite(
     plain = _plain(function, what)
     with_indices = bool(getattr(function, "with_indices", False))
     names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
-    given = {name: Origin.ROWS for name in names[ROWS_PARAMETER:] if with_indices}
+    given = {name: RowOrigin.ROWS for name in names[ROWS_PARAMETER:] if with_indices}
     return _Rewriting(what, mixes, machine, plain.__module__).of(plain, given, with_indices)
 
 
@@ -110,6 +112,31 @@ def rebound(
     return _made(function, function.__code__, space)
 
 
+def without_machine_code(function: FunctionType) -> FunctionType:
+    """Return a function whose helpers, and theirs, are Python where the user has compiled them."""
+    made: dict[FunctionType, FunctionType] = {}
+
+    def plain(value: Any) -> Any:
+        if type(value) in {tuple, list}:
+            return type(value)(map(plain, value))
+        inner = function_in(value)
+        ours = inner is None or inner.__module__.partition(".")[0] == "stoker"
+        return value if inner is None or ours else copy(inner)
+
+    def copy(inner: FunctionType) -> FunctionType:
+        if inner not in made:
+            space = dict(inner.__globals__)
+            cells = tuple(CellType(cell.cell_contents) for cell in inner.__closure__ or ())
+            made[inner] = _made(inner, inner.__code__, space, cells)
+            names = {name for code in _codes(inner.__code__) for name in code.co_names}
+            space.update({name: plain(space[name]) for name in names & space.keys()})
+            for cell in cells:
+                cell.cell_contents = plain(cell.cell_contents)
+        return made[inner]
+
+    return copy(function)
+
+
 class _Rewriting:
     """Rewrites one operation: its function, and the helpers that draw."""
 
@@ -119,10 +146,10 @@ class _Rewriting:
         self._machine = machine
         self._package = module.partition(".")[0]
         self._drawing: dict[FunctionType, bool] = {}
-        self._helpers: dict[tuple[FunctionType, tuple[Origin, ...]], Any] = {}
+        self._helpers: dict[tuple[FunctionType, tuple[RowOrigin, ...]], Any] = {}
 
     def of(
-        self, plain: FunctionType, given: dict[str, Origin], with_indices: bool | None
+        self, plain: FunctionType, given: dict[str, RowOrigin], with_indices: bool | None
     ) -> RewrittenFunction:
         """Rewrite a function; `with_indices` is None for a helper."""
         tree, first_line = _tree(plain, self._what)
@@ -140,7 +167,12 @@ class _Rewriting:
         inner = next(item for item in module.co_consts if isinstance(item, CodeType))
         made = _made(plain, inner, {**names, **replacer.used})
         return RewrittenFunction(
-            made, replacer.by_row, replacer.draws, replacer.loops, replacer.seeds
+            made,
+            replacer.by_row,
+            replacer.draws,
+            replacer.loops,
+            replacer.seeds,
+            self._calls_machine_code(plain, set()),
         )
 
     def draws(self, function: FunctionType) -> bool:
@@ -152,7 +184,7 @@ class _Rewriting:
         ours = self._machine or function.__module__.partition(".")[0] == self._package
         return ours and self._draws(function)
 
-    def rewritten(self, function: FunctionType, origins: tuple[Origin, ...]) -> tuple[str, Any]:
+    def rewritten(self, function: FunctionType, origins: tuple[RowOrigin, ...]) -> tuple[str, Any]:
         """Return the name and the new form of a helper that draws.
 
         Raises:
@@ -181,6 +213,20 @@ class _Rewriting:
             self._drawing[function] = any(map(self._is_drawing, self._used(function)))
         return self._drawing[function]
 
+    def _calls_machine_code(self, function: FunctionType, seen: set[FunctionType]) -> bool:
+        """Whether a function calls one that the user has compiled."""
+        seen.add(function)
+        for value in self._used(function):
+            for one in value if isinstance(value, tuple | list) else (value,):
+                inner = function_in(one)
+                if (
+                    inner is not None
+                    and inner not in seen
+                    and (inner is not one or self._calls_machine_code(inner, seen))
+                ):
+                    return True
+        return False
+
     def _used(self, function: FunctionType) -> Iterator[Any]:
         """Yield what a function refers to."""
         names = {**function.__globals__, **_closed_over(function)}
@@ -203,12 +249,8 @@ class _Rewriting:
     def _is_drawing(self, value: Any) -> bool:
         if draws_globally(value):
             return True
-        inner = getattr(value, "py_func", value)
-        return (
-            isinstance(inner, FunctionType)
-            and not inner.__module__.startswith(LIBRARIES)
-            and self._draws(inner)
-        )
+        inner = function_in(value)
+        return inner is not None and self._draws(inner)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -218,8 +260,10 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(item)
 
 
-def _made(function: FunctionType, code: CodeType, space: dict[str, Any]) -> FunctionType:
-    made = FunctionType(code, space, function.__name__, function.__defaults__)
+def _made(
+    function: FunctionType, code: CodeType, space: dict[str, Any], cells: tuple[CellType, ...] = ()
+) -> FunctionType:
+    made = FunctionType(code, space, function.__name__, function.__defaults__, cells or None)
     made.__kwdefaults__ = function.__kwdefaults__
     made.__module__ = function.__module__
     return made

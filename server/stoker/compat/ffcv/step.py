@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from stoker.compat.ffcv.loops import each_row, each_row_in_python
+from stoker.compat.ffcv.loops import each_row_in_python, loop_around
 from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
 from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.rewriting import rebound, rewrite
+from stoker.compat.ffcv.rewriting import rebound, rewrite, without_machine_code
 from stoker.compat.ffcv.rows import (
     BatchRows,
     Sample,
@@ -33,6 +34,7 @@ from stoker.compat.ffcv.rows import (
 from stoker.compat.ffcv.trial import try_step
 from stoker.compat.ffcv.working import WorkingMemory
 from stoker.jit import compiled
+from stoker.jit.functions import content_key
 from stoker.protocol.errors import BuildError
 
 __all__ = ["BatchRows", "LineStep", "Sample"]
@@ -48,6 +50,7 @@ class LineStep:
         after: the state after it.
         queries: the memory that it requests.
         code: its rewritten function.
+        plain: that function with compiled helpers as Python.
         memory: what it works in.
         is_batch_op: whether it gets all rows at once and may mix them.
         draws: whether it draws.
@@ -119,18 +122,27 @@ class LineStep:
         """Return the keys that rows have in a trial."""
         return rows.keys(self._stream)
 
-    def interpret(self) -> None:
-        """Run as Python from now on."""
-        self._run: Callable[..., Any] = self.code.function
-        self._loop: Callable[..., Any] = each_row_in_python
+    def interpret(self, *, tried: bool = False) -> None:
+        """Run as Python from now on; if it is tried, its compiled helpers too."""
+        self._run: Callable[..., Any] = self.plain if tried else self.code.function
+        self._loop: Callable[..., Any] = partial(each_row_in_python, self._run)
 
     def compile(self, *, checked: bool = False) -> None:
         """Run as machine code from now on; with `checked` an index beyond an array raises."""
         inside = self._parallel and not self._by_row and not checked
         function = rebound(self.code.function, compiled, lambda helper: machine(helper, False))
-        self._run = machine(function, inside, checked=checked)
-        if self._by_row:
-            self._loop = machine(each_row, self._parallel and not checked)
+        if not self._by_row:
+            self._run = machine(function, inside, checked=checked, key=self._key)
+        else:
+            loop = loop_around(machine(function, False, checked=checked))
+            several = self._parallel and not checked
+            self._loop = machine(loop, several, checked=checked, key=self._key_of_loop)
+
+    def _key(self, *parts: object) -> str | None:
+        return content_key(self.code.function, *parts)
+
+    def _key_of_loop(self, *parts: object) -> str | None:
+        return content_key(self.code.function, "each row", content_key(loop_around(None)), *parts)
 
     def _prepare(self, sample: Sample | None, *, is_batch_op: bool) -> None:
         self.is_batch_op = is_batch_op
@@ -141,6 +153,7 @@ class LineStep:
         in_order = is_batch_op and self.code.loops
         wanted = bool(getattr(self._function, "is_parallel", False)) and not self._alone
         self._parallel = wanted and not in_order and Compiler.is_enabled()
+        self.plain = without_machine_code(self.code.function)
         self.interpret()
         try:
             try_step(self, sample)
@@ -166,7 +179,7 @@ class LineStep:
         if not self._by_row:
             return self._as_declared(self._run(keys, counts, batch, dst, ids))
         out = dst if self.memory.is_result else self.memory.result(len(batch))
-        self._loop(self._run, keys, counts, batch, dst, ids, out)
+        self._loop(keys, counts, batch, dst, ids, out)
         return self._as_declared(out)
 
     def _as_declared(self, result: Any) -> np.ndarray:

@@ -1,15 +1,16 @@
 """The trial of an operation on arrays, when the loader is built.
 
 It runs on noise, and on rows of the dataset if it does not take the noise, as a table of classes
-does. The plain Python form runs first (machine code that writes beyond an array would not report
-it) and the compiled form after it. Only the compiled form decides on integer arithmetic, where
-Python and NumPy refuse more. A batch op gets an even number of rows.
+does. A helper that the user has compiled does not check its indices, so an operation that calls one
+runs on rows of the dataset alone. The plain Python form runs first (machine code that writes beyond
+an array would not report it) and the compiled form after it. Only the compiled form decides on
+integer arithmetic, where Python and NumPy refuse more. A batch op gets an even number of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -45,6 +46,7 @@ class TriedStep(Protocol):
     after: State
     queries: tuple[AllocationQuery, ...]
     code: RewrittenFunction
+    plain: FunctionType
     memory: WorkingMemory
     is_batch_op: bool
 
@@ -56,8 +58,8 @@ class TriedStep(Protocol):
         """Return the keys of rows."""
         ...
 
-    def interpret(self) -> None:
-        """Run as Python from now on."""
+    def interpret(self, *, tried: bool = False) -> None:
+        """Run as Python from now on; if it is tried, its compiled helpers too."""
         ...
 
     def compile(self, *, checked: bool = False) -> None:
@@ -73,15 +75,17 @@ def try_step(step: TriedStep, sample: Sample | None) -> None:
     """
     rng = generator(make_key(1, 2, 3, 4))
     count = 2 * TRIAL_ROWS if sample is None else len(sample.ids)
-    value = noise((count, *step.before.shape), step.before.dtype, rng)
     ids = np.arange(100, 100 + count) if sample is None else sample.ids
-    try:
-        _Trial(step, value, ids).check()
-    except BuildError as error:
-        if sample is None or not isinstance(error.__cause__, OF_VALUES):
-            raise
-        step.interpret()
-        _Trial(step, sample.values(), ids).check()
+    if sample is None or not step.code.calls_machine_code:
+        value = noise((count, *step.before.shape), step.before.dtype, rng)
+        try:
+            _Trial(step, value, ids).check()
+        except BuildError as error:
+            if sample is None or not isinstance(error.__cause__, OF_VALUES):
+                raise
+        else:
+            return
+    _Trial(step, sample.values(), ids).check()
 
 
 class _Trial:
@@ -95,9 +99,11 @@ class _Trial:
 
     def check(self) -> None:
         step = self._step
+        step.interpret(tried=True)
         if not Compiler.is_enabled():
             with _quiet():
                 self._check_result(self._run(self._some))
+            step.interpret()
         else:
             self._in_python()
             step.compile()
@@ -115,7 +121,7 @@ class _Trial:
 
     def _check_mixing(self, first: np.ndarray) -> None:
         step = self._step
-        if step.code.by_row and mixes(step.code.function, self._value, self._rows.ids, step.memory):
+        if step.code.by_row and mixes(step.plain, self._value, self._rows.ids, step.memory):
             raise BuildError(self._mixing())
         for others in ([TRIAL_ROWS + 1, 0], [0, TRIAL_ROWS, 2, 1]):
             among = self._run(others)

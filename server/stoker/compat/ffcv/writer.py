@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from stoker.compat.ffcv.fields.fields import Field
+from stoker.dataset.format.beside import folder_next_to, write_mark
 from stoker.dataset.format.fields import Schema
 from stoker.dataset.packing.build import write_dataset
 from stoker.protocol.errors import UsageError
@@ -16,7 +18,9 @@ class DatasetWriter:
     """Writes samples, in this process.
 
     Args:
-        fname: folder of the dataset; an existing dataset is replaced.
+        fname: name of the dataset; an existing dataset is replaced. A name with a suffix, such as
+            `train.beton`, becomes a file, because scripts look for one; the dataset is in the
+            folder `train.beton.stoker` next to it. Other names are those of the folder.
         fields: name -> field, in the order of a sample's parts.
         page_size: has no effect here.
         num_workers: has no effect here; `stoker pack` writes in parallel.
@@ -57,7 +61,12 @@ class DatasetWriter:
             )
         chosen = range(len(dataset)) if indices is None else indices
         schema = Schema(tuple(field.declare(name) for name, field in self._fields.items()))
-        write_dataset(self._path, schema, self._rows(dataset, chosen), overwrite=True)
+        path = Path(self._path)
+        is_marked = bool(path.suffix) and not path.is_dir()
+        folder = folder_next_to(path) if is_marked else path
+        write_dataset(folder, schema, self._rows(dataset, chosen), overwrite=True)
+        if is_marked:
+            write_mark(path)
 
     def _rows(self, dataset: Any, indices: Sequence[int]) -> Iterator[dict[str, Any]]:
         for index, place in enumerate(indices):

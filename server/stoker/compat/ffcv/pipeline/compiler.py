@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, ClassVar
 
 import numba
 
+from stoker.jit.functions import function_dispatcher
 from stoker.jit.shortcuts import with_shortcuts
 
 
@@ -52,15 +54,31 @@ class Compiler:
 
 
 def machine(
-    code: Callable[..., Any], parallel: bool, signature: Any = None, *, checked: bool = False
+    code: Callable[..., Any],
+    parallel: bool,
+    signature: Any = None,
+    *,
+    checked: bool = False,
+    key: Callable[..., str | None] | None = None,
 ) -> Callable[..., Any]:
     """Compile a function like an operation: without the GIL, with NumPy's division.
 
-    With `checked`, an index beyond an array raises IndexError.
+    Args:
+        code: the function.
+        parallel: whether its loops over `prange` run on several cores.
+        signature: compile for it now; None: when it is called.
+        checked: whether an index beyond an array raises IndexError.
+        key: gets the options and returns the name under which its code is stored; None: it is
+            compiled by this process alone.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "parallel": parallel}
     if checked:
         options["boundscheck"] = True
+    config: Any = numba.config
+    name = None if key is None or config.DISABLE_JIT else key(sorted(options.items()))
+    if name is not None and isinstance(code, FunctionType):
+        stored: Callable[..., Any] = function_dispatcher(code, options, name)
+        return stored
     made: Callable[..., Any] = with_shortcuts(
         functools.partial(numba.njit, **options), signature, code
     )

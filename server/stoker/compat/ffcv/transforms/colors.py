@@ -55,7 +55,7 @@ class _Change(Operation):
         """
         self._check()
         shape = previous_state.shape
-        if not previous_state.jit_mode or previous_state.dtype != np.uint8 or shape[2:] != (3,):
+        if not previous_state.is_array or previous_state.dtype != np.uint8 or shape[2:] != (3,):
             raise BuildError(
                 f"{type(self).__name__}: expected uint8 arrays (H, W, 3), got {previous_state}: "
                 "put it after the decoder, before NormalizeImage and ToTensor"

@@ -46,7 +46,7 @@ class RandomResizedCrop(EngineOperation):
         Raises:
             BuildError: it does not get images as arrays.
         """
-        if not previous_state.jit_mode or len(previous_state.shape) != 3:
+        if not previous_state.is_array or len(previous_state.shape) != 3:
             raise BuildError(
                 f"RandomResizedCrop: expected arrays (H, W, C), got {previous_state}: put it "
                 "after the decoder and before ToTensor"

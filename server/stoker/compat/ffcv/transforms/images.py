@@ -171,7 +171,7 @@ class NormalizeImage(Operation):
         Raises:
             BuildError: it gets tensors that are not uint8 (C, H, W) of its channels.
         """
-        self._on_tensors = not previous_state.jit_mode
+        self._on_tensors = not previous_state.is_array
         if self._on_tensors:
             return self._after_tensors(previous_state), None
         bits = np.dtype(np.uint16) if self.dtype == np.float16 else self.dtype

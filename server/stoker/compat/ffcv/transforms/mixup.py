@@ -79,7 +79,7 @@ class ImageMixup(_Mixup):
         Raises:
             BuildError: it gets tensors, or a dtype that machine code cannot compute with.
         """
-        if not previous_state.jit_mode:
+        if not previous_state.is_array:
             raise BuildError(
                 f"ImageMixup: expected arrays, got {previous_state}: put ToTensor() after it"
             )
@@ -124,7 +124,7 @@ class LabelMixup(_Mixup):
         Raises:
             BuildError: it does not get one label per row, as an array.
         """
-        if not previous_state.jit_mode or previous_state.shape != (1,):
+        if not previous_state.is_array or previous_state.shape != (1,):
             raise BuildError(
                 f"LabelMixup: expected arrays of one label per row, got {previous_state}: put it "
                 "after IntDecoder() and before ToTensor()"
@@ -170,7 +170,7 @@ class MixupToOneHot(Operation):
         Raises:
             BuildError: it gets something else than the tensors of `LabelMixup`.
         """
-        if previous_state.jit_mode or previous_state.shape != (PARTS,):
+        if previous_state.is_array or previous_state.shape != (PARTS,):
             raise BuildError(
                 f"MixupToOneHot: expected tensors of shape ({PARTS},) from LabelMixup, got "
                 f"{previous_state}: put LabelMixup(...) and ToTensor() before it"

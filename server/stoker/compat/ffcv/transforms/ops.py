@@ -29,7 +29,7 @@ class ToTensor(Operation):
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
         """Return the state of a tensor on the CPU, of the same shape."""
-        if not previous_state.jit_mode:
+        if not previous_state.is_array:
             raise BuildError("ToTensor: expected arrays, got tensors; leave one ToTensor out")
         dtype = torch.from_numpy(np.empty(0, previous_state.dtype)).dtype
         return replace(
@@ -42,7 +42,7 @@ class _TensorOperation(Operation):
 
     def declare_state_and_memory(self, previous_state: State) -> tuple[State, Allocation]:
         """Return the state after the operation, and no memory."""
-        if previous_state.jit_mode:
+        if previous_state.is_array:
             raise BuildError(
                 f"{type(self).__name__}: expected tensors, got arrays: put ToTensor() before it"
             )

@@ -64,7 +64,7 @@ class Poison(Operation):
         Raises:
             BuildError: the pattern or its opacity does not have the size of the images.
         """
-        if not previous_state.jit_mode or previous_state.shape != self.mask.shape:
+        if not previous_state.is_array or previous_state.shape != self.mask.shape:
             raise BuildError(
                 f"Poison: expected arrays of shape {self.mask.shape}, as its mask has, got "
                 f"{previous_state}"

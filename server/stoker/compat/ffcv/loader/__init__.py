@@ -50,7 +50,7 @@ class Loader:
     """Iterates over a dataset: each `iter()` is the next epoch; a batch is a tuple by field.
 
     Args:
-        fname: folder of a Stoker dataset.
+        fname: a Stoker dataset: its folder, or the file that `DatasetWriter` wrote next to it.
         batch_size: rows of a batch, per rank.
         num_workers: threads; -1 for one per core, which is also the maximum: threads that share a
             core spin against each other.
@@ -102,6 +102,11 @@ class Loader:
             raise UsageError(
                 "distributed: expected drop_last=True, so that all ranks have the same number of "
                 "batches"
+            )
+        if not isinstance(order, OrderOption):
+            raise UsageError(
+                f"order: expected an OrderOption, got {order!r}; for an order of your own pass the "
+                "ids as indices= with OrderOption.SEQUENTIAL"
             )
         if batch_size < 1 or batches_ahead < 1:
             raise UsageError(

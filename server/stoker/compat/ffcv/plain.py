@@ -1,0 +1,220 @@
+"""One operation on arrays that stays Python: OpenCV, Pillow, Albumentations, SciPy.
+
+Its state after it has `jit_mode=False` and a NumPy dtype. It gets one row at a time, unless it is a
+batch op. Its own calls of `np.random` and `random` are rewritten, as in compiled operations. What
+libraries draw comes from the generators of the process (`random`, `np.random`, torch's on the CPU),
+which are seeded from the row's key and then restored; objects with a generator of their own, which
+have `set_random_seed`, are seeded by that. So a row depends on its key alone. Whether it draws is
+found by a trial when the loader is built: an operation that does runs on the script's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.compat.ffcv.loops import rows_of
+from stoker.compat.ffcv.mixing import mixes
+from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
+from stoker.compat.ffcv.pipeline.operation import Operation
+from stoker.compat.ffcv.pipeline.state import State
+from stoker.compat.ffcv.rewriting import rewrite
+from stoker.compat.ffcv.rows import (
+    BatchRows,
+    Sample,
+    declared,
+    generated,
+    key_in,
+    on_samples,
+    queries_of,
+)
+from stoker.compat.ffcv.trial import OF_VALUES, TRIAL_ROWS
+from stoker.compat.ffcv.working import WorkingMemory
+from stoker.ops.custom.foreign import (
+    generator,
+    generator_states,
+    kept,
+    line_of,
+    noise,
+    seeded,
+)
+from stoker.protocol.errors import BuildError, StokerError
+from stoker.rng.philox import key_block
+from stoker.rng.streams import make_key
+
+EPOCHS: Final = 6
+"""Epochs of the trial that looks for draws that are equal in all of them."""
+SET_SEED: Final = "set_random_seed"
+"""Method of Albumentations' transforms; each has generators of its own."""
+
+
+class PlainStep:
+    """An operation that stays Python, in the order of a pipeline.
+
+    Attributes:
+        name: field and operation, for messages.
+        after: the state after it.
+        draws: whether it draws.
+        is_foreign: whether generators of the process, or of libraries, are seeded for it.
+        seeds: whether it seeds its draws alike in all pipelines.
+        is_batch_op: whether it gets all rows at once.
+    """
+
+    def __init__(
+        self, operation: Operation, before: State, name: str, stream: str, sample: Sample
+    ) -> None:
+        """Prepare an operation.
+
+        Args:
+            operation: the operation.
+            before: the state before it.
+            name: its name in messages.
+            stream: name of the stream that it draws from.
+            sample: rows of the dataset.
+
+        Raises:
+            BuildError: it cannot run, or a row would depend on more than its key.
+        """
+        self.name = name
+        self.is_batch_op = bool(operation.is_batch_op)
+        self._before = before
+        self._stream = stream
+        self.after, allocation = declared(operation, before, name)
+        queries = queries_of(allocation, name)
+        several = bool(queries) and not isinstance(allocation, AllocationQuery)
+        self._memory = WorkingMemory(queries, self.after, several=several)
+        self._memory.is_cleared = True
+        function = generated(operation, name)
+        self._code = rewrite(function, name, mixes=self.is_batch_op, machine=False)
+        self._owned = list(_with_seeds(self._code.function, operation))
+        self.seeds = self._code.seeds
+        self.is_foreign = bool(self._owned)
+        self._try(sample)
+        self.draws = self._code.draws or self.is_foreign
+
+    def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
+        """Return the operation's result on a batch.
+
+        Raises:
+            SampleError: it asked to exit, by SystemExit or KeyboardInterrupt.
+        """
+        found: np.ndarray = on_samples(self.name, rows, lambda: self._run(batch, rows))
+        return found
+
+    def _run(
+        self, batch: np.ndarray, rows: BatchRows, ends: dict[str, set[Any]] | None = None
+    ) -> np.ndarray:
+        """Return the result; `ends` receives the states of the generators after the first rows."""
+        keys, ids = rows.keys(self._stream), rows.ids.astype(np.int64)
+        keys, counts = np.hstack([keys, keys]), np.zeros(len(keys), np.int64)
+        dst, out = self._memory.request(len(batch)), self._memory.result(len(batch))
+        out = out.view(self.after.dtype)
+        step = len(batch) if self.is_batch_op else 1
+        for low in range(0, len(batch), max(step, 1)):
+            part = slice(low, low + step)
+            with self._seeded(keys[low]):
+                result = self._code.function(
+                    keys[part], counts[part], batch[part], rows_of(dst, low, low + step), ids[part]
+                )
+                if ends is not None and low == 0:
+                    for generator_name, state in generator_states().items():
+                        ends.setdefault(generator_name, set()).add(state)
+            out[part] = self._checked(result, batch[part])
+        return out
+
+    def _seeded(self, words: np.ndarray) -> Any:
+        if not self.is_foreign:
+            return nullcontext()
+        key = key_in(words)
+        for number, owner in enumerate(self._owned):
+            getattr(owner, SET_SEED)(key_block(key, number)[0] & 0xFFFFFFFF)
+        return seeded(key)
+
+    def _checked(self, result: Any, given: np.ndarray) -> np.ndarray:
+        array = np.asarray(result)
+        expected = (len(given), *self.after.shape), np.dtype(self.after.dtype)
+        if (array.shape, array.dtype) != expected:
+            raise BuildError(
+                f"{self.name} returned {array.dtype} of shape {array.shape[1:]} per row, but it "
+                f"declared {self.after}: correct declare_state_and_memory, or the result of the "
+                "function"
+            )
+        return array
+
+    def _try(self, sample: Sample) -> None:
+        """Try it on noise or on rows of the dataset, as `stoker.compat.ffcv.trial` does."""
+        if not self._code.calls_machine_code:
+            rng = generator(make_key(1, 2, 3, 4))
+            value = noise((len(sample.ids), *self._before.shape), self._before.dtype, rng)
+            try:
+                self._try_on(value, sample.ids)
+            except BuildError as error:
+                if not isinstance(error.__cause__, OF_VALUES):
+                    raise
+            else:
+                return
+        self._try_on(sample.values(), sample.ids)
+
+    def _try_on(self, value: np.ndarray, ids: np.ndarray) -> None:
+        rows = BatchRows(5, 6, ids[: TRIAL_ROWS + self.is_batch_op])
+        value = value[: len(rows.ids)]
+        with kept(0) as untouched:
+            first = self._tried(value, rows)
+            self.is_foreign = self.is_foreign or not untouched()
+        first, again = (self._tried(value, rows) for _ in range(2))
+        if first.tobytes() != again.tobytes():
+            raise BuildError(
+                f"{self.name} cannot be used: it returned two results for the same rows, so it "
+                "keeps state between calls, or draws from a generator of its own: draw from "
+                "np.random or random"
+            )
+        if self.is_foreign:
+            self._check_epochs(value, rows)
+        elif not self.is_batch_op and mixes(self._code.function, value, rows.ids, self._memory):
+            raise BuildError(
+                f"{self.name} cannot be used: its result for a row depends on the other rows of "
+                "the batch. Read only row i for row i; or, if it should mix rows, set is_batch_op "
+                "= True on its class"
+            )
+
+    def _check_epochs(self, value: np.ndarray, rows: BatchRows) -> None:
+        """Check that it has not seeded the generators of the process by itself."""
+        ends: dict[str, set[Any]] = {}
+        for epoch in range(EPOCHS):
+            self._tried(value, rows._replace(epoch=epoch), ends)
+        if any(len(known) == 1 for known in ends.values()):
+            raise BuildError(
+                f"{self.name} cannot be used: code that it calls seeds random, numpy.random or "
+                "torch, so it would draw the same in every epoch: seed in the operation's own "
+                "function, with np.random.seed(indices[-1]), or leave the seed out"
+            )
+
+    def _tried(
+        self, value: np.ndarray, rows: BatchRows, ends: dict[str, set[Any]] | None = None
+    ) -> np.ndarray:
+        try:
+            return self._run(value.copy(), rows, ends)
+        except StokerError:
+            raise
+        except (Exception, SystemExit) as error:  # the user's function may raise anything
+            raise BuildError(
+                f"{self.name} fails on {self._before}: {type(error).__name__}: {error}"
+                f"{line_of(error)}. It declared {self.after}: check that the sides of its input "
+                "and its output agree"
+            ) from error
+
+
+def _with_seeds(function: FunctionType, operation: Operation) -> Iterator[Any]:
+    """Yield what a function or an operation holds that can be seeded by its own method."""
+    names = [name for name in function.__code__.co_names if name in function.__globals__]
+    found = {}
+    for value in (*(function.__globals__[name] for name in names), *vars(operation).values()):
+        several = isinstance(value, list | tuple)
+        for one in value if several else [value]:
+            if callable(getattr(one, SET_SEED, None)) and not isinstance(one, type):
+                found[id(one)] = one
+    yield from found.values()
