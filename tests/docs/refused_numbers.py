@@ -1,12 +1,31 @@
 """Pipelines that docs/ops.md promises to refuse: numbers of another scale, too few classes."""
 
+import numpy as np
 from refusals import refused
 
 from stoker import ops
+from stoker.dataset import schema
 
 PAGE = "docs/ops.md"
 RANGE = "If they leave 0 to 1, as in CT, these ops are refused"
 TARGETS = "docs/guides/image-and-target.md"
+
+
+class Tissue:
+    """A live source of two slices of CT, and of the same brought to 0 to 1."""
+
+    fields = tuple(
+        schema.bounded(schema.image(name, "raw", dtype="float32", channels=1), 32, 32, fixed=True)
+        for name in ("ct", "unit")
+    )
+    fingerprint = "tissue, version 1"
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        ct = np.linspace(-1000, 1200 + index, 32 * 32, dtype=np.float32).reshape(32, 32, 1)
+        return {"ct": ct, "unit": (ct + 1000) / 4000}
 
 
 @refused(PAGE, RANGE, "brightness expects floats from 0 to 1", "from -1000 to 1200", "ops.define")

@@ -90,6 +90,7 @@ def daemon(session_folder: Path, dataset: Path) -> Iterator[Daemon]:
     named = [f"--pipeline={served(name)}={name}" for name in PROMISES]
     with importing_from(HERE):
         where = [f"--dataset=fields={dataset}", f"--dataset=again={dataset}"]
+        where.append("--dataset=live=refused_numbers:Tissue")
         where += [f"--python-path={HERE}", "--workers=1"]
         with serving(folder, *where, *named) as running:
             yield running
@@ -149,6 +150,26 @@ def missed(sample):
 )
 def test_buckets_clips_and_mixtures_check_the_same(made, op, more, daemon):
     assert f"{op} moves output 'image', but not output 'mask'" in refused_by(daemon, made, **more)
+
+
+def test_the_first_sample_of_a_live_source_decides(daemon):
+    """What it has from 0 to 1 is served."""
+    colored = {
+        name: pipeline(lambda s, name=name: {"image": ops.brightness(s[name], p=1.0)})
+        for name in ("ct", "unit")
+    }
+    error = refused_by(daemon, colored["ct"], dataset="live")
+    assert "brightness expects floats from 0 to 1" in error
+    assert "from -1000 to 1200" in error
+    code, _, error = call(
+        "explain", "refused_numbers:brighter_tissue", "refused_numbers:Tissue", "--python-path",
+        HERE, COLUMNS="9999",
+    )  # fmt: skip
+    assert code == 1
+    assert "from -1000 to 1200" in error
+    stream = {"dataset": "live", "batch_size": 2, "device": "numpy"}
+    with Loader(daemon.address, pipeline=colored["unit"], **stream) as loader:
+        assert next(iter(loader))["image"].shape == (2, 32, 32, 1)
 
 
 @pytest.mark.parametrize("name", PROMISES)

@@ -136,6 +136,12 @@ def with_span(state: State, span: tuple[float, float] | None) -> State:
     return replace(known, scale=OTHER) if span[0] < -ROUNDING or span[1] > 1 + ROUNDING else known
 
 
+def span_of(array: np.ndarray) -> tuple[float, float] | None:
+    """Return the least and the greatest finite number; None if there is none."""
+    finite = array[np.isfinite(array)]
+    return (float(finite.min()), float(finite.max())) if finite.size else None
+
+
 def storage(dtype: str) -> np.dtype[Any]:
     """Return the dtype that kernels see for a state's elements.
 

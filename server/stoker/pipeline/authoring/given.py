@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract.rules import COLORS
-from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State, with_span
+from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State, span_of, with_span
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UsageError
@@ -112,13 +112,7 @@ def state_of(value: Any, name: str = "", kind: str | None = None) -> State:
     if kind == "image" and len(shape) == 2:
         shape = (*shape, 1)
     state = State.fixed(kind, dtype, shape)
-    return with_span(state, _span(array)) if (kind, dtype) == ("image", "float32") else state
-
-
-def _span(array: np.ndarray) -> tuple[float, float] | None:
-    """Return the least and the greatest finite number; None if there is none."""
-    finite = array[np.isfinite(array)]
-    return (float(finite.min()), float(finite.max())) if finite.size else None
+    return with_span(state, span_of(array)) if (kind, dtype) == ("image", "float32") else state
 
 
 def _kind_of(name: str, dtype: str, shape: tuple[int, ...]) -> str:
@@ -179,7 +173,7 @@ def form_of(value: Any) -> Hashable:
         return state_of(value)
     scale = ""
     if value.dtype == np.float32 and value.ndim in (2, 3):
-        scale = with_span(State.fixed("image", "float32", value.shape), _span(value)).scale
+        scale = with_span(State.fixed("image", "float32", value.shape), span_of(value)).scale
     return value.dtype, value.shape, scale
 
 

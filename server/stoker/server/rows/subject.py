@@ -42,6 +42,7 @@ from stoker.rng.row import Row
 from stoker.server.rows.chosen import Chosen, named_split, weighted
 from stoker.server.rows.clips import samples_of
 from stoker.server.rows.counts import RowCounts
+from stoker.server.rows.first_floats import check_first_floats
 from stoker.server.rows.mixed import MixedRows
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.samples import SampleRows
@@ -88,6 +89,7 @@ class Subject:
         self.first_id = first_id
         self.bucket = bucket
         self.plan = bind(graph, field_states(dataset), bucket=bucket)
+        check_first_floats(graph, dataset, self.plan, bucket)
         stored = dataset if self.clips is None else self.clips.frames
         self._reader = SampleReader(stored, self.plan.fields)
 

@@ -14,6 +14,7 @@ from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.plan import Plan
+from stoker.server.rows.first_floats import check_first_floats
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.states import worker_plan
 from stoker.server.workers.recent import remember
@@ -31,6 +32,7 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
         BuildError: the pipeline does not fit the dataset.
     """
     plan = worker_plan(graph, dataset, bucket)
+    check_first_floats(graph, dataset, plan, bucket)
     read = [field for field in dataset.schema.fields if field.name in plan.fields]
     others = [compile_permutation]
     if any(field.grid_column for field in read):
