@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -163,6 +164,16 @@ def test_a_runtime_folder_too_deep_for_sockets_is_passed_over(
     assert base_folder() != str(deep)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/nonexistent")
     assert base_folder() != "/nonexistent"
+    (tmp_path / "near").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "near")
+    assert base_folder() != "near"
+
+
+def test_without_a_folder_for_temporary_files_the_runtime_folder_is_used(monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    assert base_folder() == os.environ["XDG_RUNTIME_DIR"]
 
 
 def test_nowhere_to_go(monkeypatch: pytest.MonkeyPatch) -> None:

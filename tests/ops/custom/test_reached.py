@@ -102,6 +102,19 @@ def with_memory(image):
     return image
 
 
+class Counting:
+    def __init__(self, level):
+        self.level, self.calls, self.seen = level, 0, []
+
+    def __call__(self, image):
+        self.calls += 1
+        self.seen.append(image)
+        return image * self.level
+
+
+counting = Counting(K)
+
+
 def with_surroundings(image):
     return image if os.environ and random and HERE and __file__ else None
 
@@ -197,9 +210,13 @@ def test_data_alone_count_where_they_are_read(fresh):
 
 def test_memory_of_functions_and_surroundings_do_not_count(fresh):
     module = fresh(1)
-    before = sources(module, ["with_memory", "with_surroundings"])
+    names = ["with_memory", "with_surroundings", "counting"]
+    before = sources(module, names)
     module.with_memory(module.ARRAY)
-    assert sources(module, ["with_memory", "with_surroundings"]) == before
+    module.counting(module.ARRAY)
+    assert sources(module, names) == before
+    module.counting.level = 5
+    assert sources(module, ["counting"])["counting"] != before["counting"]
     assert set(values_of("reached_main", module.with_memory)) == {"reached_main.STARTED_ELSEWHERE"}
 
 

@@ -68,6 +68,11 @@ def looked_up(image):
     return image * 0 + table()[0]
 
 
+def noisy(image):
+    return image + NOISE
+
+
+NOISE = np.random.default_rng().integers(0, 256, 3, np.uint8)
 TABLE = json.loads(Path(__file__).with_name("table.json").read_text())
 
 
@@ -75,6 +80,12 @@ TABLE = json.loads(Path(__file__).with_name("table.json").read_text())
 def with_table(sample):
     image = ops.center_crop(sample.image, size=4)
     return {{"image": ops.python(folded, image, randomness="none")}}
+
+
+@pipeline
+def with_noise(sample):
+    image = ops.center_crop(sample.image, size=4)
+    return {{"image": ops.python(noisy, image, randomness="none")}}
 
 
 @pipeline
@@ -119,6 +130,7 @@ def edited(folder, serve):
         "--pipeline=only_op=edited_code:only_op",
         "--pipeline=with_table=edited_code:with_table",
         "--pipeline=with_later=edited_code:with_later",
+        "--pipeline=with_noise=edited_code:with_noise",
         workers=1,
         warm=True,
     )
@@ -194,3 +206,13 @@ def test_a_data_file_counts_as_code_does(edited, loader, pipeline, name):
         second = next(iter(new))
         assert set(np.unique(second["image"])) == {22}
     assert (first.pipeline_id != second.pipeline_id) == (name == "table.json")
+
+
+def test_a_table_that_differs_in_each_process_is_refused_by_name(edited, loader):
+    _, daemon = edited
+    said = r"noisy here is not the code .* It reads edited_code\.NOISE: these must be"
+    with (
+        pytest.raises(BuildError, match=said),
+        loader(daemon, "with_noise", batch_size=1) as refused,
+    ):
+        next(iter(refused))

@@ -39,13 +39,19 @@ def base_folder() -> str:
     Raises:
         ConnectError: no folder is usable.
     """
-    tried = [os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"]
+    tried = [os.environ["XDG_RUNTIME_DIR"]] if os.environ.get("XDG_RUNTIME_DIR") else []
     with contextlib.suppress(FileNotFoundError):  # no folder for temporary files can be written
-        tried.insert(1, tempfile.gettempdir())
+        tried.append(tempfile.gettempdir())
+    tried.append("/tmp")
     for base in tried:
         name = os.path.join(base, f"{PREFIX}{os.getuid()}-{'0' * 16}", "s" * _LONGEST_NAME)
         fits = len(os.fsencode(name + SIDE_SUFFIX)) <= MAX_PATH_BYTES
-        if fits and os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK):
+        if (
+            fits
+            and os.path.isabs(base)
+            and os.path.isdir(base)
+            and os.access(base, os.W_OK | os.X_OK)
+        ):
             return base
     raise ConnectError(
         f"no folder for the sockets of a private daemon: none of {tried} is writable and "

@@ -39,6 +39,7 @@ ELEMENTS: Final = (
 )  # fmt: skip
 KEY_FIELDS: Final = ("seed", "stream", "id", "epoch", "lane")
 MAX_RANK: Final = 4
+MOST_CHECKED: Final = 256
 MOST_NAMED: Final = 8
 """Values that an error names."""
 VALUE_WORDS: Final = 3 + MAX_RANK
@@ -46,6 +47,8 @@ HEADER_BYTES: Final = 8 * (2 * VALUE_WORDS + len(KEY_FIELDS))
 CALLBACK: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 _failures = threading.local()
+_checked: dict[tuple[str, str, tuple[str, ...]], Any] = {}
+"""Name, source and distributions of a function -> the function that was found to be that."""
 
 
 @kernel(twin="stoker.ops.custom.python_call_compiled:call_address")
@@ -164,6 +167,15 @@ class PythonCall(Op):
         self.settle(distributions=tuple(self.distributions))
         # Kept, because a worker forgets names after an edit while streams with this op are open.
         self.settle(code=self._function())
+        self._check_code()
+        # An op's name is its default stream name; all functions would share `python`.
+        self.settle(name=self.function.rpartition(":")[2], random=self.randomness != "none")
+
+    def _check_code(self) -> None:
+        """Check the code once for a function: what it reads may change when it is called."""
+        key = (self.function, self.source, self.distributions)
+        if _checked.get(key) is self.code:
+            return
         found = provenance(self.function.partition(":")[0], self.code)
         if found != (self.source, self.distributions):
             raise BuildError(
@@ -172,8 +184,9 @@ class PythonCall(Op):
                 f"{_listed(self.distributions)}: install the same versions on both sides"
                 f"{self._reading()}"
             )
-        # An op's name is its default stream name; all functions would share `python`.
-        self.settle(name=self.function.rpartition(":")[2], random=self.randomness != "none")
+        if len(_checked) >= MOST_CHECKED:
+            _checked.clear()
+        _checked[key] = self.code
 
     def _reading(self) -> str:
         """Return, for an error, which values the function reads; "" if it reads none."""

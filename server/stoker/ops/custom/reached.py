@@ -8,7 +8,7 @@ closure, attributes of modules, and those of the user's functions and classes th
   classes by their attributes, a `torch.nn.Module` by its state. Dicts count in their order.
 - Objects of other classes do not count: their distribution and its version do.
 - A global that a function of its module changes is memory of that function, not data: a cache, a
-  counter. It does not count.
+  counter. It does not count, nor does an attribute that a method changes.
 - A path near the user's module counts from there, so both sides may have the folder elsewhere.
 
 Runs where a pipeline is written, and in builders, workers and replayers.
@@ -17,6 +17,7 @@ Runs where a pipeline is written, and in builders, workers and replayers.
 from __future__ import annotations
 
 import ast
+import contextlib
 import enum
 import functools
 import hashlib
@@ -28,7 +29,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path, PurePath
 from types import FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,8 @@ _CHANGING: Final = frozenset(
         "popitem", "popleft", "put", "remove", "reverse", "setdefault", "sort", "update",
     }
 )  # fmt: skip
+_MAKING: Final = ("__init__", "__new__", "__post_init__")
+"""Methods that give an object its attributes."""
 IsOwn = Callable[[str], bool]
 
 
@@ -88,7 +91,9 @@ def _of_object(place: str, value: Any, is_own: IsOwn) -> Iterator[tuple[str, Any
     if _is_torch(value, "nn", "Module"):
         return chain(_named_items(place, value.state_dict()), ((place, type(value)),))
     if is_own(type(value).__module__):
-        return chain(_named_items(place, _attributes(value)), ((place, type(value)),))
+        changed = _changed(type(value).__module__).attributes
+        kept = {name: item for name, item in _attributes(value).items() if name not in changed}
+        return chain(_named_items(place, kept), ((place, type(value)),))
     return ((place, part) for part in _wrapped(value))
 
 
@@ -140,39 +145,56 @@ def _of_function(function: FunctionType, is_own: IsOwn) -> Iterator[tuple[str, A
         yield place, wrapped
     for owner, name, value, _ in named(function.__code__, function.__globals__):
         home = owner or module
-        if is_own(home) and name not in _changed(home) and not isinstance(value, ModuleType):
+        if (
+            is_own(home)
+            and name not in _changed(home).globals
+            and not isinstance(value, ModuleType)
+        ):
             yield f"{home}.{name}", value
 
 
+class _Changed(NamedTuple):
+    """The names of globals, and of attributes of objects, that a module's functions change."""
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+
+
 @functools.lru_cache(maxsize=1024)
-def _changed(module: str) -> frozenset[str]:
-    """Return the globals of a module that its functions change, by its source; none without."""
+def _changed(module: str) -> _Changed:
+    """Return what the functions of a module change, by its source; nothing without one."""
     path = getattr(sys.modules.get(module), "__file__", None)
     try:
         tree = ast.parse(Path(path or "").read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return frozenset()
+        return _Changed(frozenset(), frozenset())
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     inside = [node for node in ast.walk(tree) if isinstance(node, functions)]
-    return frozenset(
-        name for function in inside for node in ast.walk(function) for name in _changes(node)
+    later = [node for node in inside if getattr(node, "name", "") not in _MAKING]
+    return _Changed(
+        frozenset(name for one in inside for node in ast.walk(one) for name in _variables(node)),
+        frozenset(name for one in later for node in ast.walk(one) for name in _changes(node)[1:2]),
     )
 
 
-def _changes(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Global):
-        yield from node.names
+def _variables(node: ast.AST) -> list[str]:
+    return node.names if isinstance(node, ast.Global) else _changes(node)[:1]
+
+
+def _changes(node: ast.AST) -> list[str]:
+    """Return the names of what a piece of code changes: [variable, attribute of it, ...]."""
     target: ast.AST = node
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr not in _CHANGING:
-            return
+            return []
         target = node.func.value
     elif not isinstance(node, ast.Subscript | ast.Attribute) or isinstance(node.ctx, ast.Load):
-        return
+        return []
+    names: list[str] = []
     while isinstance(target, ast.Subscript | ast.Attribute):
+        names += [target.attr] if isinstance(target, ast.Attribute) else []
         target = target.value
-    if isinstance(target, ast.Name):
-        yield target.id
+    return [target.id, *reversed(names)] if isinstance(target, ast.Name) else []
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -209,7 +231,7 @@ def _digest(value: Any, home: str) -> str:
     return total.hexdigest()
 
 
-def _described(value: Any, home: str, inside: tuple[int, ...]) -> Iterator[bytes]:
+def _described(value: Any, home: str, inside: tuple[int, ...]) -> Iterator[bytes | memoryview]:
     """Yield the bytes that a value counts as; `inside` are the ids of the containers around it."""
     yield type(value).__name__.encode()
     if isinstance(value, enum.Enum | re.Pattern):
@@ -220,10 +242,12 @@ def _described(value: Any, home: str, inside: tuple[int, ...]) -> Iterator[bytes
         yield repr(value).encode()
     elif _is_torch(value, "Tensor"):
         yield f"{value.dtype} {tuple(value.shape)}".encode()
-        yield repr(value.tolist()).encode()
+        with contextlib.suppress(RuntimeError, TypeError, NotImplementedError):  # it has no content
+            plain = value.detach().cpu().contiguous().reshape(-1)
+            yield plain.view(sys.modules["torch"].uint8).numpy().data
     elif isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
         yield f"{value.dtype} {value.shape}".encode()
-        yield value.tobytes()
+        yield np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
     elif isinstance(value, np.ndarray):
         yield from _described(value.tolist(), home, inside)
     elif not isinstance(value, _CONTAINERS):
@@ -232,7 +256,7 @@ def _described(value: Any, home: str, inside: tuple[int, ...]) -> Iterator[bytes
         yield from _contained(value, home, (*inside, id(value)))
 
 
-def _contained(value: Any, home: str, inside: tuple[int, ...]) -> Iterator[bytes]:
+def _contained(value: Any, home: str, inside: tuple[int, ...]) -> Iterator[bytes | memoryview]:
     if isinstance(value, set | frozenset):
         yield from sorted(_digest(item, home).encode() for item in value)
     elif isinstance(value, tuple | list) and set(map(type, value)) <= _SIMPLE:
