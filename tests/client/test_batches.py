@@ -55,6 +55,7 @@ def test_it_is_a_mapping(load):
     assert batch.get("image") is batch.image
     assert batch.get("mask", 3) == 3
     assert batch == dict(batch)
+    assert {"image", "label", "index", "epoch", "to"} <= set(dir(batch))
     match batch:
         case {"image": image, "label": _, **rest}:
             assert image is batch.image
@@ -213,8 +214,8 @@ def test_a_tree_library_gets_the_classes_once_and_when_it_is_whole(monkeypatch):
     module.register = module.register_pytree_with_keys
     trees.register()
     trees.register()
-    assert [kind for kind, _, _ in known] == [Batch, Ragged, RaggedArray]
-    for whole, (_, parts, build) in zip((Batch({"a": 1}), *items()), known, strict=True):
+    assert [kind for kind, _, _ in known] == [Ragged, RaggedArray, Batch]
+    for whole, (_, parts, build) in zip((*items(), Batch({"a": 1})), known, strict=True):
         named, structure = parts(whole)
         assert hash(structure) is not None
         again, same = parts(build(structure, [value for _, value in named]))

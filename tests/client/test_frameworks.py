@@ -1,6 +1,7 @@
 """Accelerate, Lightning and transformers take a Loader as it is: epochs, resume, precisions."""
 
 import importlib
+import itertools
 import shutil
 import warnings
 
@@ -91,6 +92,16 @@ def test_a_loop_of_steps_begins_at_the_cursor(load):
         assert places([loader.dataset[step]]) == [(3, 3)]
         with pytest.raises(ClosedError, match="step 0 of this loop was delivered or skipped"):
             loader.dataset[step]
+
+
+def test_a_loop_of_steps_begins_at_the_epoch_that_is_set(load):
+    """What the Trainer of transformers does after `skip_first_batches` of a resumed epoch."""
+    with load() as loader, load(Loader.for_evaluation) as evaluation:
+        for made, places_then in ((loader, [(2, 1), (2, 2)]), (evaluation, [(0, 1), (0, 2)])):
+            sampler = made.batch_sampler
+            sampler.set_epoch(2)
+            steps = list(itertools.chain(*sampler))[1:3]
+            assert places(made.dataset[step] for step in steps) == places_then
 
 
 def test_reading_valid_of_a_moved_batch_is_reading_it(load):
@@ -238,41 +249,64 @@ def test_accelerate_dispatches_the_batches_of_a_dataset(load):
 # ------------------------------------------------------------------ transformers
 
 
-def test_the_trainer_of_transformers_trains_and_evaluates(load, tmp_path):
+@pytest.fixture
+def hugging(tmp_path):
+    """hugging(train, evaluation, **arguments) -> a Trainer; its model notes rows and progress."""
     transformers = pytest.importorskip("transformers")
 
     class Model(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.layer = torch.nn.Linear(1, 3)
-            self.rows = []
+            self.seen = []
 
         def forward(self, progress, label):
-            self.rows.append(len(label))
+            self.seen.append((len(label), progress[0].item()))
             logits = self.layer(progress.float()[:, None])
             return {"loss": torch.nn.functional.cross_entropy(logits, label), "logits": logits}
 
-    class Trainer(transformers.Trainer):
-        def get_train_dataloader(self):
-            return train
+    def make(train, evaluation=None, **arguments):
+        class Trainer(transformers.Trainer):
+            def get_train_dataloader(self):
+                return train
 
-        def get_eval_dataloader(self, eval_dataset=None):
-            return evaluation
+            def get_eval_dataloader(self, eval_dataset=None):
+                return evaluation
 
-    names = {"as_dict": ("progress", "label")}
-    arguments = transformers.TrainingArguments(
-        str(tmp_path), num_train_epochs=2, report_to=[], use_cpu=True, save_strategy="no",
-        gradient_accumulation_steps=2, disable_tqdm=True, label_names=["label"],
-    )  # fmt: skip
-    with load(**names) as train, load(Loader.for_evaluation, **names) as evaluation:
-        trainer = Trainer(model=Model(), args=arguments)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="transformers|accelerate|torch")
-            trainer.train()
-            assert trainer.model.rows == [4] * 6
-            trainer.model.rows.clear()
-            assert trainer.evaluate()["eval_loss"] > 0
-        assert trainer.model.rows == [4, 4, 4, 2]
+        given = transformers.TrainingArguments(
+            str(tmp_path), num_train_epochs=2, report_to=[], use_cpu=True, save_steps=4,
+            disable_tqdm=True, label_names=["label"], **arguments,
+        )  # fmt: skip
+        return Trainer(model=Model(), args=given)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="transformers|accelerate|torch")
+        yield make
+
+
+FORWARD = {"as_dict": ("progress", "label")}
+
+
+def test_the_trainer_of_transformers_trains_and_evaluates(load, hugging):
+    with load(**FORWARD) as train, load(Loader.for_evaluation, **FORWARD) as evaluation:
+        trainer = hugging(train, evaluation, gradient_accumulation_steps=2, save_strategy="no")
+        trainer.train()
+        assert [rows for rows, _ in trainer.model.seen] == [4] * 6
+        trainer.model.seen.clear()
+        assert trainer.evaluate()["eval_loss"] > 0
+    assert [rows for rows, _ in trainer.model.seen] == [4, 4, 4, 2]
+
+
+def test_the_trainer_of_transformers_resumes_in_the_middle_of_an_epoch(load, hugging, tmp_path):
+    with load(**FORWARD) as train:
+        first = hugging(train)
+        first.train()
+    with load(**FORWARD) as train:
+        second = hugging(train)
+        second.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+        assert train.statistics().delivered == 2
+    assert second.model.seen == first.model.seen[4:]
+    assert [progress for _, progress in second.model.seen] == pytest.approx([4 / 12, 5 / 12])
 
 
 # ------------------------------------------------------------------ Lightning

@@ -107,8 +107,9 @@ class Inspecting(ABC):
         So tools that make a torch DataLoader of a loader's parts get its batches, such as
         Accelerate's `skip_first_batches`.
         """
+        set_epoch = self.set_epoch if self.sampler else lambda epoch: None
         return Steps(
-            self._steps_left, self.__iter__, self.skip, batch_size=self.batch_size,
+            self._steps_left, self.__iter__, self.skip, set_epoch, batch_size=self.batch_size,
             drop_last=self.drop_last,
         )  # fmt: skip
 

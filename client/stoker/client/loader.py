@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, Self, Unpack, overload
 
 from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments
-from stoker.client.batches import trees
 from stoker.client.batches.batch import Batch, BatchOrigin, Noted
 from stoker.client.batches.received import receiving
 from stoker.client.batches.short import first_rows, real_rows
@@ -350,7 +349,6 @@ class Loader(Resuming, Generic[Item]):
         )
         if padded and not self._short:
             self._padding.watch(batch, noted)
-        trees.register()
         self._connection.delivered += 1
         self._chain.delivered(digests)
         self._position.delivered()

@@ -70,6 +70,7 @@ class Steps:
         count: Callable[[], int],
         iterate: Callable[[], EpochIterator[Any]],
         skip: Callable[[int], None],
+        set_epoch: Callable[[int], None],
         *,
         batch_size: int,
         drop_last: bool,
@@ -80,12 +81,15 @@ class Steps:
             count: the number of steps of the next loop.
             iterate: the iterator of a loop.
             skip: leaves out steps of the running loop.
+            set_epoch: makes the next loop start an epoch. The Trainer of transformers calls it in a
+                resumed epoch, for which it makes a DataLoader by `skip_first_batches`.
             batch_size: the loader's.
             drop_last: whether an incomplete batch is left out.
         """
         self._count = count
         self._iterate = iterate
         self._skip = skip
+        self.set_epoch = set_epoch
         self.batch_size = batch_size
         self.drop_last = drop_last
 

@@ -10,11 +10,12 @@ a slot is free as soon as the last array in it dies, whichever batch that array 
 import copy
 import dis
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stoker.client.batches import trees
 from stoker.client.verifying import Digests
 from stoker.protocol.errors import UsageError
 from stoker.protocol.forms import change_arrays, described, within_sizes
@@ -93,6 +94,7 @@ class Batch(Mapping[str, Any]):
     __slots__ = ("_entries", "_origin")
 
     def __init__(self, entries: Entries = (), origin: BatchOrigin | None = None) -> None:
+        trees.register()
         if origin is None and isinstance(entries, Batch):
             origin = entries._origin
         self._entries: dict[str, Any] = dict(entries)
@@ -260,6 +262,10 @@ class Batch(Mapping[str, Any]):
             )
         return iter(self._entries)
 
+    def __dir__(self) -> list[str]:
+        """Return also the names of entries, which notebooks then complete."""
+        return sorted({*super().__dir__(), *filter(str.isidentifier, self._entries)})
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -268,3 +274,14 @@ class Batch(Mapping[str, Any]):
         origin = self._origin
         place = "" if origin is None else f"epoch {origin.epoch}, step {origin.step}; "
         return f"Batch({place}{parts})"
+
+
+def _parts(batch: Batch) -> tuple[Mapping[str, Any], Hashable]:
+    return batch, tuple(batch)
+
+
+def _rebuilt(names: tuple[str, ...], values: Iterable[Any]) -> Batch:
+    return Batch(zip(names, values, strict=True))
+
+
+trees.nodes.append(trees.Node(Batch, _parts, _rebuilt))

@@ -5,8 +5,8 @@ put it together from changed arrays. The structure that they compare, and that `
 for, has the names of entries alone: with epoch and step in it each batch would compile a step
 again. So a batch that was put together has entries alone, like every other rebuilt `Batch`.
 
-JAX and torch are never imported here: a loader calls `register` before each batch, and it registers
-the classes with those of the two that the process has imported since.
+JAX and torch are never imported here: each new batch calls `register`, which registers the classes
+with those of the two that the process has imported since.
 """
 
 import sys
@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from stoker.client.batches.batch import Batch
 from stoker.protocol.forms import VALUES, RaggedArray
 from stoker.protocol.items import OFFSETS
 from stoker.protocol.layout import SIZE
@@ -27,14 +26,6 @@ class Node(NamedTuple):
     kind: type
     parts: Callable[[Any], tuple[Mapping[str, Any], Hashable]]
     build: Callable[[Any, Iterable[Any]], Any]
-
-
-def _parts_of_batch(batch: Batch) -> tuple[Mapping[str, Any], Hashable]:
-    return batch, tuple(batch)
-
-
-def _batch(names: tuple[str, ...], values: Iterable[Any]) -> Batch:
-    return Batch(zip(names, values, strict=True))
 
 
 def _parts_of_items(items: Ragged) -> tuple[Mapping[str, Any], Hashable]:
@@ -56,15 +47,15 @@ def _rows(_: None, values: Iterable[Any]) -> RaggedArray:
     return RaggedArray(*values)
 
 
-NODES: Final = (
-    Node(Batch, _parts_of_batch, _batch),
+nodes: Final = [
     Node(Ragged, _parts_of_items, _items),
     Node(RaggedArray, _parts_of_rows, _rows),
-)
+]
+"""The classes; `batch` adds its own."""
 
 
 def _to_torch(module: ModuleType) -> None:
-    for kind, parts, build in NODES:
+    for kind, parts, build in nodes:
         module.register_pytree_node(
             kind,
             lambda value, parts=parts: _listed(*parts(value)),
@@ -77,7 +68,7 @@ def _to_jax(module: ModuleType) -> None:
     def keyed(parts: Mapping[str, Any], structure: Hashable) -> tuple[list[Any], Hashable]:
         return [(module.DictKey(name), value) for name, value in parts.items()], structure
 
-    for kind, parts, build in NODES:
+    for kind, parts, build in nodes:
         module.register_pytree_with_keys(
             kind, lambda value, parts=parts: keyed(*parts(value)), build
         )
