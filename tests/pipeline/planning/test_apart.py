@@ -113,6 +113,34 @@ def test_arrays_that_cannot_follow(field, like, declared):
         assert part in message
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "like"),
+    [
+        ("gt_boxes", (3, 5), "boxes"),
+        ("targetBoxes", (3, 4), "boxes"),
+        ("roi", (4,), "boxes"),
+        ("boxes", (3, 7), ""),
+        ("box_scores", (3,), ""),
+        ("heroism", (4,), ""),
+        ("kpts", (17, 3), "keypoints"),
+        ("landmarks", (10,), "keypoints"),
+        ("polygons", (6, 2), "keypoints"),
+        ("clicked_points", (3, 2), "keypoints"),
+        ("points", (1024, 3), ""),
+        ("joints", (21, 3), ""),
+        ("words", (6, 2), ""),
+    ],
+)
+def test_names_and_shapes_of_boxes_and_points(name, shape, like):
+    fields = {"image": FIELDS["image"], name: State.fixed("array", "float32", shape)}
+    graph = pipeline(lambda s: {"image": flip(s.image), "out": s[name]}).graph()
+    if not like:
+        bind(graph, fields)
+        return
+    with pytest.raises(BuildError, match=f"which looks like {like}, and would not fit it"):
+        bind(graph, fields)
+
+
 def test_an_array_of_two_fields():
     def define(sample):
         either = sample.vector if sample.label > 1 else sample.line

@@ -35,14 +35,14 @@ from stoker.pipeline.planning.history import (
 
 RESIZES: Final = frozenset({"resize", "resize_short", "resize_long", "random_short_side_scale"})
 """Ops after which everything is at the same part of the sides."""
-BOXES: Final = re.compile(
-    r"(?:^|_)(?:b?boxe?s?|xyxy|xywh|cxcywh|ltrb|rois?)(?:_|\d|$)", re.IGNORECASE
-)
-POINTS: Final = re.compile(
-    r"(?:^|_)(?:keypoints?|key_points?|kpts?|landmarks?)(?:_|\d|$)", re.IGNORECASE
-)
+BOXES: Final = re.compile(r"box|xyxy|xywh|ltrb|(?:^|_)rois?(?:_|\d|$)", re.IGNORECASE)
+POINTS: Final = re.compile(r"key_?point|kpt|landmark|polygon", re.IGNORECASE)
+PAIRS: Final = re.compile(r"(?:^|_)(?:points?|joints?|centers?|xy)(?:_|\d|$)", re.IGNORECASE)
+"""Names of keypoints and, if they have two coordinates, of points in an image."""
 MOST_OF_A_BOX: Final = 6
 """Numbers of a box with its class and its score."""
+LEAST_OF_POINTS: Final = 4
+"""Numbers of two points in a row."""
 
 Named = tuple[str, int]
 
@@ -155,8 +155,11 @@ def _items_in(state: State, *names: str) -> str:
     count = state.shape[-1]
     if count is not None and any(map(BOXES.search, names)) and 4 <= count <= MOST_OF_A_BOX:
         return "boxes"
-    points = len(state.shape) == 2 and count in (2, 3)
-    return "keypoints" if points and any(map(POINTS.search, names)) else ""
+    flat = len(state.shape) == 1 and (count or 0) >= LEAST_OF_POINTS
+    points = flat or (len(state.shape) == 2 and count in (2, 3))
+    pairs = len(state.shape) == 2 and count == 2
+    named = points and any(map(POINTS.search, names))
+    return "keypoints" if named or (pairs and any(map(PAIRS.search, names))) else ""
 
 
 def _declaration(state: State, field: str, what: str) -> tuple[str, str]:
