@@ -1,4 +1,4 @@
-"""A memory cgroup of a test's own, where the machine allows one."""
+"""Cgroups of a test's own, with a limit of memory or processes, where the machine allows them."""
 
 import contextlib
 import os
@@ -56,6 +56,48 @@ def memory_group(limit_bytes: int) -> Iterator[MemoryGroup]:
                     os.kill(int(pid), signal.SIGKILL)
             if time.monotonic() > deadline:
                 break
+        folder.rmdir()
+
+
+class ProcessGroup:
+    """A cgroup with a limit of processes and threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "pids.max").write_text("max")
+
+    def take(self, pid: int) -> None:
+        """Move a process into the group, and let it start no other and no thread."""
+        (self.folder / "cgroup.procs").write_text(str(pid))
+        (self.folder / "pids.max").write_text((self.folder / "pids.current").read_text())
+
+    def give(self) -> None:
+        """End the limit."""
+        (self.folder / "pids.max").write_text("max")
+
+
+@contextlib.contextmanager
+def process_group() -> Iterator[ProcessGroup]:
+    """Make a group; its processes return to this one's at the end. Skip where that fails."""
+    lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    v1 = [path for _, names, path in lines if "pids" in names.split(",")]
+    v2 = [path for number, _, path in lines if number == "0"]
+    root, inner = ("/sys/fs/cgroup/pids", v1) if v1 else ("/sys/fs/cgroup", v2)
+    parent = Path(root) / "".join(inner[:1]).strip("/")
+    folder = parent / f"stoker-test-{os.getpid()}-{time.monotonic_ns()}"
+    try:
+        folder.mkdir()
+        group = ProcessGroup(folder)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        pytest.skip(f"no cgroup with a limit of processes can be made here: {error}")
+    try:
+        yield group
+    finally:
+        for pid in (folder / "cgroup.procs").read_text().split():
+            with contextlib.suppress(OSError):
+                (parent / "cgroup.procs").write_text(pid)
         folder.rmdir()
 
 

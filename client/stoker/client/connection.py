@@ -32,6 +32,7 @@ from stoker.client.remote.session import RemoteSession
 from stoker.client.remote.watch import HandshakeError
 from stoker.client.session import Asked, ClientSession
 from stoker.client.statistics import Statistics
+from stoker.protocol.descriptors import too_few_threads
 from stoker.protocol.errors import (
     ConnectError,
     DaemonLostError,
@@ -222,10 +223,15 @@ class Connection:
             self._daemon.close()
 
     def _open(self, connect_s: float, open_s: float, start_s: float | None = None) -> Link:
-        return Link(
-            lambda: self._connect(connect_s, start_s),
-            self._record, self._target, self._timeout_s, open_s=open_s, crashed=self.crashed,
-        )  # fmt: skip
+        try:
+            return Link(
+                lambda: self._connect(connect_s, start_s),
+                self._record, self._target, self._timeout_s, open_s=open_s, crashed=self.crashed,
+            )  # fmt: skip
+        except RuntimeError as error:
+            if "thread" not in str(error):
+                raise
+            raise too_few_threads("a Loader") from error
 
     def _connect(self, connect_s: float, start_s: float | None) -> ClientSession:
         if self._daemon is None:

@@ -34,7 +34,7 @@ from stoker.protocol.codec import (
     encode,
     encode_packet,
 )
-from stoker.protocol.descriptors import receive_packet, send_packet
+from stoker.protocol.descriptors import check_threads, receive_packet, send_packet
 from stoker.protocol.errors import (
     AccessError,
     ClosedError,
@@ -64,6 +64,8 @@ from stoker.protocol.messages import (
 LINGER_MS = 200
 LAST_WORDS_MS = 100
 MAX_DRAIN = 1024
+ZMQ_THREADS = 2
+"""Each context starts so many."""
 _EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
 """Plain integers: an enum would double the cost of each query."""
 Answer = TypeVar("Answer", Welcome, Opened)
@@ -118,6 +120,7 @@ class ClientSession:
         _open_sessions.add(self)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
+            check_threads(ZMQ_THREADS, "a connection to the daemon")
             self._check_listener(deadline)
             self._connect_dealer()
             with as_connect_error(address, connect_timeout_s):

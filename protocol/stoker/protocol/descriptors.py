@@ -1,19 +1,28 @@
-"""Pass file descriptors over Unix sockets of type SEQPACKET, wait for one, and ask who the peer is.
+"""What both sides ask of the system: descriptors passed over Unix sockets, waiting, threads.
 
 One packet carries one record and at most one descriptor. A received descriptor belongs to the
 receiver and is close-on-exec; unexpected descriptors are closed at once.
 """
 
 import array
+import errno
 import math
 import os
 import select
 import socket
 import struct
+import threading
 
 from stoker.protocol.codec import MAX_PACKET_BYTES
-from stoker.protocol.errors import ProtocolError
+from stoker.protocol.errors import ProtocolError, ResourceError
 
+MORE_PROCESSES = (
+    "raise the limit on processes and threads (ulimit -u, TasksMax of systemd, --pids-limit of"
+    " docker), or end other processes"
+)
+"""The remedy if the system starts no process or thread."""
+NO_PROCESS = frozenset((errno.EAGAIN, errno.ENOMEM))
+"""Why a fork fails at a limit."""
 _INT = array.array("i").itemsize
 _ROOM = socket.CMSG_SPACE(4 * _INT)
 _CUT_OFF = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
@@ -68,6 +77,35 @@ def await_readable(descriptor: int | socket.socket, timeout_s: float | None) -> 
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(None if timeout_s is None else max(0, math.ceil(timeout_s * 1000))))
+
+
+def check_threads(count: int, what: str) -> None:
+    """Check that this process can start threads; ZeroMQ ends the process where it cannot.
+
+    Args:
+        count: how many.
+        what: needs them, in words.
+
+    Raises:
+        ResourceError: it cannot.
+    """
+    end, started = threading.Event(), []
+    try:
+        for _ in range(count):
+            thread = threading.Thread(target=end.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError:
+        raise too_few_threads(what) from None
+    finally:
+        end.set()
+        for thread in started:
+            thread.join()
+
+
+def too_few_threads(what: str) -> ResourceError:
+    """Return the error for something that needs a thread which cannot be started."""
+    return ResourceError(f"{what}: the system starts no more threads; {MORE_PROCESSES}")
 
 
 def peer_credentials(sock: socket.socket) -> tuple[int, int, int]:

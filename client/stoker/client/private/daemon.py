@@ -25,7 +25,7 @@ from stoker.client.options import LoaderOptions
 from stoker.client.outage import patiently
 from stoker.client.private.folder import RuntimeFolder, is_running
 from stoker.client.session import ClientSession
-from stoker.protocol.descriptors import await_readable
+from stoker.protocol.descriptors import MORE_PROCESSES, NO_PROCESS, await_readable
 from stoker.protocol.errors import (
     BuildError,
     ConfigError,
@@ -158,17 +158,7 @@ class PrivateDaemon:
     def _start(self, address: str, deadline: float) -> "subprocess.Popen[bytes]":
         reader, writer = os.pipe()
         try:
-            with open(self._log_path, "ab") as log:
-                child = subprocess.Popen(
-                    self._command(address, writer),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(writer,),
-                    env=without_working_folder(os.environ),
-                    cwd=None if working_folder() else "/",
-                    start_new_session=True,
-                )
+            child = self._execute(address, writer)
             os.close(writer)
             writer = -1
             try:
@@ -181,6 +171,26 @@ class PrivateDaemon:
             os.close(reader)
             if writer >= 0:
                 os.close(writer)
+
+    def _execute(self, address: str, ready: int) -> "subprocess.Popen[bytes]":
+        with open(self._log_path, "ab") as log:
+            try:
+                return subprocess.Popen(
+                    self._command(address, ready),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(ready,),
+                    env=without_working_folder(os.environ),
+                    cwd=None if working_folder() else "/",
+                    start_new_session=True,
+                )
+            except OSError as error:
+                if error.errno not in NO_PROCESS:
+                    raise
+                raise ResourceError(
+                    f"the private daemon cannot be started: {error.strerror}; {MORE_PROCESSES}"
+                ) from error
 
     def _command(self, address: str, ready: int) -> list[str]:
         command = [sys.executable, "-P", "-m", "stoker.server", "serve", "--address", address]

@@ -143,6 +143,14 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     except StokerError as error:
         tell_ready(ready_fd, {"error": error.to_record()})
         raise
+    except RuntimeError as error:
+        if "thread" not in str(error):
+            raise
+        from stoker.protocol.descriptors import too_few_threads  # noqa: PLC0415 - for this error
+
+        refusal = too_few_threads("the daemon")
+        tell_ready(ready_fd, {"error": refusal.to_record()})
+        raise refusal from None
     raise typer.Exit(code)
 
 

@@ -31,6 +31,7 @@ import zmq
 
 from stoker.protocol import codec, messages, version
 from stoker.protocol.analysis import analyzed
+from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
 from stoker.protocol.remote.tcp import MAX_FRAME_BYTES
 from stoker.server.daemon.address import SocketFolder
@@ -101,6 +102,7 @@ class Broker:
         self._keys: dict[bytes, str] = {}
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.refused_messages = 0
+        check_threads(2, "the daemon's sockets")
         self._context = zmq.Context(io_threads=1)
         self._socket = self._context.socket(zmq.ROUTER)
         self._descriptor = int(self._socket.get(zmq.FD))  # the same for the socket's life

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stoker.protocol.errors import ResourceError
 from stoker.protocol.importing import without_working_folder
 
 # One thread per process: workers are the parallelism, and a fork cannot copy a thread pool.
@@ -64,17 +65,35 @@ def launch(cache_root: str, python_path: Sequence[str]) -> Launched:
     Args:
         cache_root: folder of compiled kernels.
         python_path: folders searched after `sys.path` where pipelines are imported.
+
+    Raises:
+        ResourceError: the system starts no process.
     """
-    # Same as `channel.pair`, but without its module, which imports all records.
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        # Same as `channel.pair`, but without its module, which imports all records.
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise _refused(error) from None
     environment = {**without_working_folder(os.environ), **PINNED}
     command = [sys.executable, "-P", "-m", "stoker.server.workers.template"]
     with theirs:
-        process = subprocess.Popen(
-            [*command, str(theirs.fileno()), str(os.getpid()), cache_root, *python_path],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-        )
+        try:
+            process = subprocess.Popen(
+                [*command, str(theirs.fileno()), str(os.getpid()), cache_root, *python_path],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )
+        except OSError as error:
+            ours.close()
+            raise _refused(error) from None
     ours.setblocking(False)
     return Launched(process, ours)
+
+
+def _refused(error: OSError) -> ResourceError:
+    return ResourceError(
+        f"the template process cannot be started: {error.strerror}; raise the limits on processes,"
+        " threads and open files (ulimit -u and -n; TasksMax and LimitNOFILE of systemd;"
+        " --pids-limit of docker), or end other processes"
+    )

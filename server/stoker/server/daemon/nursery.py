@@ -22,8 +22,15 @@ from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import logs
 from stoker.server.workers import channel
 from stoker.server.workers.death import describe, end_orphans, stat_of
-from stoker.server.workers.template import ChildEnded, Forked, TemplateReady, Unfit
+from stoker.server.workers.template import (
+    ChildEnded,
+    Forked,
+    ForkRefused,
+    TemplateReady,
+    Unfit,
+)
 
+Answered = Forked | ForkRefused | ChildEnded
 BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 30.0
 _TO_DIE_S: Final = 1.0
@@ -99,7 +106,7 @@ class Nursery:
             return False
         return True
 
-    def read(self) -> tuple[Forked | ChildEnded, int | None] | None:
+    def read(self) -> tuple[Answered, int | None] | None:
         """Return the next answer; None if there is none, or if the template has ended.
 
         Raises:
@@ -108,9 +115,7 @@ class Nursery:
         assert self.control is not None
         while True:
             try:
-                received = channel.receive(
-                    self.control, Forked | ChildEnded | TemplateReady | Unfit
-                )
+                received = channel.receive(self.control, Answered | TemplateReady | Unfit)
             except BlockingIOError:
                 return None
             except (OSError, ProtocolError):
@@ -146,10 +151,9 @@ class Nursery:
         self.why = f"the template process {why}"
         logs.log("error", "template_down", reason=self.why)
         if self.ready:
-            self._launch()
-            return
-        self._again_at = self._now() + min(BACKOFF_S * 2**self._failures, MAX_BACKOFF_S)
-        self._failures += 1
+            self._relaunch()
+        else:
+            self._wait()
 
     def tick(self) -> bool:
         """Reap what was killed; start a template whose pause is over; end one that hangs.
@@ -161,7 +165,7 @@ class Nursery:
         if self._orphans and not self._dying:
             self._orphans = not end_orphans(self._own(), 0)
         if self._running is None and self._now() >= self._again_at:
-            self._launch()
+            self._relaunch()
             return False
         late = self._now() - self._launched_at > self._start_deadline_s
         if self._running is None or self.ready or not late:
@@ -199,6 +203,20 @@ class Nursery:
 
     def _own(self) -> set[int]:
         return set() if self._running is None else {self._running.process.pid}
+
+    def _wait(self) -> None:
+        """Note when to launch the next one."""
+        self._again_at = self._now() + min(BACKOFF_S * 2**self._failures, MAX_BACKOFF_S)
+        self._failures += 1
+
+    def _relaunch(self) -> None:
+        """Launch a template, later if the system starts no process now."""
+        try:
+            self._launch()
+        except ResourceError as error:
+            self.why = error.message
+            logs.log("error", "template_down", reason=self.why)
+            self._wait()
 
     def _launch(self) -> None:
         self.ready = False

@@ -86,8 +86,8 @@ class Reserver:
                     room=self._room,
                     canceled=lambda: self._closing.is_set() or slab in self._unwanted,
                 )
-            except ResourceError as error:
-                return partial(self._not_reserved, slab, size_bytes, error)
+            except (ResourceError, OSError, MemoryError) as error:
+                return partial(self._not_reserved, slab, size_bytes, _typed(error, size_bytes))
             return partial(self._reserved, slab, size_bytes, made)
 
         self._jobs.put(job)
@@ -105,8 +105,8 @@ class Reserver:
             error: ResourceError | None = None
             try:
                 memory.fill(parts, room=self._room, canceled=self._closing.is_set)
-            except ResourceError as refusal:
-                error = refusal
+            except (ResourceError, OSError, MemoryError) as refusal:
+                error = _typed(refusal, size_bytes)
             return partial(self._grown, slab, size_bytes, memory, error)
 
         self._jobs.put(job)
@@ -133,9 +133,15 @@ class Reserver:
         ended: Ended = []
         while True:
             try:
-                ended += self._outcomes.get_nowait()()
+                outcome = self._outcomes.get_nowait()
             except queue.Empty:
                 return ended
+            try:
+                ended += outcome()
+            except Exception:
+                self._outcomes.put(partial(list, ended))  # with the others, next time
+                os.eventfd_write(self._bell, 1)
+                raise
 
     def __getitem__(self, slab: int) -> SlabMemory:
         """Return a reserved slab."""
@@ -228,5 +234,20 @@ class Reserver:
     def _work(self) -> None:
         """Run in the helper thread."""
         while (job := self._jobs.get()) is not None:
-            self._outcomes.put(job())
+            try:
+                outcome = job()
+            except Exception as error:  # the loop raises it; this thread serves other slabs
+                outcome = partial(_raise, error)
+            self._outcomes.put(outcome)
             os.eventfd_write(self._bell, 1)
+
+
+def _typed(error: Exception, size_bytes: int) -> ResourceError:
+    if isinstance(error, ResourceError):
+        return error
+    reason = f"{human(size_bytes)} could not be reserved: {error or type(error).__name__}"
+    return ResourceError(reason, reason=reason, needed_bytes=size_bytes)
+
+
+def _raise(error: Exception) -> Ended:
+    raise error

@@ -15,22 +15,28 @@ from typing import Any, Final
 
 import msgspec
 
+from stoker.protocol.descriptors import MORE_PROCESSES
 from stoker.protocol.errors import ProtocolError
 from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, WorkerChild
 from stoker.server.daemon.launch import Launched
-from stoker.server.daemon.nursery import Nursery
-from stoker.server.state.events import Event, Recalled
+from stoker.server.daemon.nursery import Answered, Nursery
+from stoker.server.state.events import Event, Recalled, WorkerDown
 from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker, Watched
 from stoker.server.workers import channel
 from stoker.server.workers.death import describe, end_group
 from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hire import ForkOrder, Hire
-from stoker.server.workers.template import ChildEnded, ForkChild, Forked
+from stoker.server.workers.template import ChildEnded, ForkChild, ForkRefused
 
 OnEvent = Callable[[Event], None]
 _MAX_READS = 256
 _TURN_READS = 8
 FORK_SHARE: Final = 0.5
+
+
+def not_started(reason: str) -> str:
+    """Return how a child died that the system did not start."""
+    return f"not started: {reason}; {MORE_PROCESSES}"
 
 
 class Supervisor:
@@ -144,8 +150,13 @@ class Supervisor:
 
     def start_worker(self, worker: int) -> None:
         """Fork a worker; answered by WorkerUp or WorkerDown."""
-        ours, theirs = self._pair()
-        child = WorkerChild(self._next_child, ours, theirs.dup(), worker)
+        try:
+            ours, theirs = self._pair()
+            child = WorkerChild(self._next_child, ours, theirs.dup(), worker)
+        except OSError as error:  # no descriptor or memory is left
+            why = not_started(error.strerror or str(error))
+            self._on_event(WorkerDown(self._now(), worker, why, blame=False))
+            return
         self._workers[worker] = child
         self._fork(child, theirs)
         child.hire(
@@ -295,10 +306,13 @@ class Supervisor:
                 return
             self._hear(*received)
 
-    def _hear(self, record: Forked | ChildEnded, descriptor: int | None) -> None:
+    def _hear(self, record: Answered, descriptor: int | None) -> None:
         child = self._children.get(record.child)
         if isinstance(record, ChildEnded):
             self._hear_death(record)
+        elif isinstance(record, ForkRefused):
+            if child is not None:
+                self._ended(child, not_started(record.reason), False)
         elif child is None:
             assert descriptor is not None
             os.close(descriptor)

@@ -86,6 +86,13 @@ class Forked(msgspec.Struct, frozen=True, array_like=True, tag="forked"):
     pid: int
 
 
+class ForkRefused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
+    """The system starts no child now; `reason` is its error."""
+
+    child: int
+    reason: str
+
+
 class ChildEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
     """A child is dead and reaped; `status` as by waitpid."""
 
@@ -192,8 +199,11 @@ def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None
         if waiting and control.fileno() not in ready:
             request, descriptor = waiting.pop(most_urgent([asked for asked, _ in waiting]))
             others = [theirs for _, theirs in waiting]
-            pid = _fork(request, descriptor, [control.fileno(), *children, *others])
-            pidfd = os.pidfd_open(pid)
+            try:
+                pid, pidfd = _fork(request, descriptor, [control.fileno(), *children, *others])
+            except OSError as error:
+                channel.send(control, ForkRefused(request.child, error.strerror or str(error)))
+                continue
             children[pidfd] = (request.child, pid)
             poll.register(pidfd, select.POLLIN)
             channel.send(control, Forked(request.child, pid), pidfd)
@@ -204,14 +214,22 @@ def most_urgent(waiting: Sequence[ForkChild]) -> int:
     return min(range(len(waiting)), key=lambda place: (waiting[place].role == "worker", place))
 
 
-def _fork(request: ForkChild, descriptor: int, inherited: list[int]) -> int:
-    """Fork a child that serves `descriptor`; in the parent, close that and return the pid."""
+def _fork(request: ForkChild, descriptor: int, inherited: list[int]) -> tuple[int, int]:
+    """Fork a child that serves `descriptor`; in the parent, close that and return pid and pidfd.
+
+    Raises:
+        OSError: the system starts no process, or gives no descriptor; there is no child.
+    """
     assert_clean()
     parent = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(descriptor)
+        raise
     if pid:
         os.close(descriptor)
-        return pid
+        return pid, _pidfd_of(pid)
     code = 1
     try:
         die_with_parent(parent)
@@ -230,6 +248,16 @@ def _fork(request: ForkChild, descriptor: int, inherited: list[int]) -> int:
         with contextlib.suppress(OSError, ValueError):  # a function may have closed it
             sys.stderr.flush()
         os._exit(code)
+
+
+def _pidfd_of(pid: int) -> int:
+    """Return the pidfd of a new child; without one, end the child, which nobody could watch."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
 
 
 def _run(request: ForkChild, sock: socket.socket) -> int:

@@ -29,7 +29,7 @@ from stoker.order.buckets.order import BucketOrder
 from stoker.order.mix import MixOrder
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.errors import StokerError
+from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
 from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
@@ -82,7 +82,7 @@ class Worker:
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, SlotFiller | Failed] = {}
         self._sources: dict[int, Sources] = {}
-        self._slabs: dict[int, SlabPages] = {}
+        self._slabs: dict[int, SlabPages | Failed] = {}
         self._forks = WorkerForks()
         self._watch = Stopwatch()
         self._code = OwnCode()
@@ -108,8 +108,7 @@ class Worker:
                 self._forks.close(record.stream)
             case AddSlab():
                 assert descriptor is not None
-                self._slabs[record.slab] = SlabPages(descriptor, record.size_bytes)
-                os.close(descriptor)
+                self._slabs[record.slab] = _slab(descriptor, record.size_bytes)
             case DropSlab():
                 self._slabs.pop(record.slab, None)
             case Work():
@@ -202,6 +201,8 @@ class Worker:
         if isinstance(computer, Failed):
             return msgspec.structs.replace(computer, claim=work.claim)
         slab, end = self._slabs[work.slab], work.offset + work.size_bytes
+        if isinstance(slab, Failed):
+            return msgspec.structs.replace(slab, claim=work.claim, stream=work.stream)
         self._listener.begin(work.claim, slab)
         self._forks.enter(work)
         try:
@@ -232,6 +233,23 @@ class Worker:
             digests=counts.digests,
             decodes=self._listener.decoded - decoded,
         )
+
+
+def _slab(descriptor: int, size_bytes: int) -> SlabPages | Failed:
+    """Map a slab and close its descriptor; return the error for its streams if that fails."""
+    try:
+        return SlabPages(descriptor, size_bytes)
+    except (OSError, MemoryError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or "Cannot allocate memory"
+        refusal = ResourceError(
+            f"a worker cannot map the {size_bytes} bytes of the batches: {reason}; raise the"
+            " daemon's limit on address space (ulimit -v) or on maps (vm.max_map_count), or use a"
+            " smaller batch size or prefetch",
+            needed_bytes=size_bytes,
+        )
+        return Failed(0, 0, *refusal.to_record())
+    finally:
+        os.close(descriptor)
 
 
 class DescriptorsClosedError(Exception):
