@@ -248,6 +248,7 @@ def test_dicts_of_some_entries_or_all(load, as_dict, kind, names):
     [
         ({"as_dict": ("image", "labels")}, "as_dict: the batches have no output 'labels'; they ha"),
         ({"as_dict": 3}, r"as_dict=3: expected names of outputs, such as \('image', 'label'\), or"),
+        ({"as_dict": ()}, r"as_dict=\(\): expected names of outputs, such as"),
         ({"as_tuple": {"image"}}, "as_tuple={'image'}: expected names of outputs, such as"),
         ({"as_tuple": "image", "as_dict": True}, "as_tuple='image' and as_dict=True: expected on"),
     ],

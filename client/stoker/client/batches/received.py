@@ -40,8 +40,8 @@ def receiving(
 
 
 def _checked(option: str, names: object, known: list[str]) -> tuple[str, ...]:
-    """Return the names of an option, if a batch has all of them."""
-    if not isinstance(names, str | Sequence):
+    """Return the names of an option, if there are some and a batch has all of them."""
+    if not isinstance(names, str | Sequence) or not names:
         also = ", or True for all" if option == "as_dict" else ""
         raise UsageError(
             f"{option}={names!r}: expected names of outputs, such as {tuple(known[:2])!r}{also}"
