@@ -15,6 +15,7 @@ from PIL import Image, ImageOps
 
 from stoker.dataset.images.codecs import ImageScratch, decode_picture, signature
 from stoker.dataset.images.inspect import Scratches, inspect_picture
+from stoker.dataset.images.peek import peek_picture
 from stoker.dataset.images.png import SIGNATURE
 from stoker.dataset.limits import CodecError
 
@@ -136,6 +137,41 @@ def test_interlaced_png(photographs):
     pixels = photographs["china"][:37, :29, 0]
     ours, _ = decode(adam7(pixels), "mask")
     assert np.array_equal(ours, pixels)
+
+
+@pytest.mark.parametrize(
+    ("depth", "color", "channels"), [(1, 0, 1), (4, 3, 1), (8, 2, 3), (8, 6, 4)]
+)
+def test_a_png_whose_rows_end_early_is_refused(depth, color, channels):
+    """Its checksums are right; Pillow leaves the missing rows black."""
+    row = b"\0" + bytes(-(-21 * depth * channels // 8))
+    header = struct.pack(">IIBBBBB", 21, 9, depth, color, 0, 0, 0)
+    kind = "image" if channels > 1 else "mask"
+    for rows in range(10):
+        data = png_chunks(header, zlib.compress(row * rows))
+        if color == 3:
+            palette = struct.pack(">I", 48) + b"PLTE" + bytes(48)
+            palette += struct.pack(">I", zlib.crc32(palette[4:]))
+            data = data[:33] + palette + data[33:]
+        if rows == 9:
+            inspect_picture(data, kind, Scratches())
+            continue
+        for reads in (
+            lambda data=data: inspect_picture(data, kind, Scratches()),
+            lambda data=data: peek_picture(len(data), kind, lambda count: data[:count]),
+        ):
+            with pytest.raises(
+                CodecError, match=rf"end after {rows * len(row)} of {9 * len(row)} "
+            ):
+                reads()
+
+
+def test_an_interlaced_png_whose_rows_end_early_is_refused(photographs):
+    data = adam7(photographs["china"][:37, :29, 0])
+    body = zlib.decompress(data[41:-16])
+    inspect_picture(data, "mask", Scratches())
+    with pytest.raises(CodecError, match=f"end after {len(body) - 30} of {len(body)} bytes"):
+        inspect_picture(png_chunks(data[16:29], zlib.compress(body[:-30])), "mask", Scratches())
 
 
 def test_png_with_palette_transparency_keeps_its_colors(photographs):

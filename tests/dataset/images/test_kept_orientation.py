@@ -1,9 +1,11 @@
 """`--orientation keep`: pixels are as they are stored, and EXIF has no effect."""
 
 import io
+import json
 
 import numpy as np
 import pytest
+from commands import call
 from PIL import Image, ImageOps
 
 from stoker.dataset import open_dataset, schema, write
@@ -172,3 +174,51 @@ def test_what_cannot_be_asked_for(tmp_path, album):
 def test_laying_back_undoes_turning(orientation):
     pixels = np.arange(7 * 5 * 3, dtype=np.uint8).reshape(7, 5, 3)
     assert np.array_equal(laid_back(oriented(pixels, orientation), orientation), pixels)
+
+
+@pytest.mark.parametrize(
+    ("orientation", "target", "told"),
+    [
+        (
+            6,
+            "masks",
+            "if EXIF turns the photo, and the other was made on the pixels as stored, pack",
+        ),
+        (
+            6,
+            "boxes",
+            "if EXIF turns the photo, and the other was made on the pixels as stored, pack",
+        ),
+        (3, "masks", "EXIF turns 1 of the 1 images of 'image' upright, and 'mask' must fit the"),
+        (3, "boxes", "EXIF turns 1 of the 1 images of 'image' upright, and 'boxes' must fit the"),
+        (1, "masks", ""),
+    ],
+)
+def test_targets_of_turned_photos(tmp_path, photographs, orientation, target, told):
+    """Sides that are exchanged are refused, other turns are told; both name the remedy."""
+    pixels = photographs["rocket"]
+    source = tmp_path / "s"
+    (source / "images").mkdir(parents=True)
+    (source / "images" / "a.jpg").write_bytes(saved(pixels, orientation))
+    flags = ["--workers=1"]
+    if target == "masks":
+        (source / "masks").mkdir()
+        Image.fromarray(pixels[:, :, 0] // 64).save(source / "masks" / "a.png")
+    else:
+        height, width = pixels.shape[:2]
+        flags += ["--images", source / "images"]
+        source = tmp_path / "a.json"
+        source.write_text(
+            json.dumps({
+                "images": [{"id": 1, "file_name": "a.jpg", "width": width, "height": height}],
+                "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 9, 8]}],
+                "categories": [{"id": 1, "name": "rocket"}],
+            })
+        )  # fmt: skip
+    code, out, errors = call("pack", source, tmp_path / "d", *flags)
+    assert code == (1 if orientation == 6 else 0)
+    said = " ".join((out + errors).split())
+    assert told in said
+    assert ("--orientation keep" in said) == bool(told)
+    code, *_ = call("pack", source, tmp_path / "kept", *flags, "--orientation", "keep")
+    assert code == 0

@@ -11,6 +11,7 @@ specification.
 import numpy as np
 import simplejpeg
 
+from stoker.dataset.images.jpeg.frame import read_frame
 from stoker.dataset.images.orientation import oriented, upright_size
 from stoker.dataset.images.png import SIGNATURE as PNG_SIGNATURE
 from stoker.dataset.images.png import decode_png
@@ -18,6 +19,12 @@ from stoker.dataset.limits import CodecError, check_pixels
 
 JPEG_SIGNATURE = b"\xff\xd8\xff"
 CHANNELS = {"image": 3, "mask": 1}
+_SAMPLING = "subsampling"
+"""In the message about a sampling that TurboJPEG has no name for."""
+
+
+class SamplingError(CodecError):
+    """A JPEG whose sampling the decoder does not take."""
 
 
 class ImageScratch:
@@ -86,12 +93,20 @@ def read_jpeg_size(data: bytes | memoryview) -> tuple[int, int]:
     """Read (height, width) as stored from the header, and apply the pixel limit.
 
     Raises:
+        SamplingError: the decoder does not take such files.
         CodecError: the header is damaged, or the image is too large.
     """
     try:
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+    except KeyError:  # 4:4:1 is decoded, but simplejpeg has no name for it
+        height, width, _ = read_frame(data)
     except ValueError as error:
-        raise CodecError(f"its header is damaged: {_plain(error)}") from None
+        if _SAMPLING not in str(error):
+            raise CodecError(f"its header is damaged: {_plain(error)}") from None
+        raise SamplingError(
+            f"the sampling factors of its components are {read_frame(data)}, which the decoder "
+            "does not take; pack the source, which turns such a file into PNG, or convert it"
+        ) from None
     check_pixels(height, width)
     return height, width
 

@@ -9,9 +9,9 @@ import io
 from typing import Final
 
 import numpy as np
-from PIL import ImageOps, PngImagePlugin, TiffImagePlugin
+from PIL import ImageFile, ImageOps, PngImagePlugin, TiffImagePlugin
 
-from stoker.dataset.images.png import SIGNATURE
+from stoker.dataset.images.png import SIGNATURE, check_rows, read_png_header
 from stoker.dataset.limits import CodecError, check_pixels
 
 _MODES: Final = ("1", "L", "P", "I;16", "I;16B", "I", "F")
@@ -36,18 +36,13 @@ def decode_deep(data: bytes, kind: str, dtype: str, keep: bool = False) -> np.nd
     png = data[:8] == SIGNATURE
     if not png and data[:4] not in _TIFF:
         raise CodecError(f"expected a PNG or TIFF, of which {dtype} can be read, got another file")
+    if png:
+        check_rows(data, read_png_header(data))
     try:
         opener = PngImagePlugin.PngImageFile if png else TiffImagePlugin.TiffImageFile
         picture = opener(io.BytesIO(data))
         check_pixels(picture.height, picture.width)
-        if picture.mode not in _MODES or getattr(picture, "n_frames", 1) != 1:
-            raise CodecError(f"expected one frame of one channel, got mode {picture.mode}")
-        if (kind, dtype) == ("image", "uint16") and picture.mode in _SHORT:
-            raise CodecError(
-                "expected 16 bits per channel, with levels from 0 to 65535, got a file of 8 bits, "
-                "whose white is 255; multiply its levels by 257, or pack files of 8 bits by "
-                "themselves with --field NAME=image"
-            )
+        _check_mode(picture, kind, dtype)
         values = np.asarray(picture if keep else ImageOps.exif_transpose(picture))
     except CodecError:
         raise
@@ -65,3 +60,14 @@ def decode_deep(data: bytes, kind: str, dtype: str, keep: bool = False) -> np.nd
     if values.dtype.kind == "f":
         raise CodecError("expected whole numbers in a mask, got floats")
     return values
+
+
+def _check_mode(picture: ImageFile.ImageFile, kind: str, dtype: str) -> None:
+    if picture.mode not in _MODES or getattr(picture, "n_frames", 1) != 1:
+        raise CodecError(f"expected one frame of one channel, got mode {picture.mode}")
+    if (kind, dtype) == ("image", "uint16") and picture.mode in _SHORT:
+        raise CodecError(
+            "expected 16 bits per channel, with levels from 0 to 65535, got a file of 8 bits, "
+            "whose white is 255; multiply its levels by 257, or pack files of 8 bits by "
+            "themselves with --field NAME=image"
+        )

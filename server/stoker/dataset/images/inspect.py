@@ -1,7 +1,8 @@
 """Inspection of an image file before it is packed: decoded once, so that every stored file decodes.
 
 Files are stored unchanged. Only formats outside the decoder contract (BMP, GIF, TIFF, WebP, ...,
-and 16-bit masks that fit 8 bits) are converted to PNG without loss, with a note for the owner. A
+JPEGs of unusual sampling, and 16-bit masks that fit 8 bits) are converted to PNG without loss, with
+a note for the owner. A
 file that cannot be decoded, or would lose information, is rejected with the reason.
 """
 
@@ -10,12 +11,19 @@ from dataclasses import dataclass
 from stoker.dataset.images.codecs import (
     CHANNELS,
     ImageScratch,
+    SamplingError,
     decode_picture,
     read_jpeg_size,
     signature,
 )
 from stoker.dataset.images.orientation import KEPT, find_orientation, upright_size
-from stoker.dataset.images.png import PngHeader, check_png_kind, frames_of, read_png_header
+from stoker.dataset.images.png import (
+    PngHeader,
+    check_png_kind,
+    check_rows,
+    frames_of,
+    read_png_header,
+)
 from stoker.dataset.images.transcode import is_deep_mask, transcode
 from stoker.dataset.limits import MAX_FILE_BYTES, MAX_SCANS, CodecError
 
@@ -55,7 +63,7 @@ def picture_size(data: bytes, keep: bool = False) -> tuple[int, int]:
         CodecError: it is not an image in a known format, or is damaged.
     """
     encoding = signature(data)
-    if encoding is None:
+    if encoding is None or _is_converted(data, encoding, "image"):
         data, _ = transcode(data, "image", keep)
         encoding = "png"
     return upright_size(*_stored_size(data, encoding), 1 if keep else find_orientation(data))
@@ -79,7 +87,7 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches", keep: bool = F
         raise CodecError(f"it has {len(data)} bytes, more than the limit of {MAX_FILE_BYTES}")
     encoding = signature(data)
     notes: tuple[str, ...] = ()
-    if encoding is None or (kind == "mask" and is_deep_mask(data)):
+    if encoding is None or _is_converted(data, encoding, kind):
         data, notes = transcode(data, kind, keep)
         encoding = "png"
     if encoding == "png":
@@ -87,6 +95,7 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches", keep: bool = F
         check_png_kind(header, kind)
         if (frames := frames_of(data)) > 1:
             raise CodecError(f"it is a PNG of {frames} frames; store the frame you want by itself")
+        check_rows(data, header)
         notes += _png_notes(header, kind)
         stored = header.height, header.width
     else:
@@ -100,6 +109,19 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches", keep: bool = F
     out = scratch.pixels.take(size[0] * size[1] * CHANNELS[kind])
     decode_picture(data, kind, size, orientation, out, scratch.turned)
     return Picture(data, encoding, *size, orientation, notes)
+
+
+def _is_converted(data: bytes, encoding: str, kind: str) -> bool:
+    """Whether a JPEG or PNG is outside of the decoder contract, and converted."""
+    if encoding == "png" or kind == "mask":
+        return is_deep_mask(data) and kind == "mask"
+    try:
+        read_jpeg_size(data)
+    except SamplingError:
+        return True
+    except CodecError:
+        return False  # decoding it says what is wrong
+    return False
 
 
 def _stored_size(data: bytes, encoding: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stoker.dataset.images.codecs import read_jpeg_size, signature
 from stoker.dataset.images.orientation import find_orientation, upright_size
-from stoker.dataset.images.png import check_png_kind, read_png_header
+from stoker.dataset.images.png import check_png_kind, check_rows, read_png_header
 from stoker.dataset.limits import CodecError
 
 HEAD_BYTES = 2**16
@@ -52,6 +52,7 @@ def peek_picture(
         data = head if len(head) == size_bytes else read(size_bytes)
         header = read_png_header(data)
         check_png_kind(header, kind)
+        check_rows(data, header)
         stored = header.height, header.width
     else:
         if kind == "mask":

@@ -24,7 +24,13 @@ from stoker.dataset.limits import CodecError, check_pixels
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLORS = {0: "gray", 2: "RGB", 3: "palette", 4: "gray with alpha", 6: "RGB with alpha"}
+_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _CRITICAL = 0x20
+_INFLATED = 2**20
+_ADAM7 = (
+    (0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)
+)  # fmt: skip
+"""Of each pass: first column, first row, and the steps between columns and between rows."""
 
 
 class DamagedPngError(CodecError):
@@ -33,12 +39,16 @@ class DamagedPngError(CodecError):
 
 @dataclass(frozen=True)
 class PngHeader:
-    """The header chunk: sides in pixels, bits per channel, the format's color type."""
+    """The header chunk: sides in pixels, bits per channel, the format's color type.
+
+    `interlaced` says whether the rows are in the seven passes of Adam7.
+    """
 
     height: int
     width: int
     depth: int
     color: int
+    interlaced: bool = False
 
     @property
     def has_alpha(self) -> bool:
@@ -98,11 +108,11 @@ def frames_of(data: bytes | memoryview) -> int:
 def _header(name: bytes, body: memoryview) -> PngHeader:
     if name != b"IHDR" or len(body) != 13:
         raise DamagedPngError("expected a header as its first chunk")
-    width, height, depth, color = struct.unpack_from(">IIBB", body)
+    width, height, depth, color, interlace = struct.unpack_from(">IIBBxxB", body)
     if color not in _COLORS or depth not in (1, 2, 4, 8, 16):
         raise DamagedPngError(f"its header has an invalid color type {color} with {depth} bits")
     check_pixels(height, width)
-    return PngHeader(height, width, depth, color)
+    return PngHeader(height, width, depth, color, interlace == 1)
 
 
 def check_png_kind(header: PngHeader, kind: str) -> None:
@@ -121,6 +131,41 @@ def check_png_kind(header: PngHeader, kind: str) -> None:
             f"it is {_COLORS[header.color]}, but a mask has one channel of class indices (gray "
             "or palette); map its colors to indices first"
         )
+
+
+def check_rows(data: bytes | memoryview, header: PngHeader) -> None:
+    """Check that the pixel data are those of all rows; Pillow leaves missing rows black.
+
+    Raises:
+        DamagedPngError: they end early, or cannot be inflated.
+    """
+    expected = _row_bytes(header)
+    inflate, found = zlib.decompressobj(), 0
+    try:
+        for name, body in chunks(memoryview(data)):
+            rest: bytes | memoryview = body if name == b"IDAT" else b""
+            while rest and found < expected:
+                found += len(inflate.decompress(rest, _INFLATED))
+                rest = inflate.unconsumed_tail
+    except zlib.error as error:
+        raise DamagedPngError(f"its pixel data are damaged: {error}") from None
+    if found < expected:
+        raise DamagedPngError(
+            f"its pixel data end after {found} of {expected} bytes, so rows are missing: it is "
+            "truncated"
+        )
+
+
+def _row_bytes(header: PngHeader) -> int:
+    """Return the bytes of all rows, each with the number of its filter."""
+    passes = _ADAM7 if header.interlaced else ((0, 0, 1, 1),)
+    bits, total = header.depth * _CHANNELS[header.color], 0
+    for left, top, across, down in passes:
+        columns = -(-(header.width - left) // across)
+        rows = -(-(header.height - top) // down)
+        if columns > 0 and rows > 0:
+            total += rows * (1 + -(-columns * bits // 8))
+    return total
 
 
 def decode_png(data: bytes | memoryview, kind: str, expected: tuple[int, int]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Convert image files in other formats than JPEG and PNG to PNG, without loss, when packing.
+"""Convert image files that the decoder contract leaves out to PNG, without loss, when packing.
 
 Pillow's plugin for the format is chosen by the file's signature and used directly; Stoker's pixel
 limit replaces Pillow's and is checked on the header before a pixel is decoded. Several frames, more
@@ -9,6 +9,7 @@ Pillow itself would drop the lower bits of a TIFF or PNM of 16-bit colors. It sc
 
 import io
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from PIL import (
@@ -18,12 +19,16 @@ from PIL import (
     Image,
     ImageFile,
     ImageOps,
+    JpegImagePlugin,
     PngImagePlugin,
     PpmImagePlugin,
     TiffImagePlugin,
     WebPImagePlugin,
 )
 
+from stoker.dataset.images.jpeg import UnindexableError, rewrite
+from stoker.dataset.images.jpeg.frame import read_frame
+from stoker.dataset.images.jpeg.segments import SOI
 from stoker.dataset.images.orientation import KEPT, laid_back
 from stoker.dataset.images.png import SIGNATURE, mask_values, read_png_header
 from stoker.dataset.limits import CodecError, check_pixels
@@ -98,8 +103,8 @@ def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[
     out = io.BytesIO()
     stored = np.ascontiguousarray(laid_back(pixels, turn)) if keep else pixels
     Image.fromarray(stored).save(out, "PNG", compress_level=6)
-    depth = "16-bit PNG" if name == "PNG" else name
-    note = f"{depth} re-encoded as PNG without loss"
+    what = {"PNG": "16-bit PNG", "JPEG": "JPEG of unusual sampling"}.get(name, name)
+    note = f"{what} re-encoded as PNG without loss"
     return out.getvalue(), (note, KEPT) if keep and turn != 1 else (note,)
 
 
@@ -112,6 +117,9 @@ def _orientation(picture: ImageFile.ImageFile) -> int:
 def _format(data: bytes) -> tuple[str, Callable[[io.BytesIO], ImageFile.ImageFile]]:
     if data[:8] == SIGNATURE:
         return "PNG", PngImagePlugin.PngImageFile
+    if data[:2] == SOI:
+        _check_jpeg(data)
+        return "JPEG", JpegImagePlugin.JpegImageFile
     for start, name, opener in _FORMATS:
         if data.startswith(start) and (name != "WebP" or data[8:12] == b"WEBP"):
             return name, opener
@@ -120,6 +128,19 @@ def _format(data: bytes) -> tuple[str, Callable[[io.BytesIO], ImageFile.ImageFil
         if data[: len(start)] == start or data[4 : 4 + len(start)] == start:
             raise CodecError(f"{expected} is {name}; convert it to PNG, which loses nothing")
     raise CodecError(f"{expected} begins with {data[:8].hex(' ')}")
+
+
+def _check_jpeg(data: bytes) -> None:
+    """Refuse what libjpeg does not decode, and damage, which Pillow would repair."""
+    frame = read_frame(data)
+    if frame.is_fractional:
+        raise CodecError(
+            f"the sampling factors of its components are {frame}, of which one does not divide "
+            "the greatest, and libjpeg decodes no such file; convert it to PNG with the program "
+            "that made it"
+        )
+    with suppress(UnindexableError):  # intact, as far as it was read
+        rewrite(data)
 
 
 def _require_short(picture: ImageFile.ImageFile, name: str) -> int:

@@ -49,6 +49,7 @@ from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.resume import kept_records
 from stoker.dataset.packing.shard import ShardRecord
 from stoker.dataset.packing.siblings import different_numbers
+from stoker.dataset.packing.turned import turned_images
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.kinds import AUTO, scan_source
 from stoker.protocol.analysis import analyzed
@@ -200,6 +201,7 @@ def pack(
             f"the new samples are in no split of the dataset ({', '.join(splits.names)}); make the "
             "splits again with stoker split --overwrite to divide them too",
         )
+    warnings += tuple(turned_images(manifest))
     seconds = time.monotonic() - started
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, seconds, warnings)
 

@@ -130,6 +130,16 @@ def _cells(recipe: Recipe, item: Item, reader: Reader, scratch: Scratches) -> di
     return cells
 
 
+def _turned(size: tuple[int, int], other: tuple[int, int]) -> str:
+    """Return what to do about sides that are exchanged, as in a photo that EXIF turns."""
+    if size != other[::-1] or size == other:
+        return ""
+    return (
+        "; if EXIF turns the photo, and the other was made on the pixels as stored, pack with "
+        "--orientation keep"
+    )
+
+
 def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]]) -> None:
     """Check the sizes (height, width) of an item's images, after orientation if applied."""
     fields = recipe.schema.fields
@@ -143,7 +153,8 @@ def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]
     if item.size is not None and item.size != size:
         raise BadItemError(
             item.name,
-            f"{here}, but its annotations are for {item.size[0]}x{item.size[1]}; they must agree",
+            f"{here}, but its annotations are for {item.size[0]}x{item.size[1]}; they must agree"
+            + _turned(size, item.size),
         )
     for field in others:
         height, width = sizes[field.name]
@@ -152,7 +163,7 @@ def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]
             other = file_of(item, fields, field.name) or f"field {field.name!r}"
             raise BadItemError(
                 item.name,
-                f"{here}, but {other} has {height}x{width}; if that is meant, declare it with "
-                f"--field NAME={kind_of(field)},relative, or schema.relative(...) in a schema, and "
-                "call ops with relative=True",
+                f"{here}, but {other} has {height}x{width}{_turned(size, (height, width))}; if "
+                f"that is meant, declare it with --field NAME={kind_of(field)},relative, or "
+                "schema.relative(...) in a schema, and call ops with relative=True",
             )
