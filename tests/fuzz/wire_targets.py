@@ -53,6 +53,10 @@ class Connection:
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
+    def fileno(self) -> int:
+        """Return no descriptor."""
+        return -1
+
     def recv(self, count: int) -> bytes:
         part = self._data[self._at : self._at + count]
         self._at += len(part)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from stoker.protocol import messages
-from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, TryAgainError
+from stoker.protocol.errors import ResourceError, StokerError, TryAgainError
 from stoker.protocol.remote.tcp import expect_full, frame, watch_link
 from stoker.protocol.remote.tls import check_certificate
 from stoker.server.daemon.descriptors import half_open_limit
@@ -217,8 +217,9 @@ class Carriers:
         for made in [made for made in self._half_open if made.since <= late]:
             self._refuse(
                 made,
-                ProtocolError(
-                    f"expected Attach with a token within {ATTACH_DEADLINE_S:g} s of connecting"
+                TryAgainError(
+                    f"expected Attach with a token within {ATTACH_DEADLINE_S:g} s of connecting;"
+                    " connect again"
                 ),
             )
 
