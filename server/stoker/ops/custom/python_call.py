@@ -181,7 +181,8 @@ class PythonCall(Op):
             raise BuildError(
                 f"{self.function} here is not the code that the pipeline was written with: source "
                 f"{found.source} of {_listed(found.distributions)}, expected {self.source} of "
-                f"{_listed(self.distributions)}: install the same versions on both sides"
+                f"{_listed(self.distributions)}: install the same versions on both sides, and "
+                "start this program again if code or data were edited since it imported them"
                 f"{self._reading()}"
             )
         if len(_checked) >= MOST_CHECKED:
