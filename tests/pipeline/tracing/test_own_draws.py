@@ -110,6 +110,22 @@ def constant(low):
     return low * 2
 
 
+class Counting:
+    noise = random.Random(3)
+
+    def part(self):
+        return self.noise.random()
+
+    def define(self, sample):
+        return brightened(sample, self.part())
+
+
+def imported_inside(s):
+    import secrets as entropy_of_its_own  # noqa: PLC0415 - on purpose
+
+    return brightened(s, entropy_of_its_own.randbelow(997) / 997)
+
+
 class Drawing:
     def __init__(self):
         self.noise = np.random.RandomState(3)
@@ -130,6 +146,10 @@ def test_it_is_found_in_helpers_methods_partials_closures_and_lists():
     ):
         with pytest.raises(BuildError, match=f":{body.__code__.co_firstlineno}: "):
             pipeline(body).graph()
+    with pytest.raises(BuildError, match=f":{line_of(Counting.part)}: .* from a Random"):
+        pipeline(Counting)().graph()
+    with pytest.raises(BuildError, match="secrets gives another pipeline each time"):
+        pipeline(imported_inside).graph()
     own = torch.Generator().manual_seed(3)
     for body in (
         functools.partial(lambda s, noise: brightened(s, noise.random()), noise=PLAIN),

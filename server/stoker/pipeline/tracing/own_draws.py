@@ -39,6 +39,7 @@ IDLE_S: Final = 0.02
 """How long the state of a generator that changed is watched for draws of other threads."""
 MOST_FUNCTIONS: Final = 200
 MOST_ELEMENTS: Final = 64
+MOST_VALUES: Final = 10_000
 """Limits of the search; containers with more elements are not searched."""
 CHANGING: Final = (
     np.random.default_rng, np.random.Generator, np.random.RandomState, np.random.SeedSequence,
@@ -46,6 +47,8 @@ CHANGING: Final = (
     time.time, time.time_ns, time.monotonic, time.monotonic_ns, time.perf_counter,
     time.perf_counter_ns, datetime.datetime,
 )  # fmt: skip
+MODULES: Final = frozenset({"secrets", "time", "uuid"})
+"""Modules of such values, where the code of a function imports them."""
 REMEDY: Final = (
     "A pipeline's function runs once, when it is traced, so this would be one constant for the "
     "whole training. Let an op draw from its range, as in ops.rotate(image, degrees=9), or draw "
@@ -57,6 +60,10 @@ _PATHS: Final = sysconfig.get_paths()
 _PYTHON: Final = os.path.join(_PATHS["stdlib"], "")
 _INSTALLED: Final = tuple(os.path.join(_PATHS[name], "") for name in ("purelib", "platlib"))
 _TORCH: Final = os.path.join(_PATHS["platlib"], "torch", "")
+
+
+class _Imported(str):
+    """Name of a module that code imports itself."""
 
 
 class _Reached(NamedTuple):
@@ -79,9 +86,9 @@ def traced_once(define: Callable[..., Any], site: Site, run: Callable[[], Graph]
     """
     reached = list(_reached(define, site))
     own = {id(one.value): one.value for one in reached if state_of(one.value) is not None}
-    before = _states(own)
-    made = run()
-    after = _states(own)
+    before, made, after = _run(own, run)
+    if before.keys() != after.keys():  # it imported PyTorch
+        before, made, after = _run(own, run)
     for key in before:
         if after[key] != before[key]:
             line = _drawing_line(run, functools.partial(_state, own, key))
@@ -91,9 +98,19 @@ def traced_once(define: Callable[..., Any], site: Site, run: Callable[[], Graph]
     changing = [one for one in reached if _changes(one.value)]
     if changing and any(run().digest != made.digest for _ in range(AGAIN)):
         value, line = changing[-1]
-        name = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__name__))
+        own_name = getattr(value, "__name__", type(value).__name__)
+        name = value if isinstance(value, str) else getattr(value, "__qualname__", own_name)
         raise fault(f"{name} gives another pipeline each time. {REMEDY}", line)
     return made
+
+
+def _run(
+    own: Mapping[int, Any], run: Callable[[], Graph]
+) -> tuple[dict[str | int, Any], Graph, dict[str | int, Any]]:
+    """Trace the function; return the states before, its graph, and the states after."""
+    before = _states(own)
+    made = run()
+    return before, made, _states(own)
 
 
 def _states(own: Mapping[int, Any]) -> dict[str | int, Any]:
@@ -112,7 +129,7 @@ def _changes(value: Any) -> bool:
     """Whether a value may give another number in each run."""
     if isinstance(value, ModuleType):  # it may import what it is asked for
         return False
-    if isinstance(getattr(value, "__self__", value), random.SystemRandom):
+    if isinstance(getattr(value, "__self__", value), random.SystemRandom | _Imported):
         return True
     return getattr(value, "__module__", "") == "secrets" or any(value is one for one in CHANGING)
 
@@ -122,9 +139,11 @@ def _reached(define: Callable[..., Any], site: Site) -> Iterator[_Reached]:
 
     Arguments of a partial, attributes of the object of a method and elements of containers count.
     """
-    waiting, seen, functions = [_Reached(define, site)], set(), 0
+    waiting = [_Reached(define, site)]
+    seen: set[int] = set()
+    functions = 0
     folder = os.path.dirname(site.file)
-    while waiting and functions < MOST_FUNCTIONS:
+    while waiting and functions < MOST_FUNCTIONS and len(seen) < MOST_VALUES:
         thing, line = waiting.pop()
         if id(thing) in seen:
             continue
@@ -142,8 +161,10 @@ def _parts(thing: Any, site: Site) -> Iterator[_Reached]:
     values: list[Any] = []
     if isinstance(thing, functools.partial):
         values = [thing.func, *thing.args, *thing.keywords.values()]
-    elif isinstance(thing, MethodType):
+    elif isinstance(thing, MethodType) and not _is_of_library(type(thing.__self__)):
         values = [thing.__func__, *getattr(thing.__self__, "__dict__", {}).values()]
+        for base in type(thing.__self__).__mro__[:-1]:
+            values += vars(base).values()
     elif isinstance(thing, dict | list | tuple) and len(thing) <= MOST_ELEMENTS:
         values = list(thing.values() if isinstance(thing, dict) else thing)
     return (_Reached(value, site) for value in values)
@@ -156,10 +177,16 @@ def _named_by(function: FunctionType, site: Site, folder: str) -> Iterator[_Reac
     if mine and not _is_library(code):
         site = Site(code.co_filename, code.co_firstlineno)
         for one in named(code, function.__globals__):
-            yield _Reached(one.value, Site(code.co_filename, one.line))
+            value = _Imported(one.name) if one.name in MODULES else one.value
+            yield _Reached(value, Site(code.co_filename, one.line))
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # it has no value yet
             yield _Reached(cell.cell_contents, site)
+
+
+def _is_of_library(cls: type) -> bool:
+    home = cls.__module__.partition(".")[0]
+    return home in sys.stdlib_module_names - {"__main__"} or home in ("numpy", "stoker", "torch")
 
 
 def _is_library(code: CodeType) -> bool:
