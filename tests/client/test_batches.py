@@ -41,7 +41,8 @@ def load(daemon):
 def items():
     """Boxes and rows of different shapes, two rows each."""
     offsets = torch.tensor([0, 1, 3])
-    boxes = Ragged("xyxy", torch.arange(12.0).reshape(3, 4), offsets, {"label": torch.arange(3)})
+    fields = {"label": torch.arange(3), "values": torch.ones(3), "offsets": torch.ones(3)}
+    boxes = Ragged("xyxy", torch.arange(12.0).reshape(3, 4), offsets, fields)
     return boxes, RaggedArray(torch.arange(3.0), offsets, torch.tensor([[1], [2]]))
 
 
@@ -165,7 +166,7 @@ def test_torch_maps_over_a_batch_as_a_tree(load):
     boxes, rows = items()
     nested = Batch({"boxes": boxes, "rows": rows, "each": [torch.ones(2), torch.ones(3)]})
     leaves, structure = torch_trees.tree_flatten(nested)
-    assert len(leaves) == 3 + 3 + 2
+    assert len(leaves) == 5 + 3 + 2
     assert all(isinstance(leaf, torch.Tensor) for leaf in leaves)
     same = torch_trees.tree_unflatten(leaves, structure)
     assert same["boxes"].fields["label"] is boxes.fields["label"]

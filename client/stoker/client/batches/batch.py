@@ -10,7 +10,7 @@ a slot is free as soon as the last array in it dies, whichever batch that array 
 import copy
 import dis
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -276,8 +276,8 @@ class Batch(Mapping[str, Any]):
         return f"Batch({place}{parts})"
 
 
-def _parts(batch: Batch) -> tuple[Mapping[str, Any], Hashable]:
-    return batch, tuple(batch)
+def _parts(batch: Batch) -> trees.Parts:
+    return list(batch.items()), tuple(batch)
 
 
 def _rebuilt(names: tuple[str, ...], values: Iterable[Any]) -> Batch:

@@ -10,7 +10,7 @@ with those of the two that the process has imported since.
 """
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -19,18 +19,21 @@ from stoker.protocol.items import OFFSETS
 from stoker.protocol.layout import SIZE
 from stoker.protocol.ragged import Ragged
 
+Parts = tuple[list[tuple[str, Any]], Hashable]
+"""Children, each with a name for messages, and the structure."""
+
 
 class Node(NamedTuple):
     """How one class is taken apart into named children and a structure, and put together again."""
 
     kind: type
-    parts: Callable[[Any], tuple[Mapping[str, Any], Hashable]]
+    parts: Callable[[Any], Parts]
     build: Callable[[Any, Iterable[Any]], Any]
 
 
-def _parts_of_items(items: Ragged) -> tuple[Mapping[str, Any], Hashable]:
-    parts = {VALUES: items.values, OFFSETS: items.offsets, **items.fields}
-    return parts, (items.format, *items.fields)
+def _parts_of_items(items: Ragged) -> Parts:
+    own = [(VALUES, items.values), (OFFSETS, items.offsets)]
+    return [*own, *items.fields.items()], (items.format, *items.fields)
 
 
 def _items(structure: tuple[str, ...], values: Iterable[Any]) -> Ragged:
@@ -39,8 +42,8 @@ def _items(structure: tuple[str, ...], values: Iterable[Any]) -> Ragged:
     return Ragged(form, coordinates, offsets, dict(zip(names, fields, strict=True)))
 
 
-def _parts_of_rows(rows: RaggedArray) -> tuple[Mapping[str, Any], Hashable]:
-    return {VALUES: rows.values, OFFSETS: rows.offsets, SIZE: rows.sizes}, None
+def _parts_of_rows(rows: RaggedArray) -> Parts:
+    return [(VALUES, rows.values), (OFFSETS, rows.offsets), (SIZE, rows.sizes)], None
 
 
 def _rows(_: None, values: Iterable[Any]) -> RaggedArray:
@@ -65,8 +68,8 @@ def _to_torch(module: ModuleType) -> None:
 
 
 def _to_jax(module: ModuleType) -> None:
-    def keyed(parts: Mapping[str, Any], structure: Hashable) -> tuple[list[Any], Hashable]:
-        return [(module.DictKey(name), value) for name, value in parts.items()], structure
+    def keyed(parts: list[tuple[str, Any]], structure: Hashable) -> tuple[list[Any], Hashable]:
+        return [(module.DictKey(name), value) for name, value in parts], structure
 
     for kind, parts, build in nodes:
         module.register_pytree_with_keys(
@@ -74,8 +77,8 @@ def _to_jax(module: ModuleType) -> None:
         )
 
 
-def _listed(parts: Mapping[str, Any], structure: Hashable) -> tuple[list[Any], Hashable]:
-    return list(parts.values()), structure
+def _listed(parts: list[tuple[str, Any]], structure: Hashable) -> tuple[list[Any], Hashable]:
+    return [value for _, value in parts], structure
 
 
 _waiting: Final[dict[str, tuple[str, Callable[[ModuleType], None]]]] = {
