@@ -1,5 +1,6 @@
 """Geometry through a daemon: boxes that are exactly at a limit, flow and normals."""
 
+import importlib
 import re
 import shutil
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from commands import call
 from daemons import serving
+from user_folders import importing_from
 
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
@@ -40,6 +42,14 @@ def missed(sample):
     return {"image": image, "flow": sample.flow}
 
 @pipeline
+def placed(sample):
+    image, boxes = ops.crop_around_box(sample.image, sample.boxes, margin=0.5)
+    image, boxes = ops.scale_jitter(image, boxes, size=40, scale=(0.5, 1.5))
+    image, boxes = ops.safe_rotate(image, boxes, degrees=30)
+    image, boxes = ops.crop(image, boxes, size=(32, 36), top=-2, left=3, fill=9)
+    return {"image": image, "boxes": boxes}
+
+@pipeline
 def bent(sample):
     return {"flow": ops.perspective(sample.flow)}
 """
@@ -70,7 +80,7 @@ def load(session_folder):
     corners = np.float32([[0, 0, 100, 100]])
     write(folder / "packed", fields, [{"image": image, "boxes": {"xyxy": corners}}] * 2)
     flags = [f"--dataset=frames={folder}/packed", f"--dataset=motion={motion(folder)}"]
-    names = ("at_limits", "mirrored", "missed", "bent")
+    names = ("at_limits", "mirrored", "missed", "bent", "placed")
     flags += [f"--pipeline={name}=geometry_pipelines:{name}" for name in names]
     with serving(folder, *flags, f"--python-path={folder}", "--workers=1") as daemon:
 
@@ -141,3 +151,18 @@ def test_explain_shows_the_kinds_and_what_turns_them(load, session_folder):
     assert "flow float32[50x60x2]" in out
     assert re.search(r"random_crop d\d on the components of v\d", out)
     assert re.search(r"d\d = d0 for v\d, with fill 0: random_crop", out)
+
+
+def test_crops_and_turns_are_those_of_a_call_in_process(load, session_folder):
+    """Each row of a Loader's batch is what the pipeline gives for the sample."""
+    batch = load("frames", "placed")
+    with importing_from(session_folder / "geometry"):
+        placed = importlib.import_module("geometry_pipelines").placed
+    with open_dataset(session_folder / "geometry" / "packed") as dataset:
+        image = np.array(dataset.read("image", 0))
+    fields = {"image": image, "boxes": {"xyxy": np.float32([[0, 0, 100, 100]])}}
+    for row in range(2):
+        expected = placed(fields, seed=0, epoch=0, id=row)
+        assert np.array_equal(np.asarray(batch["image"])[row], expected["image"])
+        assert np.array_equal(batch["boxes"][row]["xyxy"], expected["boxes"]["xyxy"])
+        assert len(expected["boxes"]["xyxy"]) == 1

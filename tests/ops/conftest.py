@@ -46,6 +46,11 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"size": 24, "corner": "bottom_right", "fill": (7, 8, 9, 10), "mask_fill": 200},
         {"size": (9, 40), "corner": "top_right"},
     ],
+    "crop": [
+        {"size": (24, 30), "top": 3, "left": 9},
+        {"size": (40, 70), "top": -4, "left": -9, "fill": (7, 8, 9, 10), "mask_fill": 200},
+    ],
+    "crop_around_box": [{}, {"margin": 0.3}],
     "crop_non_empty_mask": [
         {"size": (24, 18), "fill": (7, 8, 9, 10), "mask_fill": 200},
         {"size": (9, 70), "ignore": (0, 1, 255)},
@@ -166,8 +171,17 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"degrees": 180},
         {"degrees": (80, 100), "interpolation": "nearest", "fill": 9, "mask_fill": 7},
     ],
+    "safe_rotate": [
+        {"degrees": 180, "fill": 114},
+        {"degrees": (20, 70), "interpolation": "nearest", "fill": 9, "mask_fill": 7},
+    ],
     "salt_and_pepper": [{"p": 0.9}, {"amount_range": (0, 1), "p": 0.5}],
     "saturation": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
+    "scale_jitter": [
+        {"size": 32},
+        {"size": (20, 40), "scale": (0.5, 1.5), "interpolation": "bicubic"},
+        {"size": 24, "scale": (0.2, 3.0), "interpolation": "nearest"},
+    ],
     "sharpness": [{"p": 0.9}, {"factor_range": (0, 5), "p": 0.5}],
     "shot_noise": [{"p": 0.9}, {"scale_range": (0.01, 1), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],

@@ -108,8 +108,8 @@ STATES = [
     (
         ops.HorizontalFlip(),
         (State.fixed("label", "int64", ()),),
-        "horizontal_flip has no rule for a label; it has rules for: boxes, image, keypoints, mask. "
-        "Leave the label out of this call",
+        "horizontal_flip has no rule for a label; it has rules for: boxes, flow, image, keypoints, "
+        "mask, normals. Leave the label out of this call",
     ),
     (
         ops.Equalize(),

@@ -15,7 +15,14 @@ from stoker.ops._testing.runner import OpRunner
 from stoker.ops.contract.relative import keep_record, one_ratio, require_ratio, rescale_box
 
 SIZES = [(64, 80), (32, 40), (63, 79), (31, 40), (200, 33), (7, 300), (1, 9), (2, 2), (1, 1)]
-BOXES = ("bbox_safe_random_crop", "erase", "fit_bucket", "iou_crop", "random_resized_crop")
+BOXES = (
+    "bbox_safe_random_crop",
+    "crop_around_box",
+    "erase",
+    "fit_bucket",
+    "iou_crop",
+    "random_resized_crop",
+)
 OF_ANY_SIZE = {
     *(name for name, cls in registered().items() if cls.__module__.startswith("stoker.ops.color.")),
     "cast", "downscale", "from_float", "grid_distortion", "horizontal_flip", "jpeg_compression",
@@ -23,11 +30,20 @@ OF_ANY_SIZE = {
     "resize_short", "rot90",
     "sharpness", "to_float", "transpose", "vertical_flip",
 }  # fmt: skip
-OF_ONE_RATIO = {"letterbox", "rotate", "rotate_expand"}
-CARRIED = {*BOXES, "affine", "coarse_dropout", "perspective", "random_short_side_scale", "zoom_out"}
+OF_ONE_RATIO = {"letterbox", "rotate", "rotate_expand", "safe_rotate"}
+CARRIED = {
+    *BOXES,
+    "affine",
+    "coarse_dropout",
+    "perspective",
+    "random_short_side_scale",
+    "scale_jitter",
+    "zoom_out",
+}
 MADE = {
     "affine": ops.Affine(20, translate=(0.4, 0.3)),
     "bbox_safe_random_crop": ops.BboxSafeRandomCrop(),
+    "crop_around_box": ops.CropAroundBox(margin=0.2),
     "coarse_dropout": ops.CoarseDropout((1, 3), (0.01, 1), (0.01, 1), p=1.0),
     "erase": ops.Erase(p=1.0, scale=(0.02, 0.9)),
     "fit_bucket": ops.FitBucket((24, 40), crop="random"),
@@ -35,6 +51,7 @@ MADE = {
     "perspective": ops.Perspective(0.6, p=0.8),
     "random_resized_crop": ops.RandomResizedCrop(24),
     "random_short_side_scale": ops.RandomShortSideScale((10, 90), 120),
+    "scale_jitter": ops.ScaleJitter(40),
     "zoom_out": ops.ZoomOut((1.0, 1.15)),
 }
 
@@ -199,7 +216,10 @@ def test_one_ratio_is_that_of_sides_rounded_to_pixels(sizes, one):
 @pytest.mark.parametrize("name", sorted(OF_ONE_RATIO))
 @pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
 def test_what_turns_or_fits_takes_one_ratio(name, arithmetic):
-    made = {"rotate": ops.Rotate, "rotate_expand": ops.RotateExpand, "letterbox": ops.Letterbox}
+    made = {
+        "rotate": ops.Rotate, "rotate_expand": ops.RotateExpand, "safe_rotate": ops.SafeRotate,
+        "letterbox": ops.Letterbox,
+    }  # fmt: skip
     op = made[name](32)
     record = draw(op, (30, 40), 3)
     before = record.tobytes()

@@ -14,10 +14,11 @@ from stoker.ops.kernels.means import Tools
 IMAGE = State.fixed("image", "uint16", (40, 56, 3))
 EVERY = np.arange(65536, dtype=np.uint16).reshape(128, 512, 1)
 TAKE = {
-    "cast", "center_crop", "corner_crop", "crop_non_empty_mask", "cutmix", "horizontal_flip",
-    "fit_bucket", "layout", "mirror", "mosaic", "normalize", "pad", "random_crop",
+    "cast", "center_crop", "corner_crop", "crop", "crop_non_empty_mask", "cutmix",
+    "horizontal_flip", "fit_bucket", "layout", "mirror", "mosaic", "normalize", "pad",
+    "random_crop",
     "random_resized_crop", "random_short_side_scale", "resize", "resize_long", "resize_short",
-    "rot90", "stack", "to_float", "transpose", "vertical_flip",
+    "rot90", "scale_jitter", "stack", "to_float", "transpose", "vertical_flip",
 }  # fmt: skip
 MIXES = (
     ops.Cutmix(),

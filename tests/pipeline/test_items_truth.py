@@ -32,6 +32,8 @@ STEPS = {
     },
     "bbox_safe_random_crop": lambda r: {"erosion_rate": float(r.choice([0, 0.2]))},
     "center_crop": lambda r: {"size": (int(r.integers(30, 60)), 44), "mask_fill": -1},
+    "crop": lambda r: {"size": (40, 50), "top": 9, "left": -5, "mask_fill": -1},
+    "crop_around_box": lambda r: {"margin": float(r.choice([0.5, 2.0]))},
     "crop_non_empty_mask": lambda r: {"size": (40, 50), "ignore": (), "mask_fill": -1},
     "grid_distortion": lambda r: {"cells": int(r.integers(2, 7)), "stretch_range": (-0.6, 0.6)},
     "horizontal_flip": lambda r: {"p": 0.5},
@@ -49,6 +51,8 @@ STEPS = {
     "rot90": lambda r: {"p": 0.7},
     "rotate": lambda r: {"degrees": 30, "mask_fill": -1},
     "rotate_expand": lambda r: {"degrees": 30, "mask_fill": -1},
+    "safe_rotate": lambda r: {"degrees": 30, "mask_fill": -1},
+    "scale_jitter": lambda r: {"size": 70, "scale": (0.7, 1.2)},
     "transpose": lambda r: {"p": 0.5},
     "vertical_flip": lambda r: {"p": 0.5},
 }  # fmt: skip

@@ -46,6 +46,7 @@ def test_examples_cover_all_ops():
     """An op that is added joins this test, unless it needs boxes or labels, or takes colors."""
     terminal = {
         "bbox_safe_random_crop",
+        "crop_around_box",
         "crop_non_empty_mask",
         "fit_length",
         "iou_crop",

@@ -61,6 +61,8 @@ from stoker.ops.geometry.affine import Affine, affine
 from stoker.ops.geometry.bbox_safe_random_crop import BboxSafeRandomCrop, bbox_safe_random_crop
 from stoker.ops.geometry.center_crop import CenterCrop, center_crop
 from stoker.ops.geometry.corner_crop import CornerCrop, corner_crop
+from stoker.ops.geometry.crop import Crop, crop
+from stoker.ops.geometry.crop_around_box import CropAroundBox, crop_around_box
 from stoker.ops.geometry.crop_non_empty_mask import CropNonEmptyMask, crop_non_empty_mask
 from stoker.ops.geometry.elastic import Elastic, elastic
 from stoker.ops.geometry.fit_bucket import FitBucket, fit_bucket
@@ -86,6 +88,8 @@ from stoker.ops.geometry.resize_short import ResizeShort, resize_short
 from stoker.ops.geometry.rot90 import Rot90, rot90
 from stoker.ops.geometry.rotate import Rotate, rotate
 from stoker.ops.geometry.rotate_expand import RotateExpand, rotate_expand
+from stoker.ops.geometry.safe_rotate import SafeRotate, safe_rotate
+from stoker.ops.geometry.scale_jitter import ScaleJitter, scale_jitter
 from stoker.ops.geometry.transpose import Transpose, transpose
 from stoker.ops.geometry.vertical_flip import VerticalFlip, vertical_flip
 from stoker.ops.geometry.zoom_out import ZoomOut, zoom_out
@@ -134,6 +138,8 @@ __all__ = [
     "ConvertKeypoints",
     "CopyPaste",
     "CornerCrop",
+    "Crop",
+    "CropAroundBox",
     "CropNonEmptyMask",
     "Cutmix",
     "Defocus",
@@ -195,8 +201,10 @@ __all__ = [
     "Rot90",
     "Rotate",
     "RotateExpand",
+    "SafeRotate",
     "SaltAndPepper",
     "Saturation",
+    "ScaleJitter",
     "Sharpness",
     "ShotNoise",
     "Solarize",
@@ -236,6 +244,8 @@ __all__ = [
     "convert_keypoints",
     "copy_paste",
     "corner_crop",
+    "crop",
+    "crop_around_box",
     "crop_non_empty_mask",
     "crop_numbers",
     "cutmix",
@@ -300,8 +310,10 @@ __all__ = [
     "rot90",
     "rotate",
     "rotate_expand",
+    "safe_rotate",
     "salt_and_pepper",
     "saturation",
+    "scale_jitter",
     "sharpness",
     "shot_noise",
     "solarize",

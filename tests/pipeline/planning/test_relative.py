@@ -78,12 +78,14 @@ OPS = {
     "rot90": ops.Rot90(),
     "rotate": ops.Rotate(40, fill=3),
     "rotate_expand": ops.RotateExpand(40, fill=3),
+    "safe_rotate": ops.SafeRotate(40, fill=3),
+    "scale_jitter": ops.ScaleJitter((30, 40), (0.4, 1.6)),
     "transpose": ops.Transpose(),
     "zoom_out": ops.ZoomOut((1.0, 1.8), fill=5),
 }
 
 
-RATIO = ("affine", "letterbox", "rotate", "rotate_expand")
+RATIO = ("affine", "letterbox", "rotate", "rotate_expand", "safe_rotate")
 
 
 @pytest.mark.slow

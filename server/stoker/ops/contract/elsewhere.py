@@ -40,7 +40,6 @@ ELSEWHERE = {
     "apply": "stoker.pipeline.random_apply",
     "rotation": "ops.rotate",
     "rotate90": "ops.rot90",
-    "saferotate": "ops.rotate with expand=True, and ops.resize after it",
     "sequential": "a function under @stoker.pipeline.pipeline",
     "sharpen": "ops.sharpness",
     "shiftscalerotate": "ops.affine",

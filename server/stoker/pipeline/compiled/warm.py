@@ -73,10 +73,12 @@ REQUIRED: Final[dict[str, Any]] = {
     "classes": 8,
     "count": 2,
     "degrees": 10,
+    "left": 1,
     "dtype": "float32",
     "max_size": 64,
     "size": 64,
     "sizes": (16, 32),
+    "top": 1,
     "weights": (1.0, 1.0),
 }
 REQUIRED_OF: Final[dict[str, dict[str, Any]]] = {"resize": {"size": (64, 64)}}

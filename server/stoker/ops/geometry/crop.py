@@ -1,0 +1,109 @@
+"""Cut a window at a given place out of image and mask; what is outside of the image is filled.
+
+No randomness. As torchvision's `crop(top, left, height, width)`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.cropped import Cropped
+from stoker.ops.bases.fills import FILL_FIELDS
+from stoker.ops.contract import checks
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
+from stoker.ops.contract.reading import box_inside
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.cut import cut, plain_cut
+from stoker.ops.kernels.points import scaled
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    cut(src, dst, int(params["top"]), int(params["left"]), params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+    cut(whole, out, int(params["top"]), int(params["left"]), params["mask_fill"])
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_cut(src, dst, int(params["top"]), int(params["left"]), np.asarray(params["fill"]))
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_cut(src, dst, int(params["top"]), int(params["left"]), np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    return scaled(1.0, 1.0, -int(params["left"]), -int(params["top"]))
+
+
+@kernel
+def _reads(params: Any, record: Any, height: int, width: int) -> Any:
+    size = int(params["height"]), int(params["width"])
+    return box_inside(int(params["top"]), int(params["left"]), size, height, width)
+
+
+@register
+@dataclass(frozen=True)
+class Crop(Cropped):
+    """Cut a window at a given place out.
+
+    Attributes:
+        size: output side, or (height, width), in pixels.
+        top: first row of the window in the image; negative above the image.
+        left: first column of the window in the image; negative on the left of the image.
+        fill: gray level outside of the image, or one for each channel.
+        mask_fill: class outside of the mask.
+    """
+
+    top: int
+    left: int
+    fill: float | tuple[float, ...] = 0
+    mask_fill: int = 0
+
+    name: ClassVar[str] = "crop"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+        [("height", "i4"), ("width", "i4"), ("top", "i4"), ("left", "i4"), *FILL_FIELDS]
+    )
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    reads = staticmethod(_reads)
+    forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """Check the parameters."""
+        most = checks.MAX_SIDE
+        self.settle(
+            top=checks.integer(self.name, "top", self.top, -most, most),
+            left=checks.integer(self.name, "left", self.left, -most, most),
+            **self.checked(),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((*self.sides(), self.top, self.left, *self.fills()), self.parameters)
+
+
+def crop(
+    *values: Value,
+    size: int | tuple[int, int],
+    top: int,
+    left: int,
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Cut a window at a given place out of values of a pipeline; see `Crop`."""
+    return Crop(size, top, left, fill, mask_fill)(*values, stream=stream, relative=relative)

@@ -1,0 +1,123 @@
+"""Rotate about the center by a random angle and fit the result into the old size: SafeRotate.
+
+Draw 0 is the angle in degrees, uniform, counter-clockwise, as Albumentations' SafeRotate. The
+rotated image is W |cos| + H |sin| wide and W |sin| + H |cos| high; each side is scaled to the
+image's own, so nothing leaves the image and the size is kept, but the ratio changes unless the
+image is square. Pixels from outside are filled.
+
+Difference: Albumentations rounds the rotated sides down to whole pixels first, so that up to a
+pixel is lost.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.bases.rotated import Rotated
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Value
+from stoker.ops.contract.registry import register
+from stoker.ops.kernels.affinity import RADIANS
+from stoker.ops.kernels.points import inverse
+from stoker.ops.kernels.warp import fixed, plain_warp_affine, warp_affine
+from stoker.rng.maths import cos, sin
+
+
+@kernel
+def fitted(record: Any, height: int, width: int) -> Any:
+    """Return (a, b, c, d, e, f): the result's point (x, y) is (ax + by + c, dx + ey + f) before."""
+    turn = float(record["angle"]) * RADIANS
+    along, across = cos(turn), sin(turn)
+    u, v = abs(along), abs(across)
+    grow_x, grow_y = (width * u + height * v) / width, (width * v + height * u) / height
+    a, b = along * grow_x, -across * grow_y
+    d, e = across * grow_x, along * grow_y
+    middle_x, middle_y = width * 0.5, height * 0.5
+    return (
+        a,
+        b,
+        middle_x - a * middle_x - b * middle_y,
+        d,
+        e,
+        middle_y - d * middle_x - e * middle_y,
+    )
+
+
+@kernel
+def steps_of(record: Any, height: int, width: int) -> Any:
+    """Return the steps (ax, bx, cx, ay, by, cy) that `warp_affine` takes, from pixel centers."""
+    a, b, c, d, e, f = fitted(record, height, width)
+    c, f = c + 0.5 * (a + b), f + 0.5 * (d + e)
+    return fixed(a), fixed(b), fixed(c), fixed(d), fixed(e), fixed(f)
+
+
+@kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    steps = steps_of(record, src.shape[0], src.shape[1])
+    warp_affine(src, dst, steps, int(params["interpolation"]), params["fill"])
+
+
+@kernel
+def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    whole = src.reshape((src.shape[0], src.shape[1], 1))
+    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
+    warp_affine(whole, out, steps_of(record, src.shape[0], src.shape[1]), 0, params["mask_fill"])
+
+
+def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    steps, fill = steps_of(record, *src.shape[:2]), np.asarray(params["fill"])
+    plain_warp_affine(src, dst, steps, int(params["interpolation"]), fill)
+
+
+def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    plain_warp_affine(src, dst, steps_of(record, *src.shape), 0, np.asarray(params["mask_fill"]))
+
+
+@kernel
+def _forward(params: Any, record: Any, sizes: Any) -> Any:
+    a, b, c, d, e, f = fitted(record, sizes[0], sizes[1])
+    return inverse((a, b, c, d, e, f, 0.0, 0.0, 1.0))
+
+
+@register
+@dataclass(frozen=True)
+class SafeRotate(Rotated):
+    """Rotate about the center and fit the result into the old size.
+
+    Attributes:
+        degrees: range of the angle, counter-clockwise: (low, high), or d for (-d, d).
+        interpolation: of images: nearest or bilinear. Masks are always nearest.
+        fill: gray level outside of the image, or one for each channel.
+        mask_fill: class outside of the mask.
+    """
+
+    name: ClassVar[str] = "safe_rotate"
+    kernels: ClassVar[dict[str, Kernel]] = {
+        "image": Kernel(_run_image, _plain_image),
+        "mask": Kernel(_run_mask, _plain_mask),
+    }
+    forward = staticmethod(_forward)
+    affine: ClassVar[bool] = True
+
+    def vector_fault(self, kind: str) -> str | None:
+        """Return why the op cannot treat normals: its map is no rotation of their surface."""
+        if kind == "normals":
+            return "it stretches what it rotates. Call rotate with expand=True, then resize"
+        return super().vector_fault(kind)
+
+
+def safe_rotate(
+    *values: Value,
+    degrees: float | tuple[float, float],
+    interpolation: str = "bilinear",
+    fill: float | tuple[float, ...] = 0,
+    mask_fill: int = 0,
+    stream: str | None = None,
+    relative: bool = False,
+) -> Any:
+    """Rotate values of a pipeline and keep all their content; see `SafeRotate`."""
+    return SafeRotate(degrees, interpolation, fill, mask_fill)(
+        *values, stream=stream, relative=relative
+    )
