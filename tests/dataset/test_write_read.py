@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from stoker.dataset import open_dataset, schema
+from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.protocol.errors import SampleError
 
@@ -166,3 +166,36 @@ def test_lengths_of_damaged_offsets_are_an_error(tmp_path, rows, all_kinds, offs
             list(dataset.lengths("boxes"))
         with pytest.raises(SampleError, match=r"field 'boxes' .*: its offsets are damaged"):
             dataset.sizes_of("boxes", np.arange(len(rows)))
+
+
+def test_the_range_of_floats_and_of_labels_without_names_is_noted(tmp_path):
+    """Numbers that are not finite do not count, and neither do labels whose classes have names."""
+    fields = [
+        schema.image("ct", "raw", dtype="float32", channels=1),
+        schema.image("bands", "bands", dtype="float32", channels=1),
+        schema.image("nothing", "raw", dtype="float32", channels=1),
+        schema.image("photo", "raw"),
+        schema.label("grade"),
+        schema.label("animal", classes=("cat", "dog")),
+    ]
+    rows = []
+    for low, grade in ((-1000, 4), (-7, 1)):
+        ct = np.linspace(low, 900, 16, dtype=np.float32).reshape(4, 4, 1)
+        ct[1, 1], ct[2, 2] = np.nan, np.inf
+        rows.append(
+            {
+                "ct": ct, "bands": ct / 10, "nothing": ct * np.float32(np.nan),
+                "photo": np.zeros((4, 4, 3), np.uint8), "grade": grade, "animal": 1,
+            }
+        )  # fmt: skip
+    write(str(tmp_path / "packed"), fields, rows)
+    with open_dataset(tmp_path / "packed") as dataset:
+        seen = dataset.manifest.statistics.fields
+    assert {name: found.values for name, found in seen.items()} == {
+        "ct": (-1000, 900),
+        "bands": (-100, 90),
+        "nothing": None,
+        "photo": None,
+        "grade": (1, 4),
+        "animal": None,
+    }

@@ -97,10 +97,12 @@ class OneHot(Op):
             has = f"numbers up to {last:.0f}"
         else:
             return
+        first = int(state.span[0]) if state.span else 0
+        shift = f", or subtract the first number from it, {first}" if first > 0 else ""
         raise StateError(
-            f"{self.name}: classes={self.classes}, but the {state.kind} has {has} in the dataset: "
-            f"numbers from {self.classes} on would become vectors of zeros. Give "
-            f"classes={max(len(names), int(last) + 1)}, or subtract what the first number is",
+            f"classes={self.classes}, but the {state.kind} has {has} in the dataset: numbers from "
+            f"{self.classes} on would become vectors of zeros. Give "
+            f"classes={max(len(names), int(last) + 1)}{shift}",
             op=self.name,
             state=str(state),
         )
