@@ -20,7 +20,7 @@ else:
     from typing import TypeVar
 
     Item = TypeVar("Item")
-"""What a loop over a loader receives: `Loader` alone, as an annotation, is `Loader[Batch]`."""
+"""The type of a loop's items: `Loader` alone, as an annotation, is `Loader[Batch]`."""
 
 
 class EvaluationArguments(TypedDict, total=False):

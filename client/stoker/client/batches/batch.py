@@ -37,10 +37,10 @@ OF_ORIGIN: Final = frozenset({"epoch", "step", "pipeline_id", "stream_id", *ASKE
 
 
 class Noted:
-    """What was asked of a batch; it outlives the batch and holds no memory of it.
+    """A record of reads from a batch; it outlives the batch and holds no memory of it.
 
     Attributes:
-        valid: whether somebody asked for `valid`.
+        valid: whether `valid` was read.
     """
 
     __slots__ = ("valid",)
@@ -50,7 +50,7 @@ class Noted:
 
 
 class BatchOrigin(NamedTuple):
-    """Where a batch came from, and what is known of it apart from its entries.
+    """The place of a batch in its stream, and the facts about it that are not entries.
 
     Attributes:
         epoch: from 0.
@@ -83,7 +83,7 @@ class Batch(Mapping[str, Any]):
     elements are real), as `RaggedArray`, or as a list of arrays.
 
     `Batch(entries)` makes a batch of other entries, as `dict(entries)` does. It has no epoch, step,
-    ids, digests or draw records, since only the loader's own batch has the bytes that they tell of.
+    ids, digests or draw records, which describe the bytes of the loader's own batch alone.
     It has `index`, `requested` and `valid` if they are among the entries.
 
     Args:

@@ -1,4 +1,4 @@
-"""What a loop receives for each batch: the batch itself, or some entries as a tuple or dict."""
+"""The items of a loop: each batch itself, or some of its entries as a tuple or dict."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
