@@ -160,14 +160,25 @@ class _Changed(NamedTuple):
     attributes: frozenset[str]
 
 
-@functools.lru_cache(maxsize=1024)
+_NOTHING: Final = _Changed(frozenset(), frozenset())
+
+
 def _changed(module: str) -> _Changed:
     """Return what the functions of a module change, by its source; nothing without one."""
-    path = getattr(sys.modules.get(module), "__file__", None)
+    path = getattr(sys.modules.get(module), "__file__", None) or ""
     try:
-        tree = ast.parse(Path(path or "").read_bytes())
+        status = os.stat(path)
+    except OSError:
+        return _NOTHING
+    return _changed_in(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _changed_in(path: str, _mtime_ns: int, _size: int) -> _Changed:
+    try:
+        tree = ast.parse(Path(path).read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return _Changed(frozenset(), frozenset())
+        return _NOTHING
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     inside = [node for node in ast.walk(tree) if isinstance(node, functions)]
     later = [node for node in inside if getattr(node, "name", "") not in _MAKING]
