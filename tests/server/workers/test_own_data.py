@@ -87,6 +87,7 @@ def test_limits(module, tmp_path, monkeypatch):
     monkeypatch.setattr(own_data, "WHOLE_BYTES", 0)
     data = OwnData()
     made = module()
+    data.note()
     made.later("later")
     made.later("more")
     found = data.note()

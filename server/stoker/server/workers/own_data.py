@@ -57,7 +57,9 @@ class OwnData:
         if to_write:
             if len(self._written) < MOST:
                 self._written.add(path)
-        elif path in self._files or len(self._files) + len(self._opened) < MOST:
+        elif path in self._files or (
+            path not in self._written and len(self._files) + len(self._opened) < MOST
+        ):
             self._opened[path] = None
 
     def has_grown(self) -> bool:
