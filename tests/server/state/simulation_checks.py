@@ -40,9 +40,12 @@ def check(world: Any) -> None:
                 check_run(group, member, rows)
                 limit_bytes = settings.session_limit_bytes or used_bytes
                 assert member.quota * group.slot_bytes <= limit_bytes
-            work = work or any(b.unclaimed for run in group.runs for b in run.pending)
+            unclaimed = any(b.unclaimed for run in group.runs for b in run.pending)
+            work = work or (unclaimed and not core._scheduler.is_suspected(group))
     if work and world.exit is None:
         for worker in pool.workers.values():
+            if worker is pool.apart:
+                continue
             room = 1 if worker.stalls(world.now) else settings.outstanding
             idle = worker.up and worker.killed_at is None and len(worker.claims) < room
             assert not idle, "work and an idle worker"

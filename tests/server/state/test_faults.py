@@ -841,3 +841,32 @@ def test_what_an_undead_worker_never_began_goes_to_others_at_once(make_rig):
     assert rig.counters()["retired_slots"] == 1
     rig.work((2,))
     assert places(rig, token) == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_stream_whose_workers_die_has_one_worker_alone(make_rig):
+    """So that one whose rows need too much memory does not end the workers of all others."""
+    rig = make_rig(workers=2)
+    rig.up(1, 2)
+    greedy, honest = rig.open(batch_size=40), rig.open(batch_size=20)
+    rig.run(greedy)
+    rig.run(honest)
+    (of_greedy,) = {work.stream for work in rig.claims(1)[:1]}
+    for number in (1, 2):
+        rig.die(number, row=rig.claims(number)[0].row_lo)
+    rig.tick(40)
+    rig.up(3, 4)
+    alive, started = [3, 4], 4
+    while started < 8:
+        apart = [w for w in alive if any(work.stream == of_greedy for work in rig.claims(w))]
+        if not apart:
+            rig.finish(next(worker for worker in alive if rig.claims(worker)))
+            continue
+        (number,) = apart
+        assert {work.stream for work in rig.claims(number)} == {of_greedy}
+        rig.die(number, begun=False)
+        started += 1
+        rig.tick(40)
+        rig.up(started)
+        alive[alive.index(number)] = started
+    assert rig.ready(honest)
+    assert not rig.errors(honest)

@@ -83,6 +83,8 @@ class Faults:
         begun = worker.claims.get(event.claim) if event.claim is not None else None
         head = worker.head
         ranges = [] if begun is None else [Range(begun.lo, begun.hi)]
+        if (at := begun or head) is not None and not worker.hung:
+            at.batch.group.stream.deaths += 1
         if begun is not None and not stopped:  # before a batch ends that may go on without it
             ranges = self._suspect(begun, event, blame, hung=worker.hung)
         for claim in worker.claims.values():
@@ -249,12 +251,17 @@ class Faults:
         group.bare_deaths += 1
         limit = settings.blamed_deaths if hung and blame else settings.quick_deaths
         lasts = blame or now - group.bare_since >= settings.start_deadline_s
-        if group.bare_deaths >= limit and lasts:
+        # With a worker of its own, its deaths are hardly a coincidence.
+        alone = (
+            self._scheduler.is_suspected(group) and group.bare_deaths >= settings.unblamed_deaths
+        )
+        if group.bare_deaths >= limit and (lasts or alone):
             self._groups.stop_stream(
                 group.stream,
                 StreamStoppedError(
                     f"{group.bare_deaths} workers in a row died before they started any row of the"
-                    f" stream, the last: {reason}; see the daemon's log, then open a new session"
+                    f" stream, the last: {reason}; see the daemon's log, then open a new session."
+                    " With SIGKILL the kernel ends what needs more memory than the cgroup has"
                 ),
             )
 

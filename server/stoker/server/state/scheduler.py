@@ -15,8 +15,10 @@ others of their row group (`BuildResult.group_rows`), a chunk extends to the end
 each row is computed once.
 
 Invariant: after each event the rotation is empty or no worker has room, so no worker is idle while
-there is work.
+there is work; except that suspected streams wait for the one worker that is set apart for them.
 """
+
+from collections.abc import Collection
 
 from stoker.protocol.errors import StokerError
 from stoker.server.state.bad import BadSamples
@@ -43,18 +45,29 @@ class Scheduler:
     def assign(self) -> None:
         """Make claims until there is no work or no room."""
         rotation, pool = self._groups.rotation, self._pool
+        passed = 0
         assigned: dict[int, list[Work]] = {}
-        while rotation:
+        if pool.apart is not None and not any(map(self.is_suspected, self._all_groups())):
+            pool.apart = None
+        while passed < len(rotation):
             group = rotation[0]
             if not group.open:
                 rotation.popleft().queued = False
                 continue
             batch = group.open[0]
-            worker, stalls = pool.least_loaded(brief=self._is_brief(group, batch.cut.rows))
+            if self.is_suspected(group):
+                worker, stalls = pool.set_apart(), False
+                if worker is None:  # the others need not wait for it
+                    rotation.rotate(-1)
+                    passed += 1
+                    continue
+            else:
+                worker, stalls = pool.least_loaded(brief=self._is_brief(group, batch.cut.rows))
             if stalls:
                 batch = group.open[-1]
             if worker is None or (stalls and not batch.is_newest):
                 break
+            passed = 0
             rotation.popleft()
             works = self._claim(worker, batch)
             if group.open:
@@ -64,6 +77,16 @@ class Scheduler:
             assigned.setdefault(worker.number, []).extend(works)
         for number, works in assigned.items():
             self._context.out.append(Assign(number, tuple(works)))
+
+    def is_suspected(self, group: Group) -> bool:
+        """Whether workers die at the rows of a group, and others could suffer from it."""
+        if group.stream.deaths < self._context.settings.suspect_deaths:
+            return False
+        others = any(one.stream is not group.stream for one in self._all_groups())
+        return others and self._context.settings.workers > 1
+
+    def _all_groups(self) -> Collection[Group]:
+        return self._groups.by_number.values()
 
     def rest_s(self) -> float:
         """Return for how long no worker needs an answer: 0, or up to `Settings.rest_s`.
@@ -94,6 +117,7 @@ class Scheduler:
         counts.rows += rows
         counts.home_rows += done.home_rows
         counts.decodes += done.decodes
+        stream.deaths = 0
         counts.replaced_rows += done.replaced_rows
         counts.invalid_rows += done.invalid_rows
         stream.measure(done.seconds, rows, eased=claim.ahead > 0)

@@ -35,6 +35,7 @@ class Settings:
         quick_deaths: after that many in a row, sessions get an error instead of waiting.
         blamed_deaths: a sample that killed or hung that many workers stops its stream.
         unblamed_deaths: the same for deaths that say nothing about the row (signals from outside).
+        suspect_deaths: after so many deaths in a row at its chunks, a stream has one worker alone.
         exit_with_last_client: leave when the last session is gone.
         first_client_s: with that, leave if no session attaches for so long after the start.
         drain_s: how long a stop waits for running chunks.
@@ -80,6 +81,7 @@ class Settings:
     quick_deaths: int = 5
     blamed_deaths: int = 2
     unblamed_deaths: int = 8
+    suspect_deaths: int = 2
     exit_with_last_client: bool = False
     first_client_s: float = 30.0
     drain_s: float = 10.0

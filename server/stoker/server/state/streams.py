@@ -77,11 +77,13 @@ class Stream:
             slow pipeline does not count as hanging; `PROBE_ROWS` while the cost is unknown.
         bad: ids of samples that could not be used.
         crashed: samples that crashed workers and are replaced: id -> first (epoch, step) of that.
+        deaths: workers in a row that died at its chunks, for any reason; 0 once one is done.
     """
 
     __slots__ = (
         "_chunks", "_mean_s", "_settings", "_spread", "bad", "brief_rows", "build", "crashed",
-        "cuts", "groups", "least_rows", "most_rows", "row_s", "spec", "stream_id", "suspects",
+        "cuts", "deaths", "groups", "least_rows", "most_rows", "row_s", "spec", "stream_id",
+        "suspects",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +97,7 @@ class Stream:
         self.spec = spec
         self.build = build
         self.groups = 0
+        self.deaths = 0
         self.row_s = 0.0
         self.cuts = 1
         self._chunks = 0

@@ -13,6 +13,10 @@ the newest batch, and claims of older batches that it has not started are recall
 A worker that compiles is not late: its claim's time begins again when it has ended. It must report
 every few seconds that it still compiles, and is killed after `build_deadline_s` without a report.
 
+A stream at whose chunks workers die one after the other, for any reason, is suspected: its rows may
+need more memory than there is. As long as others have work, only one worker is set apart for
+suspected streams. It gets no other work, so its deaths cost the others nothing but one worker.
+
 Restarts wait longer and longer while workers die quickly (no chunk done, short life). The pool is
 broken once no worker is up and either `quick_deaths` in a row died by their own fault, or they died
 for `start_deadline_s`, for any reason.
@@ -99,6 +103,7 @@ class Pool:
         hung_at: when any worker was last killed because it hung.
         last_reason: how the last one died.
         closed: whether no worker is started any more.
+        apart: the worker for suspected streams; None: there is none.
     """
 
     def __init__(self, context: CoreContext) -> None:
@@ -117,6 +122,7 @@ class Pool:
         self.hung_at = -inf
         self.last_reason = ""
         self.closed = False
+        self.apart: WorkerState | None = None
 
     def start(self) -> None:
         """Start all workers."""
@@ -164,11 +170,23 @@ class Pool:
         found = None
         for level in self._by_load[: settings.brief_outstanding if brief else settings.outstanding]:
             for worker in level.values():
+                if worker is self.apart:
+                    continue
                 if not worker.stalls(now):
                     return worker, False
                 found = found or worker
         fits = found is not None and found.load < settings.outstanding
         return (found, True) if fits else (None, False)
+
+    def set_apart(self) -> WorkerState | None:
+        """Return the worker for suspected streams, once it has no work; None: it has, or is none.
+
+        It is the least loaded one, and another one must be up.
+        """
+        if self.apart is None and self.up > 1:
+            self.apart = next(worker for level in self._by_load for worker in level.values())
+        worker = self.apart
+        return None if worker is None or worker.claims else worker
 
     def behind_stalls(self) -> Iterator[tuple[WorkerState, Claim]]:
         """Yield the last claim of each stalling worker, if others may soon wait for it."""
@@ -214,6 +232,7 @@ class Pool:
     def kill(self, worker: WorkerState, reason: str) -> None:
         """Kill a worker; it gets no more claims."""
         self._unlist(worker)
+        self._not_apart(worker)
         worker.killed_at = self._context.now
         self._context.out.append(KillWorker(worker.number, reason))
         self._context.log("warning", "worker_killed", worker=worker.number, reason=reason)
@@ -230,6 +249,7 @@ class Pool:
         if worker is None:
             return None
         self._unlist(worker)
+        self._not_apart(worker)
         context = self._context
         context.counts.worker_deaths += 1
         self.last_reason = reason
@@ -297,6 +317,10 @@ class Pool:
         self._context.counts.worker_starts += 1
         self.workers[self._numbers] = WorkerState(self._numbers, self._context.now)
         self._context.out.append(StartWorker(self._numbers))
+
+    def _not_apart(self, worker: WorkerState) -> None:
+        if worker is self.apart:
+            self.apart = None
 
     def _unlist(self, worker: WorkerState) -> None:
         if worker.up and worker.killed_at is None:
