@@ -17,6 +17,7 @@ from skimage import data
 
 from stoker import ops
 from stoker.ops import Op, State, StateError, make
+from stoker.ops.bases.fills import Fills
 from stoker.pipeline import pipeline
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
@@ -53,7 +54,10 @@ def every(sample: Any) -> dict[str, Any]:
     given = {"image": image, "floats": ops.to_float(image), "mask": ops.unlinked(mask)}
     made: dict[str, Any] = {}
     for op in one_of_each():
-        taken = {k: v for k, v in given.items() if result(op, k)}
+        of_levels = isinstance(op, Fills) and max(op.levels) > 1  # floats refuse such a fill
+        taken = {
+            k: v for k, v in given.items() if result(op, k) and not (k == "floats" and of_levels)
+        }
         looked_at = [boxes] if op.draws_from == "boxes" else []
         values = op(*taken.values(), *looked_at)
         made_of = values if len(taken) + len(looked_at) > 1 else [values]
