@@ -7,20 +7,26 @@ are frozen in tests/golden/vectors.json:
     STOKER_WRITE_GOLDEN=1 python -m pytest tests/ops/test_vectors.py
 """
 
+import dataclasses
 import hashlib
 import json
 import os
 from pathlib import Path
+from typing import ClassVar
 
 import cv2
+import msgspec
 import numpy as np
 import pytest
 
 from stoker import ops
+from stoker.dataset import schema
+from stoker.dataset.format.field_checks import check_schema
 from stoker.jit import compiled
-from stoker.ops import Op, State, make, registered
+from stoker.ops import Kernel, Op, State, make, registered
 from stoker.ops._testing.items import FIRST, decide
 from stoker.ops.contract.vectors import unfilled
+from stoker.ops.kernels.points import stay
 from stoker.ops.kernels.vectors import TURNERS
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
@@ -336,6 +342,34 @@ def test_flow_that_missed_a_flip_is_refused():
         return {"image": image, "flow": flow}
 
     bind(pipeline(smaller).graph(), STATES)
+
+
+@dataclasses.dataclass(frozen=True)
+class OneChannel(Op):
+    """Claims to be affine, and would give a field without its second component."""
+
+    name: ClassVar[str] = "one_channel"
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(stay, stay)}
+    forward = staticmethod(stay)
+    affine: ClassVar[bool] = True
+
+    def declare(self, states):
+        return (State.fixed("image", "float32", (*SIZE, 1)),), 0
+
+
+def test_an_op_cannot_drop_a_component():
+    """The step that turns components would read beyond each pixel."""
+    with pytest.raises(BuildError, match="flow stays float32 with 2 components"):
+        bind(pipeline(lambda s: {"out": OneChannel()(s.flow)}).graph(), STATES)
+
+
+def test_a_schema_whose_field_is_not_of_vectors_is_refused():
+    good = schema.normals()
+    check_schema(schema.Schema((good,)))
+    wrong = [{"dtype": "uint8"}, {"shape": (None, None, 2)}, {"vectors": "flow"}, {"vectors": "no"}]
+    for change in wrong:
+        with pytest.raises(UsageError, match="field 'normals': expected"):
+            check_schema(schema.Schema((msgspec.structs.replace(good, **change),)))
 
 
 def test_kinds_in_process_are_checked():

@@ -217,6 +217,18 @@ class TooFewNumbers(Mirror):
 
 
 @kernel
+def tapering(params, record, sizes):
+    return -1.0, 0.0, sizes[1], 0.0, 1.0, 0.0, 0.001, 0.0, 1.0
+
+
+class OnlyNearlyAffine(Mirror):
+    """A map with a vanishing point."""
+
+    forward = staticmethod(tapering)
+    affine = True
+
+
+@kernel
 def first_box(src, dst, params, record, sizes):
     count = min(src.shape[0], 1)
     for word in range(src.shape[1] * count):

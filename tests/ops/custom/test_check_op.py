@@ -25,6 +25,7 @@ BROKEN = {
     "ChangesAtZero": "p is 0, but the image changes",
     "PointsElsewhere": r"forward and the mask kernel disagree: output pixel \(0, 0\) is source",
     "TooFewNumbers": "forward gives 6 numbers, expected nine",
+    "OnlyNearlyAffine": "affine is True, but forward is projective",
     "OneMore": "the boxes kernel returns",
     "SaysLess": "the boxes kernel writes more items than it says",
 }

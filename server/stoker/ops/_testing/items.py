@@ -83,6 +83,8 @@ def _check_forward(op: Op, decided: Decision, hold: Hold) -> None:
     plain = np.array(op.forward(*decided), np.float64)  # type: ignore[misc]
     hold(plain.shape == (9,), op, f"forward gives {plain.size} numbers, expected nine")
     hold(bool(np.isfinite(plain).all()), op, f"forward gives numbers that are not finite: {plain}")
+    bent = op.affine and bool(plain[6:8].any())
+    hold(not bent, op, f"affine is True, but forward is projective: its last row is {plain[6:]}")
     fast = np.array(compiled(op.forward)(*decided), np.float64)  # type: ignore[arg-type]
     hold(plain.tobytes() == fast.tobytes(), op, "the compiled forward gives other numbers")
 

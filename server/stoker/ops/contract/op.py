@@ -319,12 +319,12 @@ class Op:
     def kinds(cls) -> tuple[str, ...]:
         """Return the kinds that the op has a rule for."""
         moved = ITEM_KINDS if cls.forward is not None else ()
-        vectors = VECTORS if cls.affine else ()
+        vectors = VECTORS if cls.affine and "image" in cls.kernels else ()
         return tuple(sorted({*cls.kernels, *cls.items, *cls.folds, *moved, *vectors}))
 
     def vector_fault(self, kind: str) -> str | None:
         """Return why the op cannot treat flow or normals, and the remedy; None: it can."""
-        if self.affine:
+        if kind in self.kinds():
             return None
         return (
             f"the components of {kind} follow only affine maps, as of crops, flips, resizes and "

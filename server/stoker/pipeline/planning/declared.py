@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.states import State
+from stoker.ops.contract.states import VECTORS, State
 from stoker.ops.contract.vectors import as_given, as_image, require_vectors
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.items import DTYPES
@@ -103,7 +103,10 @@ def declared(op: Op, given: tuple[State, ...]) -> tuple[State, int]:
             f"{op.name}.declare: scratch bytes: expected 0 to {MOST_BYTES}, got {scratch!r}",
             op=op.name,
         )
-    return as_given(given[0], state), int(scratch)
+    made = as_given(given[0], state)
+    if made.kind in VECTORS and (made.dtype, made.shape[2:]) != ("float32", (VECTORS[made.kind],)):
+        raise _fault(op, made, f"{made.kind} stays float32 with {VECTORS[made.kind]} components")
+    return made, int(scratch)
 
 
 def declared_items(op: Op, given: State) -> State:
