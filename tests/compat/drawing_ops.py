@@ -1,5 +1,6 @@
 """Operations that draw by every law, that draw wrongly, and that mix rows."""
 
+import random
 from dataclasses import replace
 from typing import ClassVar
 
@@ -54,6 +55,33 @@ class Laws(Operation):
     def declare_state_and_memory(self, previous_state):
         state = replace(previous_state, shape=(17,), dtype=np.dtype("float64"))
         return state, AllocationQuery((17,), np.dtype("float64"))
+
+
+class Pythons(Operation):
+    """The functions of Python's `random`, in columns: nine numbers, then three in an order."""
+
+    def generate_code(self):
+        values = np.array([1.5, 2.5, 9.0])
+
+        def pythons(labels, dst):
+            for i in range(labels.shape[0]):
+                dst[i, 0] = random.random()
+                dst[i, 1] = random.uniform(2, b=5)
+                dst[i, 2] = random.randint(3, 4)
+                dst[i, 3] = random.gauss(10.0, 2.0)
+                dst[i, 4] = random.normalvariate(mu=0.0, sigma=1.0)
+                dst[i, 5] = random.betavariate(2.0, beta=5.0)
+                dst[i, 6] = random.choice(values)
+                kept = np.arange(3)
+                random.shuffle(kept)
+                dst[i, 7:10] = kept
+            return dst
+
+        return pythons
+
+    def declare_state_and_memory(self, previous_state):
+        state = replace(previous_state, shape=(10,), dtype=np.dtype("float64"))
+        return state, AllocationQuery((10,), np.dtype("float64"))
 
 
 class Misused(Same):

@@ -419,6 +419,16 @@ class Lies(Same):
         return lies
 
 
+class LiesInALoop(Same):
+    """The same, where it gets one row at a time."""
+
+    def generate_code(self):
+        def lies(images, dst):
+            return images * np.float32(np.random.rand())
+
+        return lies
+
+
 class Untypable(Same):
     """Runs in Python, but machine code cannot have it."""
 

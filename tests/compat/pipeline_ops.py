@@ -15,3 +15,8 @@ SHIFT = OperationFunction(Shift("loop"))
 def train(sample):
     image = ops.python("pipeline_ops:CORNER", sample.image, size=(3, 4))
     return {"image": ops.python("pipeline_ops:SHIFT", image)}
+
+
+@pipeline
+def stored(sample):
+    return {"image": sample.image}

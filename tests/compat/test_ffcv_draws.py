@@ -5,12 +5,15 @@ import itertools
 import drawing_ops
 import numpy as np
 import pytest
-from drawing_ops import DeclaredDistinct, DeclaredMixup, Laws, Misused, Mixup, Sums
+from drawing_ops import DeclaredDistinct, DeclaredMixup, Laws, Misused, Mixup, Pythons, Sums
 from scipy import stats
 
+from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.reading import array_state
 from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.protocol.errors import BuildError
+from stoker.rng.draws import integers, uniform
+from stoker.rng.streams import make_key, stream_key
 
 LABELS, IMAGES = array_state((1,), "int64"), array_state((4, 5, 3), "uint8")
 ROWS = BatchRows(3, 1, np.arange(6000) * 7)
@@ -133,3 +136,21 @@ def test_an_operation_that_would_mix_rows_is_refused_although_it_gets_one_at_a_t
 
 def test_draws_of_a_fixed_number_in_a_loop_are_no_mixing(interpreted):
     assert step(Sums(), IMAGES).after == IMAGES
+
+
+@pytest.mark.slow
+def test_pythons_random_draws_for_the_row_too(monkeypatch):
+    """Plain and compiled, each by the row's own draws, with the laws of the functions."""
+    rows = ROWS._replace(ids=ROWS.ids[:2000])
+    fast = step(Pythons())(labels(rows), rows)
+    monkeypatch.setattr(Compiler, "_enabled", False)
+    assert step(Pythons())(labels(rows), rows).tobytes() == fast.tobytes()
+    keys = [make_key(3, stream_key("s"), int(number), 1) for number in rows.ids]
+    assert fast[:, 0].tolist() == [uniform(key, 0) for key in keys]
+    assert fast[:, 1].tolist() == [2 + uniform(key, 1) * 3 for key in keys]
+    assert fast[:, 2].tolist() == [3 + integers(key, 2, 2) for key in keys]
+    assert stats.kstest(fast[:, 3], stats.norm(10, 2).cdf).pvalue > 1e-3
+    assert stats.kstest(fast[:, 4], stats.norm.cdf).pvalue > 1e-3
+    assert stats.kstest(fast[:, 5], stats.beta(2, 5).cdf).pvalue > 1e-3
+    assert set(fast[:, 6]) == {1.5, 2.5, 9.0}
+    assert len({tuple(order) for order in fast[:, 7:10]}) == 6

@@ -4,6 +4,7 @@ Each goes through a loader: twice with other workers and other batches, which gi
 """
 
 import importlib
+import lzma
 import os
 from pathlib import Path
 
@@ -13,9 +14,12 @@ import numpy as np
 import public_ops as public
 import pytest
 import torch
+from commands import call
 from corrupt_labels import CorruptFixedLabels
+from pipeline_ops import stored
 from seeded_ops import Seeded
 
+from stoker.client import Loader as StokerLoader
 from stoker.compat.ffcv import DatasetWriter, Loader, OrderOption
 from stoker.compat.ffcv.fields import FloatField, IntField, RGBImageField
 from stoker.compat.ffcv.fields.decoders import FloatDecoder, IntDecoder, SimpleRGBImageDecoder
@@ -23,9 +27,11 @@ from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.reader import Reader
 from stoker.compat.ffcv.transforms import RandomHorizontalFlip, ToTensor, ToTorchImage
 from stoker.dataset import open_dataset
+from stoker.dataset.format.manifest import NAME
 from stoker.protocol.errors import BuildError, DatasetError, UsageError
 
 SAMPLES = 24
+BETONS = Path(__file__).parents[1] / "dataset" / "sources" / "betons"
 BY_BATCH = {
     "Neighbors", "Permuted", "Halves", "EvenMixup", "EvenLabels", "RandomLabels",
 }  # fmt: skip
@@ -206,17 +212,25 @@ def test_a_dataset_is_a_file_as_scripts_expect(dataset, tmp_path):
 
 
 def test_a_file_of_ffcv_names_the_folder_that_was_packed_from_it(tmp_path):
+    """The file was written by FFCV."""
     file = tmp_path / "old.beton"
-    file.write_bytes(b"\2\0 FFCV's own")
+    file.write_bytes(lzma.decompress((BETONS / "pictures.beton.xz").read_bytes()))
     with pytest.raises(DatasetError, match=r"packed once: run `stoker pack .*old.beton .*stoker`"):
         Loader(file, 8)
-    DatasetWriter(tmp_path / "packed", {"n": IntField()}).from_indexed_dataset([(1,)])
-    folder = (tmp_path / "packed").rename(tmp_path / "old.beton.stoker")
-    assert [number.tolist() for (number,) in Loader(file, 1)] == [[[1]]]
-    later = (folder / "manifest.json").stat().st_mtime_ns + 1
+    code, _, errors = call("pack", file, f"{file}.stoker")
+    assert code == 0, errors
+    assert Reader(file).num_samples == len(open_dataset(file)) > 0
+    later = (tmp_path / "old.beton.stoker" / NAME).stat().st_mtime_ns + 1
     os.utime(file, ns=(later, later))
     with pytest.raises(DatasetError, match=r"changed after .*stoker was packed from it: run"):
         Loader(file, 1)
+
+
+def test_the_file_of_a_dataset_may_be_given_to_a_daemon(dataset, interpreted):
+    with StokerLoader(dataset, pipeline=stored, batch_size=8, workers=1, shuffle=False) as loader:
+        images = np.concatenate([np.asarray(batch.image) for batch in loader])
+    plain = rows(dataset, [SimpleRGBImageDecoder(), ToTensor()], epochs=1)[0]
+    assert np.array_equal(images, plain)
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,7 @@ def test_odd_sizes_where_the_guides_code_fails(guide):
         ("SeededByNothing", r"ffcv_ops.py:\d+: .*np.random.seed\(\): expected a number"),
         ("HandsOn", r"ffcv_ops.py:\d+: .*np.random.rand cannot be passed on: call it directly"),
         ("Lies", r"returned float32 of shape \(6, 8, 3\) per row, but it declared NumPy uint8"),
+        ("LiesInALoop", "the result has another dtype than the one that declare_state_and_memory"),
         ("Untypable", "fails on NumPy uint8 of shape .*: TypingError"),
         ("Lambda", "generate_code must return a function made with `def`"),
     ],

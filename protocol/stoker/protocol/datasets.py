@@ -15,6 +15,8 @@ MANIFEST: Final = "manifest.json"
 STATE: Final = "state.json"
 """A folder that Hugging Face's `save_to_disk` wrote has it."""
 TAR, ARROW, PARQUET = ".tar", ".arrow", ".parquet"
+BESIDE: Final = ".stoker"
+"""Ends the name of a folder that a file names: `train.beton` names `train.beton.stoker`."""
 IN_PLACE: Final = (TAR, ARROW, PARQUET)
 """Endings of files that may be read in place."""
 _BRACES = re.compile(r"\{[^{}]*\}")
@@ -62,7 +64,8 @@ def why_unreadable(name: str) -> str:
 
 def _why_no_dataset(name: str) -> str:
     if not os.path.isdir(name):
-        if name.endswith(IN_PLACE):
+        beside = os.path.join(name + BESIDE, MANIFEST)
+        if name.endswith(IN_PLACE) or os.path.isfile(beside):
             return ""
         return (
             f"{name} is a file that cannot be read in place, only {', '.join(IN_PLACE)} can; make"

@@ -4,8 +4,8 @@
 
     image = ops.python("my_ops:CORNER", image, size=16)  # in a pipeline
 
-It draws from the row's own key and uses one core; its machine code is kept on disk. With
-the same key it draws the same values as in `Loader`.
+It draws from the row's own key and uses one core; its machine code is kept on disk. With the same
+key it draws the same values as in `Loader`. One with `jit_mode=False` stays Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from stoker.compat.ffcv.pipeline.operation import Operation
+from stoker.compat.ffcv.pipeline.state import State
+from stoker.compat.ffcv.plain import PlainStep
 from stoker.compat.ffcv.reading import array_state
+from stoker.compat.ffcv.rows import declared
 from stoker.compat.ffcv.step import LineStep
 from stoker.protocol.errors import BuildError
 
@@ -32,7 +35,7 @@ class OperationFunction:
                 "get one row at a time; use a batch op of stoker.ops instead"
             )
         self._operation = operation
-        self._steps: dict[tuple[tuple[int, ...], str], LineStep] = {}
+        self._steps: dict[tuple[tuple[int, ...], str], LineStep | PlainStep] = {}
 
     def __call__(self, array: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # noqa: TID251
         """Return the operation's result on a sample.
@@ -46,13 +49,23 @@ class OperationFunction:
         """
         form = (array.shape, array.dtype.name)
         if form not in self._steps:
-            name = type(self._operation).__name__
-            state = array_state(*form)
-            self._steps[form] = LineStep(self._operation, state, name, name, alone=True)
+            self._steps[form] = _step(self._operation, array_state(*form))
         keys = _key_words(rng)
         rows = self._steps[form].run(array[None], keys, keys[:, 2].astype(np.int64))
         result: np.ndarray = rows[0]
         return result
+
+
+def _step(operation: Operation, before: State) -> LineStep | PlainStep:
+    name = type(operation).__name__
+    after, _ = declared(operation, before, name)
+    if not after.is_array:
+        raise BuildError(
+            f"{name} makes tensors; a step of a pipeline makes arrays: put it into your loop"
+        )
+    if not after.jit_mode:
+        return PlainStep(operation, before, name, name, None)
+    return LineStep(operation, before, name, name, alone=True)
 
 
 def _key_words(rng: np.random.Generator) -> np.ndarray:  # noqa: TID251

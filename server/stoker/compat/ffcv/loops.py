@@ -7,13 +7,16 @@ form runs on several cores if it is compiled for that. Imports numba.
 from __future__ import annotations
 
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import numba
 from numba.extending import overload
 
 types: Any = numba.types
 prange = numba.prange
+OTHER_DTYPE: Final = (
+    "the result has another dtype than the one that declare_state_and_memory returns"
+)
 run_one: Any = None
 """What `each_row` calls; `loop_around` sets it in its copies."""
 
@@ -44,12 +47,36 @@ def _rows_of_several(memory: Any, low: Any, high: Any) -> Any:
     return (memory[0][low:high], *rows_of(memory[1:], low, high))
 
 
+def check_dtype(result: Any, out: Any) -> None:
+    """Check that results have the dtype that was declared.
+
+    Raises:
+        TypeError: they have another one; they would be converted without a word.
+    """
+    if result.dtype != out.dtype:
+        raise TypeError(OTHER_DTYPE)
+
+
+@overload(check_dtype)
+def _check_dtype(result: Any, out: Any) -> Any:
+    return _nothing if result.dtype == out.dtype else _other_dtype
+
+
+def _nothing(result: Any, out: Any) -> None:
+    return None
+
+
+def _other_dtype(result: Any, out: Any) -> None:
+    raise TypeError(OTHER_DTYPE)
+
+
 def each_row(keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any) -> None:
     """Call `run_one` for each row, one after the other or in parallel, and keep its results."""
     for i in prange(batch.shape[0]):
         j = i + 1
         memory = rows_of(dst, i, j)
         result = run_one(keys[i:j], counts[i:j], batch[i:j], memory, indices[i:j])
+        check_dtype(result, out)
         if result.ctypes.data != out[i:j].ctypes.data:
             out[i:j] = result
 
@@ -66,4 +93,6 @@ def each_row_in_python(
     for i in range(len(batch)):
         row = slice(i, i + 1)
         memory = rows_of(dst, i, i + 1)
-        out[row] = run(keys[row], counts[row], batch[row], memory, indices[row])
+        result = run(keys[row], counts[row], batch[row], memory, indices[row])
+        check_dtype(result, out)
+        out[row] = result

@@ -65,7 +65,7 @@ class PlainStep:
     """
 
     def __init__(
-        self, operation: Operation, before: State, name: str, stream: str, sample: Sample
+        self, operation: Operation, before: State, name: str, stream: str, sample: Sample | None
     ) -> None:
         """Prepare an operation.
 
@@ -74,7 +74,7 @@ class PlainStep:
             before: the state before it.
             name: its name in messages.
             stream: name of the stream that it draws from.
-            sample: rows of the dataset.
+            sample: rows of the dataset; None: only noise is known.
 
         Raises:
             BuildError: it cannot run, or a row would depend on more than its key.
@@ -102,14 +102,25 @@ class PlainStep:
         Raises:
             SampleError: it asked to exit, by SystemExit or KeyboardInterrupt.
         """
-        found: np.ndarray = on_samples(self.name, rows, lambda: self._run(batch, rows))
+        keys, ids = rows.keys(self._stream), rows.ids.astype(np.int64)
+        found: np.ndarray = on_samples(self.name, rows, lambda: self.run(batch, keys, ids))
         return found
 
-    def _run(
-        self, batch: np.ndarray, rows: BatchRows, ends: dict[str, set[Any]] | None = None
+    def run(
+        self,
+        batch: np.ndarray,
+        keys: np.ndarray,
+        ids: np.ndarray,
+        ends: dict[str, set[Any]] | None = None,
     ) -> np.ndarray:
-        """Return the result; `ends` receives the states of the generators after the first rows."""
-        keys, ids = rows.keys(self._stream), rows.ids.astype(np.int64)
+        """Return the operation's result on a batch whose rows have these keys.
+
+        Args:
+            batch: (B, *shape) of the state before it; may be written to.
+            keys: (B, 5) uint64, the words of each row's key.
+            ids: (B,) int64, sample ids.
+            ends: receives the states of the generators after the first row, by name.
+        """
         keys, counts = np.hstack([keys, keys]), np.zeros(len(keys), np.int64)
         dst, out = self._memory.request(len(batch)), self._memory.result(len(batch))
         out = out.view(self.after.dtype)
@@ -145,15 +156,16 @@ class PlainStep:
             )
         return array
 
-    def _try(self, sample: Sample) -> None:
+    def _try(self, sample: Sample | None) -> None:
         """Try it on noise or on rows of the dataset, as `stoker.compat.ffcv.trial` does."""
-        if not self._code.calls_machine_code:
+        if sample is None or not self._code.calls_machine_code:
+            ids = np.arange(100, 100 + 2 * TRIAL_ROWS) if sample is None else sample.ids
             rng = generator(make_key(1, 2, 3, 4))
-            value = noise((len(sample.ids), *self._before.shape), self._before.dtype, rng)
+            value = noise((len(ids), *self._before.shape), self._before.dtype, rng)
             try:
-                self._try_on(value, sample.ids)
+                self._try_on(value, ids)
             except BuildError as error:
-                if not isinstance(error.__cause__, OF_VALUES):
+                if sample is None or not isinstance(error.__cause__, OF_VALUES):
                     raise
             else:
                 return
@@ -197,7 +209,7 @@ class PlainStep:
         self, value: np.ndarray, rows: BatchRows, ends: dict[str, set[Any]] | None = None
     ) -> np.ndarray:
         try:
-            return self._run(value.copy(), rows, ends)
+            return self.run(value.copy(), rows.keys(self._stream), rows.ids, ends)
         except StokerError:
             raise
         except (Exception, SystemExit) as error:  # the user's function may raise anything

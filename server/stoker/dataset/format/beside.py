@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from stoker.dataset.format.manifest import NAME
+from stoker.protocol.datasets import BESIDE
 from stoker.protocol.errors import DatasetError
 
-SUFFIX: Final = ".stoker"
-"""Ends the name of the folder."""
 MARK: Final = b"Stoker dataset: "
 """Begins a mark; the name of the folder follows."""
 
 
 def folder_next_to(file: Path) -> Path:
     """Return the folder of the dataset that a file names; it may not exist."""
-    return file.with_name(file.name + SUFFIX)
+    return file.with_name(file.name + BESIDE)
 
 
 def write_mark(file: Path) -> None:
