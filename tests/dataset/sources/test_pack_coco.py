@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from commands import call
 from files import items_of
 from pycocotools import mask as reference
 from pycocotools.coco import COCO
@@ -11,6 +12,7 @@ from pycocotools.coco import COCO
 from stoker import ops
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.sources.common.clip import LEFT_OUT, MOVED, POINTS_LEFT_OUT
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, DatasetError, UsageError
@@ -227,7 +229,7 @@ def test_boxes_that_reach_out_by_rounding_are_moved(tmp_path, coco):
 
     report = pack(coco(reach_out), tmp_path / "d", ONE)
     notes = {note.what: (note.count, note.examples) for note in report.manifest.statistics.notes}
-    assert notes["boxes moved to the edge of their image"] == (1, ("flower.jpg",))
+    assert notes[f"{MOVED} (1 in all)"] == (1, ("flower.jpg",))
     with open_dataset(tmp_path / "d") as dataset:
         width = dataset.size("image", 0)[1]
         assert items_of(dataset, "boxes", 0)["xyxy"][0].tolist() == [0, 3, width, 8]
@@ -259,9 +261,8 @@ def test_what_is_wrong_with_annotations_is_named(tmp_path, coco):
     message = str(caught.value)
     for expected in (
         "8 of 8 samples of",
-        "astronaut.jpg: 2 boxes are outside of its 150x200 pixels (height x width), or have a neg",
-        "annotation 5000: [10.0, 10.0, 5000.0, 5.0]",
-        "pass --clip to clip them",
+        "astronaut.jpg: 1 boxes have a negative width or height, or one that is not finite: "
+        "annotation 4989: [10.0, 10.0, -3.0, 5.0] (left, top, width, height); repair them\n",
         "chelsea.jpg: annotation 4956: there is no category with the id 4",
         "coffee.jpg: it has 164x178 pixels (height x width, upright), but its annotations are for "
         "165x178; they must agree",
@@ -274,22 +275,48 @@ def test_what_is_wrong_with_annotations_is_named(tmp_path, coco):
         assert expected in message
 
 
-def test_boxes_are_clipped_on_request(tmp_path, coco):
+def test_boxes_are_clipped_on_request_and_those_left_out_are_counted(tmp_path, coco):
     def reach_out(described):
-        image = described["images"][0]
-        ones = [one for one in described["annotations"] if one["image_id"] == image["id"]]
-        ones[0]["bbox"] = [10, 10, 5000, 5]
-        ones[1]["bbox"] = [5000, 10, 10, 10]
+        for image in described["images"][:2]:
+            ones = [one for one in described["annotations"] if one["image_id"] == image["id"]]
+            ones[0]["bbox"] = [10, 10, 5000, 5]
+            ones[1]["bbox"] = [5000, 10, 10, 10]
+        ones[2]["bbox"] = [-30, 10, 10, 10]
         pointed = next(one for one in described["annotations"] if "keypoints" in one)
         pointed["keypoints"][:2] = [-9, 3]
 
-    report = pack(coco(reach_out), tmp_path / "d", Options(workers=1, clip=True))
+    source = coco(reach_out)
+    code, _, errors = call("pack", source, tmp_path / "d", "--workers=1")
+    assert code != 0
+    assert (
+        "astronaut.jpg: 2 boxes are outside of its 150x200 pixels (height x width): annotation "
+        "5000: [10.0, 10.0, 5000.0, 5.0], annotation 4989: [5000.0, 10.0, 10.0, 10.0]; repair "
+        "them, or pass --clip to clip them"
+    ) in errors
+    code, out, errors = call("pack", source, tmp_path / "d", "--workers=1", "--clip", COLUMNS="300")
+    assert code == 0, errors
+    for note in (
+        f"{MOVED} (2 in all): 2 files, such as",
+        f"{LEFT_OUT} (3 in all): 2 files, such as",
+        f"{POINTS_LEFT_OUT} (1 in all): 1 file, such as astronaut.jpg",
+    ):
+        assert note in out + errors
     with open_dataset(tmp_path / "d") as dataset:
-        found = items_of(dataset, "boxes", 5)
-        assert len(found["xyxy"]) == 3
-        assert found["xyxy"][0].tolist() == [10, 10, 200, 15]
-    notes = [note.what for note in report.manifest.statistics.notes]
-    assert "boxes moved to the edge of their image" in notes
+        assert [len(items_of(dataset, "boxes", number)["xyxy"]) for number in (4, 5)] == [2, 3]
+        assert items_of(dataset, "boxes", 5)["xyxy"][0].tolist() == [10, 10, 200, 15]
+
+
+def test_changes_to_a_bad_sample_are_not_counted(tmp_path, coco):
+    def spoiled(described):
+        image = described["images"][0]
+        one = next(a for a in described["annotations"] if a["image_id"] == image["id"])
+        one["bbox"] = [5000, 10, 10, 10]
+        pointed = next(one for one in described["annotations"] if "keypoints" in one)
+        pointed["keypoints"] = [1, 2]
+
+    options = Options(workers=1, clip=True, skip_bad=True)
+    notes = pack(coco(spoiled), tmp_path / "d", options).manifest.statistics.notes
+    assert not any(LEFT_OUT in note.what for note in notes)
 
 
 @pytest.mark.parametrize(

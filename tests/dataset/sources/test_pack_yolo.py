@@ -7,6 +7,7 @@ from pycocotools import mask as reference
 
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
+from stoker.dataset.sources.common.clip import LEFT_OUT, MOVED, POINTS_LEFT_OUT
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1)
@@ -56,7 +57,7 @@ def test_boxes(tmp_path, yolo, photographs):
     assert (report.kind, report.manifest.rows) == ("yolo", 4)
     assert report.manifest.statistics.fields["boxes"].per_class == (2, 2)
     notes = [(note.what, note.examples) for note in report.manifest.statistics.notes]
-    assert ("boxes moved to the edge of their image", ("images/train/coffee.jpg",)) in notes
+    assert (f"{MOVED} (1 in all)", ("images/train/coffee.jpg",)) in notes
     with open_dataset(tmp_path / "d") as dataset:
         assert dataset.schema.field("boxes").classes == ("person", "bicycle")
         for number, name in enumerate(sorted(photographs.keys() - {"china", "flower"})):
@@ -188,8 +189,8 @@ def test_what_is_wrong_with_labels_is_named_by_line(tmp_path, yolo):
         "labels/train/astronaut.txt: line 3: expected a class from 0 to 1, got 2",
         "labels/train/chelsea.txt: line 1: expected a class and 4 numbers of a box, or x and y of "
         "at least 3 corners, got 3 numbers after the class",
-        "labels/train/coffee.txt: line 2: its box is outside of the image, or has a negative "
-        "size: [0.7, 0.25, 1.1, 0.75]",
+        "labels/train/coffee.txt: line 2: its box, in parts of the image's sides, is outside of "
+        "the image, [0.7, 0.25, 1.1, 0.75] (left, top, right, bottom); repair it, or pass --clip",
         "labels/train/rocket.txt: line 1: expected numbers, got '0 nought 0.5 0.25 0.5'",
         "labels/train/nobody.txt: there is no image of this name",
     ):
@@ -201,6 +202,21 @@ def test_what_is_wrong_with_labels_is_named_by_line(tmp_path, yolo):
         assert items_of(dataset, "boxes", 0)["xyxy"][0, [0, 2]].tolist() == [
             np.float32(0.7 * width), width,
         ]  # fmt: skip
+
+
+def test_clip_counts_what_it_leaves_out_and_is_named_only_where_it_helps(tmp_path, yolo):
+    point = "0 0.5 0.5 0.2 0.2 1.5 0.5 2\n"
+    outside = "0 1.5 0.5 0.2 0.2 0.5 0.5 2\n"
+    data = "val: images/val\nkpt_shape: [1, 3]\n"
+    root = yolo({"china": point + outside, "flower": outside * 2}, data)
+    options = Options(workers=1, clip=True)
+    notes = pack(root, tmp_path / "d", options).manifest.statistics.notes
+    assert {(note.what, note.count) for note in notes} == {
+        (f"{LEFT_OUT} (3 in all)", 2), (f"{POINTS_LEFT_OUT} (1 in all)", 1),
+    }  # fmt: skip
+    (root / "labels/val/china.txt").write_text("0 0.5 0.5 -0.2 0.2 0.5 0.5 2\n")
+    with pytest.raises(DatasetError, match=r"has a negative width or height, .*; repair it\n"):
+        pack(root, tmp_path / "e", options)
 
 
 def test_lines_that_fit_neither_masks_nor_keypoints(tmp_path, yolo):

@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.item import Given, Item, Outlines, ValueSource, WholeFile
-from stoker.dataset.sources.common.clip import clip_boxes
+from stoker.dataset.sources.common.clip import POINTS_LEFT_OUT, Changes, clip_boxes
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import look_at
 from stoker.dataset.sources.formats.coco_file import (
@@ -102,7 +102,7 @@ class _CocoReading:
         self._classes = {category.id: number for number, category in enumerate(categories)}
         self._first_point = _numbered_points(categories)
         self._objects: dict[int, list[CocoAnnotation]] = defaultdict(list)
-        self._notes: dict[str, list[str]] = {}
+        self._changes = Changes()
 
     def scan(self) -> SourceScan:
         """Return the whole scan."""
@@ -122,9 +122,11 @@ class _CocoReading:
         for image in sorted(self._file.images, key=lambda image: image.id):
             try:
                 items.append(self._item(image))
+                self._changes.keep(image.file_name)
             except ValueError as error:
+                self._changes.drop()
                 scan.bad.append((image.file_name, str(error)))
-        scan.items, scan.notes = items, self._notes
+        scan.items, scan.notes = items, self._changes.notes()
         return scan
 
     def _fields(self) -> tuple[schema.Field, ...]:
@@ -165,7 +167,7 @@ class _CocoReading:
         file = look_at(self._root / image.file_name, image.file_name)
         places: list[ValueSource] = [WholeFile(file), Given(boxes), Given(image.id)]
         if self._masks:
-            places.append(self._outlines(image.file_name, objects))
+            places.append(self._outlines(objects))
         if self._first_point:
             places.append(Given(self._keypoints(image, objects)))
         size_bytes = file.size_bytes + _ANNOTATION_BYTES * len(objects)
@@ -177,19 +179,24 @@ class _CocoReading:
         given = np.array([one.bbox for one in objects], np.float64).reshape(-1, 4)
         corners = np.hstack([given[:, :2], given[:, :2] + given[:, 2:]])
         most = float(image.width), float(image.height)
-        clipped, kept, bad = clip_boxes(corners, most, _SLACK_PIXELS, self._clip)
-        if bad:
+        found = clip_boxes(corners, most, _SLACK_PIXELS, self._clip)
+        if found.negative:
             raise ValueError(
-                f"{len(bad)} boxes are outside of its {image.height}x{image.width} pixels (height "
-                f"x width), or have a negative size: {_shown(objects, given, bad)}; repair them, "
+                f"{len(found.negative)} boxes have a negative width or height, or one that is not "
+                f"finite: {_shown(objects, given, found.negative)} (left, top, width, height); "
+                "repair them"
+            )
+        if found.outside:
+            raise ValueError(
+                f"{len(found.outside)} boxes are outside of its {image.height}x{image.width} "
+                f"pixels (height x width): {_shown(objects, given, found.outside)}; repair them, "
                 "or pass --clip to clip them"
             )
-        moved = int((clipped != corners).any(axis=1).sum())
-        if moved:
-            self._note("boxes moved to the edge of their image", image.file_name)
+        self._changes.add_boxes(found)
+        kept = found.kept
         objects = [one for one, keep in zip(objects, kept, strict=True) if keep]
         columns: dict[str, Any] = {
-            "xyxy": clipped[kept].tolist(),
+            "xyxy": found.corners[kept].tolist(),
             "label": [self._classes[one.category_id] for one in objects],
             "area": [_area(one) for one in objects],
             "crowd": [bool(one.iscrowd) for one in objects],
@@ -199,7 +206,7 @@ class _CocoReading:
             columns["instance"] = list(range(1, len(objects) + 1))
         return objects, columns
 
-    def _outlines(self, name: str, objects: list[CocoAnnotation]) -> Outlines:
+    def _outlines(self, objects: list[CocoAnnotation]) -> Outlines:
         if self._masks == "instance" and len(objects) > _MAX_VALUE:
             raise ValueError(
                 f"it has {len(objects)} objects, but an instance mask holds up to {_MAX_VALUE}; "
@@ -209,7 +216,7 @@ class _CocoReading:
         for number, one in enumerate(objects):
             value = number if self._masks == "instance" else self._classes[one.category_id]
             if one.segmentation is UNSET or bytes(one.segmentation) in (b"null", b"[]"):
-                self._note("objects without an outline, which the mask does not show", name)
+                self._changes.add("objects without an outline, which the mask does not show")
             else:
                 shapes.append((-_area(one), value + 1, bytes(one.segmentation)))
         shapes.sort(key=lambda shape: shape[0])
@@ -231,6 +238,8 @@ class _CocoReading:
                     columns["keypoint"].append(number)
                     columns["visibility"].append(visibility)
                     columns["annotation"].append(one.id)
+                else:
+                    self._changes.add(POINTS_LEFT_OUT)
         return columns
 
     def _points(self, one: CocoAnnotation) -> Iterator[tuple[int, float, float, int]]:
@@ -253,9 +262,6 @@ class _CocoReading:
                 yield number, x, y, int(visibility)
             elif self._all_points:
                 yield number, 0, 0, 0
-
-    def _note(self, what: str, name: str) -> None:
-        self._notes.setdefault(what, []).append(name)
 
 
 def _area(one: CocoAnnotation) -> float:

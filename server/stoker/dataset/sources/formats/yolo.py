@@ -18,7 +18,7 @@ import numpy as np
 from stoker.dataset.format import schema
 from stoker.dataset.format.item import Given, Item, Outlines, SourceFile, ValueSource, WholeFile
 from stoker.dataset.limits import CodecError
-from stoker.dataset.sources.common.clip import clip_boxes
+from stoker.dataset.sources.common.clip import POINTS_LEFT_OUT, Changes, clip_boxes
 from stoker.dataset.sources.common.readers import read_file
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.yolo_layout import YoloFolders, find_layout, label_path
@@ -55,10 +55,12 @@ def scan_yolo(source: Path, request: Request) -> SourceScan:
             scan.ignored["images without a file of labels: packed without objects"] += 1
         try:
             items.append(reading.item(image, file))
+            reading.changes.keep(image.path)
         except ValueError as error:
+            reading.changes.drop()
             scan.bad.append((image.path if file is None else file.path, str(error)))
     scan.bad += [(path, "there is no image of this name") for path in left]
-    scan.items, scan.notes = items, reading.notes
+    scan.items, scan.notes = items, reading.changes.notes()
     return scan
 
 
@@ -102,7 +104,7 @@ class _YoloReading:
     def __init__(self, layout: YoloFolders, request: Request) -> None:
         self._layout, self._masks, self._clip = layout, request.masks, request.clip
         self._all_points = request.all_keypoints
-        self.notes: dict[str, list[str]] = {}
+        self.changes = Changes()
 
     def item(self, image: SourceFile, file: SourceFile | None) -> Item:
         """Return the item of an image.
@@ -119,7 +121,7 @@ class _YoloReading:
                 self._add(objects, line.split())
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
-        kept = self._tidy(objects, image)
+        kept = self._tidy(objects)
         places: list[ValueSource] = [WholeFile(image), Given(self._boxes(objects, kept))]
         if self._masks:
             places.append(self._outlines(objects, kept))
@@ -192,25 +194,30 @@ class _YoloReading:
             if visibility and not inside and not self._clip:
                 raise ValueError(f"keypoint {number} at {point[:2]} is outside of the image; "
                                  "repair it, or pass --clip to leave it out")  # fmt: skip
-            if (visibility or self._all_points) and inside:
+            if visibility and not inside:
+                self.changes.add(POINTS_LEFT_OUT)
+            elif visibility or self._all_points:
                 values = (point[:2], number, int(visibility), len(objects.labels))
                 for column, value in zip(objects.points.values(), values, strict=True):
                     column.append(value)
 
-    def _tidy(self, objects: _Objects, image: SourceFile) -> np.ndarray:
+    def _tidy(self, objects: _Objects) -> np.ndarray:
         """Clip boxes to the image, and return which of them are kept."""
         corners = np.array(objects.corners, np.float64).reshape(-1, 4)
-        clipped, kept, bad = clip_boxes(corners, (1.0, 1.0), _SLACK, self._clip)
-        if bad:
-            raise ValueError(
-                f"line {objects.lines[bad[0]]}: its box is outside of the image, or has a "
-                f"negative size: {np.round(corners[bad[0]], 6).tolist()} (left, top, right, "
-                "bottom, relative to the image); repair it, or pass --clip to clip it"
-            )
-        if (clipped != corners).any():
-            self.notes.setdefault("boxes moved to the edge of their image", []).append(image.path)
-        objects.corners = clipped.tolist()
-        return kept
+        found = clip_boxes(corners, (1.0, 1.0), _SLACK, self._clip)
+        for numbers, what in (
+            (found.negative, "has a negative width or height, {}; repair it"),
+            (found.outside, "is outside of the image, {}; repair it, or pass --clip to clip it"),
+        ):
+            if numbers:
+                box = f"{np.round(corners[numbers[0]], 6).tolist()} (left, top, right, bottom)"
+                raise ValueError(
+                    f"line {objects.lines[numbers[0]]}: its box, in parts of the image's sides, "
+                    + what.format(box)
+                )
+        self.changes.add_boxes(found)
+        objects.corners = found.corners.tolist()
+        return found.kept
 
     def _boxes(self, objects: _Objects, kept: np.ndarray) -> Mapping[str, Any]:
         numbers = np.flatnonzero(kept).tolist()
