@@ -64,8 +64,11 @@ def motion(folder):
     arrays = {"image": image, "flow": flow, "normals": -image.astype(np.float32)}
     np.savez(folder / "motion.npz", **arrays)
     asked = [f"--field={name}={name}" for name in arrays]
-    code, _, errors = call("pack", folder / "motion.npz", folder / "motion", *asked, "--workers=1")
+    code, out, errors = call(
+        "pack", folder / "motion.npz", folder / "motion", *asked, "--workers=1"
+    )
     assert code == 0, errors
+    assert re.search(r"flow +│ flow +│ float32 \(50, 60, 2\)", out + errors)
     return folder / "motion"
 
 

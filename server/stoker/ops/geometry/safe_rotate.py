@@ -102,7 +102,7 @@ class SafeRotate(Rotated):
     affine: ClassVar[bool] = True
 
     def vector_fault(self, kind: str) -> str | None:
-        """Return why the op cannot treat normals: its map is no rotation of their surface."""
+        """Return why the op cannot treat normals: its map stretches them."""
         if kind == "normals":
             return "it stretches what it rotates. Call rotate with expand=True, then resize"
         return super().vector_fault(kind)

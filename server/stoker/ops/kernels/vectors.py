@@ -125,4 +125,4 @@ TURNERS: Final = {
     "flow": Turner(turn_flow, _plain_flow),
     "normals": Turner(turn_normals, _plain_normals),
 }
-"""Kind -> how its components follow."""
+"""Kind -> the rule of its components."""

@@ -116,12 +116,13 @@ def print_fields(console: Console, fields: list[dict[str, Any]]) -> None:
     for field in fields:
         seen = field["statistics"] or {}
         raw = field["encoding"] == "raw"
+        kind = field.get("vectors") or field["kind"]
         table.add_row(
             *map(
                 Text,
                 (
                     field["name"],
-                    field["kind"] if raw else f"{field['kind']} ({field['encoding']})",
+                    kind if raw else f"{kind} ({field['encoding']})",
                     f"{field['dtype']} {_shape(field['shape'])}",
                     size_text(seen.get("data_bytes", 0)),
                     _sides(seen),
