@@ -176,6 +176,32 @@ class Sums(Same):
         return sums
 
 
+class SumsInList(Same):
+    """The same in a list that is built in place."""
+
+    def generate_code(self):
+        def sums(images, dst):
+            added = [np.random.rand(2).sum() for _ in range(images.shape[0])]
+            for i in range(images.shape[0]):
+                dst[i] = images[i] + np.uint8(10 * added[i])
+            return dst
+
+        return sums
+
+
+class OfTensors(Same):
+    """Asks for a tensor, although it makes arrays."""
+
+    def generate_code(self):
+        def same(images, dst):
+            return images
+
+        return same
+
+    def declare_state_and_memory(self, previous_state):
+        return previous_state, AllocationQuery(previous_state.shape, int64)
+
+
 class Turns(Operation):
     """An operation on tensors: turns a batch by a number that is drawn, or writes sample ids."""
 

@@ -5,7 +5,17 @@ import itertools
 import drawing_ops
 import numpy as np
 import pytest
-from drawing_ops import DeclaredDistinct, DeclaredMixup, Laws, Misused, Mixup, Pythons, Sums
+from drawing_ops import (
+    DeclaredDistinct,
+    DeclaredMixup,
+    Laws,
+    Misused,
+    Mixup,
+    OfTensors,
+    Pythons,
+    Sums,
+    SumsInList,
+)
 from scipy import stats
 
 from stoker.compat.ffcv.pipeline import Compiler
@@ -135,7 +145,16 @@ def test_an_operation_that_would_mix_rows_is_refused_although_it_gets_one_at_a_t
 
 
 def test_draws_of_a_fixed_number_in_a_loop_are_no_mixing(interpreted):
-    assert step(Sums(), IMAGES).after == IMAGES
+    for operation in (Sums(), SumsInList()):
+        assert step(operation, IMAGES).after == IMAGES
+    images = np.zeros((4, 4, 5, 3), np.uint8)
+    rows = ROWS._replace(ids=ROWS.ids[:4])
+    assert len(set(step(SumsInList(), IMAGES)(images, rows)[:, 0, 0, 0].tolist())) == 4
+
+
+def test_memory_for_tensors_before_to_tensor_is_refused():
+    with pytest.raises(BuildError, match=r"because the operation makes arrays, got torch.int64"):
+        step(OfTensors(), IMAGES)
 
 
 @pytest.mark.slow

@@ -109,6 +109,14 @@ class Replacer(ast.NodeTransformer):
         """Note that draws inside are in a loop."""
         return self._loop(node)
 
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        """Note that draws inside are in a loop."""
+        return self._loop(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
+        """Note that draws inside are in a loop."""
+        return self._loop(node)
+
     def visit_Call(self, node: ast.Call) -> Any:
         """Replace a call of `np.random` or `random`, and that of a helper function that draws."""
         value = self.value(node.func)

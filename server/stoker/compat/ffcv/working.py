@@ -8,7 +8,6 @@ unwritten.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,13 +16,14 @@ import numpy as np
 from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
 from stoker.compat.ffcv.pipeline.state import State
+from stoker.protocol.errors import BuildError
 
 
 class WorkingMemory:
     """The memory of one operation on arrays.
 
     Attributes:
-        fill: byte that a trial fills memory with; None: nothing is filled.
+        fill: number that a trial fills memory with; None: nothing is filled.
         is_cleared: whether all memory is zeroed for each batch.
     """
 
@@ -34,11 +34,14 @@ class WorkingMemory:
             queries: what the operation requests.
             after: the state of its results.
             several: whether it gets a tuple, even of one array.
+
+        Raises:
+            BuildError: a request is for tensors.
         """
         self.fill: int | None = None
         self.is_cleared = False
         self._pool = ArrayPool()
-        self._forms = [(tuple(query.shape), np.dtype(query.dtype)) for query in queries]
+        self._forms = [(tuple(query.shape), _of_arrays(query.dtype)) for query in queries]
         self._result = tuple(after.shape), stored(after.dtype)
         self._several = several
 
@@ -64,11 +67,20 @@ class WorkingMemory:
         array = self._pool.take((count, *shape), dtype)
         is_scratch = self._several or form != self._result
         fill = 0 if self.is_cleared or is_scratch else self.fill
-        if fill is not None and math.prod(array.shape):
-            if dtype.kind == "b":
-                fill = min(fill, 1)
-            array.reshape(-1).view(np.uint8)[:] = fill
+        if fill is not None:
+            array.fill(fill)
         return array
+
+
+def _of_arrays(dtype: Any) -> np.dtype[Any]:
+    try:
+        kind: np.dtype[Any] = np.dtype(dtype)
+    except TypeError:
+        raise BuildError(
+            "AllocationQuery: expected a NumPy dtype, because the operation makes arrays, got "
+            f"{dtype}: pass previous_state.dtype, or put the operation after ToTensor()"
+        ) from None
+    return kind
 
 
 def stored(dtype: Any) -> np.dtype[Any]:
