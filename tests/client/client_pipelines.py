@@ -1,7 +1,7 @@
 """Pipelines for the tests with a real daemon; imported by it by name."""
 
 from stoker import ops
-from stoker.pipeline import pipeline
+from stoker.pipeline import outputs, pipeline
 
 
 @pipeline
@@ -31,3 +31,13 @@ def tensors(sample):
 @pipeline
 def pixels_alone(sample):
     return {"pixels": sample.pixels}
+
+
+@pipeline
+def padded(sample):
+    return {"text": outputs.pad(sample.text), "label": sample.label}
+
+
+@pipeline
+def fitted(sample):
+    return {"text": outputs.pad(ops.fit_length(sample.text)), "label": sample.label}

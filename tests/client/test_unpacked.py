@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from user_folders import importing_from
 
-from stoker.client import Loader
+from stoker.client import LengthBuckets, Loader
 from stoker.dataset import schema, write
 from stoker.protocol.errors import DatasetError, ResumeError, SampleError
 
@@ -76,7 +77,7 @@ def test_tars_in_place_give_the_bytes_of_the_packed_dataset_until_they_change(
         cursor = loader.state_dict()
         os.utime(tars / "1.tar", ns=(1, 1))
         with pytest.raises(DatasetError, match=r"1.tar changed while it is read in place: it had"):
-            delivered(loader, 3)
+            delivered(loader, 30)  # more than are prefetched
     with (
         Loader(f"{tars}/{{0..1}}.tar", **OPTIONS) as loader,
         pytest.raises(ResumeError, match=r"dataset: was 'stat:[0-9a-f]{32}', is 'stat:[0-9a-f]"),
@@ -120,3 +121,27 @@ def test_a_live_source_that_is_not_there() -> None:
         Loader("live_sources:Nothing", **OPTIONS) as loader,
     ):
         next(iter(loader))
+
+
+def test_lists_in_an_arrow_file_in_place(tmp_path: Path) -> None:
+    """Lists of any length can be padded, and make buckets, as in a packed dataset."""
+    lists = [list(range(length)) for length in (3, 1, 7, 2, 8, 5, 4, 6)]
+    table = pa.table({"text": pa.array(lists, pa.list_(pa.int32())), "label": range(8)})
+    with pa.ipc.new_file(tmp_path / "rows.arrow", table.schema) as writer:
+        writer.write_table(table, 3)
+    fields = [schema.array("text", "int32", (None,)), schema.label()]
+    rows = [{"text": text, "label": number} for number, text in enumerate(lists)]
+    write(tmp_path / "packed", fields, rows)
+    given = {"batch_size": 2, "device": "numpy", "workers": 1}
+    buckets = LengthBuckets(field="text", multiple=4)
+    for pipeline, wanted in (("padded", None), ("fitted", buckets)):
+        options = {"pipeline": f"client_pipelines:{pipeline}", "buckets": wanted, **given}
+        found = []
+        for path in (tmp_path / "rows.arrow", tmp_path / "packed"):
+            with Loader(path, **options) as loader:
+                found.append([(b["text"].tolist(), b.label.tolist()) for b in loader])
+        assert found[0] == found[1] != []
+        for texts, labels in found[0]:
+            assert [text[: len(lists[n])] for text, n in zip(texts, labels, strict=True)] == [
+                lists[number] for number in labels
+            ]

@@ -87,7 +87,7 @@ def test_flat_folder_has_no_label(tmp_path, photographs, to_jpeg):
     report = pack(tmp_path / "s", tmp_path / "d", ONE)
     assert [field.name for field in report.manifest.schema.fields] == ["image"]
     assert report.manifest.rows == 1
-    assert report.ignored == {".txt files": 1}
+    assert report.ignored == {".txt files": 1, "hidden files or folders": 1}
 
 
 @pytest.mark.slow

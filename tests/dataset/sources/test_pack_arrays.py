@@ -106,11 +106,12 @@ def test_splits_by_their_names(tmp_path):
     pack(tmp_path / "digits.npz", tmp_path / "d", Options(workers=1, split="test"))
     with open_dataset(tmp_path / "d") as dataset:
         assert [(field.name, field.kind) for field in dataset.schema.fields] == [
-            ("x", "array"),
+            ("image", "image"),
             ("label", "label"),
         ]
+        assert dataset.schema.field("image").shape == (8, 8, 1)
         assert len(dataset) == len(rows) - 1000
-        assert np.array_equal(dataset.read("x", 5), rows[1005])
+        assert np.array_equal(dataset.read("image", 5)[..., 0], rows[1005])
         assert dataset.read("label", 5) == digits.target[1005]
     with pytest.raises(
         UsageError, match="--split dev: no array has it in its name; the arrays are x_t"

@@ -5,6 +5,7 @@ are its pixels. Before pixels, their height and width are hashed (two unsigned 3
 because pixels alone do not determine them.
 """
 
+import difflib
 import io
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -224,6 +225,20 @@ def _check_pixels(field: Field, value: np.ndarray) -> tuple[int, int]:
     return value.shape[0], value.shape[1]
 
 
+def _number_of(field: Field, name: str) -> int:
+    """Return the number of a class."""
+    if field.classes is None:
+        raise CodecError(
+            f"expected the number of a class, got text {name!r}; to give names, declare them in "
+            "their order: schema.label(classes=[...])"
+        )
+    if name not in field.classes:
+        near = difflib.get_close_matches(name, field.classes, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise CodecError(f"expected one of {len(field.classes)} classes, got {name!r}{hint}")
+    return field.classes.index(name)
+
+
 def _any_length(field: Field, got: np.ndarray) -> str:
     """Return what to declare if only the length differs."""
     if not field.shape or got.ndim != len(field.shape) or got.shape[1:] != field.shape[1:]:
@@ -235,6 +250,8 @@ def _any_length(field: Field, got: np.ndarray) -> str:
 def _numbers(field: Field, value: Value) -> Cell:
     if isinstance(value, bytes | bytearray | memoryview):
         raise CodecError(f"expected {field.dtype} of shape {field.shape}, got bytes")
+    if field.kind == "label" and isinstance(value, str):
+        value = _number_of(field, value)
     exact = exactly(field.dtype, value)
     fits = exact.ndim == len(field.shape) and all(
         want is None or want == got for want, got in zip(field.shape, exact.shape, strict=True)

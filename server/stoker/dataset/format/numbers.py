@@ -19,7 +19,8 @@ def exactly(dtype: str, value: object) -> np.ndarray:
         return given.astype(dtype)
     integers = given.dtype.kind in "iu" and np.dtype(dtype).kind in "iu"
     if not integers and not np.can_cast(given.dtype, dtype, "same_kind"):
-        raise CodecError(f"expected {dtype}, got {given.dtype}")
+        found = f"text {str(given.flat[0])!r}" if given.dtype.kind in "US" else str(given.dtype)
+        raise CodecError(f"expected {dtype}, got {found}")
     with np.errstate(over="ignore"):  # a float beyond the dtype becomes an infinity
         exact = given.astype(dtype)
     if integers and not np.array_equal(exact, given):

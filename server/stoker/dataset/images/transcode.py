@@ -41,6 +41,8 @@ _FORMATS: tuple[tuple[bytes, str, Callable[[io.BytesIO], ImageFile.ImageFile]], 
     (b"RIFF", "WebP", WebPImagePlugin.WebPImageFile),
     *((b"P%d" % digit, "PNM", PpmImagePlugin.PpmImageFile) for digit in range(1, 7)),
 )
+FORMATS = tuple(start for start, *_ in _FORMATS)
+"""First bytes of the formats that are converted."""
 _REJECTED = (
     (b"ftypavif", "AVIF"),
     (b"ftypavis", "AVIF"),

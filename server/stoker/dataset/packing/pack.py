@@ -195,7 +195,8 @@ def pack(
             _judge(name, ordered, options.max_bad)
         source_of = _source(name, scan, options)
         manifest = commit(folder, schema, [*there, *ordered], source_of, splits)
-    warnings = () if options.in_place else tuple(different_numbers(folder, schema))
+    warnings = tuple(scan.remarks)
+    warnings += () if options.in_place else tuple(different_numbers(folder, schema))
     if splits is not UNSET and manifest.rows > rows_before:
         warnings += (
             f"the new samples are in no split of the dataset ({', '.join(splits.names)}); make the "

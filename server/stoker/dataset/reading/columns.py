@@ -93,9 +93,9 @@ class ReferenceColumn:
         number, size_bytes, offset = self._reference(row)
         self.sources.will_need(number, offset, size_bytes)
 
-    def sizes_bytes(self) -> np.ndarray:
-        """Return the size of each item in bytes, from its reference, (rows,) int64."""
-        return self.items[:, 1].astype(np.int64)
+    def sizes_bytes(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return the sizes of items in bytes, from their references, (rows,) int64."""
+        return self.items[rows, 1].astype(np.int64)
 
     def file_name(self, row: int) -> str:
         """Return the path of the file that holds an item."""

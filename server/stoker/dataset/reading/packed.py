@@ -170,11 +170,15 @@ class PackedDataset(Dataset):
                     found[places, side] = column.items[rows]
                 continue
             column = columns[field]
+            inner = math.prod(side or 1 for side in spec.shape[1:])
+            if isinstance(column, ReferenceColumn):
+                item_bytes = np.dtype(spec.dtype).itemsize * inner
+                found[places, 0] = column.sizes_bytes(rows) // item_bytes
+                continue
             if not isinstance(column, VariableColumn):
                 raise UsageError(
                     f"field {field!r} has shape {spec.shape} in every sample; use its schema"
                 )
-            inner = math.prod(side or 1 for side in spec.shape[1:])
             found[places, 0] = self._lengths(field, ids[places], column, rows) // inner
         return found
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.dataset.format.item import SourceFile
+from stoker.dataset.sources.common.pickles import how_to_convert
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import has_pictures
 from stoker.dataset.sources.formats.arrays import is_arrays, scan_arrays
@@ -98,6 +99,8 @@ def scan_source(source: str, kind: str, request: Request) -> SourceScan:
             raise UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
         return _scan(kind, Path(source), request)
     found = kind_of(source)
+    if found in (None, "folder") and (remedy := how_to_convert(Path(source))) is not None:
+        raise UsageError(remedy)
     if found is None:
         if not Path(source).exists() and not is_pattern(source):
             raise UsageError(f"{source} does not exist; check the path")

@@ -5,7 +5,7 @@ that is missing in one part would shift the numbers of all later classes.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from stoker.protocol.errors import UsageError
@@ -35,6 +35,19 @@ def order_classes(found: Iterable[str], given: tuple[str, ...]) -> tuple[str, ..
             f"{shown}; add them at its end, or leave their samples out"
         )
     return given
+
+
+def remarks_on_order(names: Sequence[str]) -> Iterator[str]:
+    """Yield a line about classes that are numbers, if their order by text is another one."""
+    if not all(name.isdecimal() for name in names):
+        return
+    first = next((n for n, name in enumerate(names) if int(name) != n), None)
+    if first is not None:
+        yield (
+            "the classes are numbers, in the order of their text: class "
+            f"{names[first]!r} has the label {first}; if the labels must be these numbers, list "
+            "the classes in their order with --classes FILE"
+        )
 
 
 def read_classes(path: Path) -> tuple[str, ...]:

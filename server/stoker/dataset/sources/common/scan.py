@@ -56,6 +56,7 @@ class SourceScan:
         bad: (path, reason) of everything that cannot be part of a sample.
         notes: changes to annotations, with the names of the samples.
         ignored: what was left out, with counts, for example `.txt files`.
+        remarks: what the owner should know about how the source was read, one line each.
     """
 
     kind: str
@@ -70,3 +71,4 @@ class SourceScan:
     bad: list[tuple[str, str]] = field(default_factory=list)
     notes: Mapping[str, list[str]] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)

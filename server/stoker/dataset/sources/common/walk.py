@@ -1,8 +1,8 @@
 """Walk a tree of files for images.
 
 Order: by path, part by part, by code point, so it is the same on every machine and file system.
-Hidden files and folders (a leading dot) and files without an image suffix are left out; the latter
-are counted by suffix. Links are followed, but never in a cycle.
+Hidden files and folders (a leading dot) and files without an image suffix are left out and counted.
+Links are followed, but never in a cycle.
 """
 
 import os
@@ -39,7 +39,7 @@ def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
     pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(under, frozenset())]
     while pending:
         folder, above = pending.pop()
-        entries = list_folder(root, folder)
+        entries = list_folder(root, folder, ignored)
         status = os.stat(root / folder)
         here = above | {(status.st_dev, status.st_ino)}
         for entry in entries:
@@ -79,20 +79,30 @@ def check_folder(source: Path) -> None:
         raise UsageError(f"{source} {there}; expected a folder of images, or images/ and masks/")
 
 
-def list_folder(root: Path, folder: str = "") -> list[os.DirEntry[str]]:
+def list_folder(
+    root: Path, folder: str = "", ignored: Counter[str] | None = None
+) -> list[os.DirEntry[str]]:
     """List a folder without hidden entries, sorted by name.
+
+    Args:
+        root: the source.
+        folder: relative to the source.
+        ignored: counts the hidden entries.
 
     Raises:
         UsageError: it cannot be read, or a name in it is not UTF-8.
     """
     try:
         with os.scandir(root / folder) as entries:
-            found = sorted((e for e in entries if e.name[0] != "."), key=lambda e: e.name)
+            every = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         raise UsageError(
             f"cannot read the folder {root / folder}: {error.strerror}; check the path and its "
             "permissions"
         ) from None
+    found = [entry for entry in every if entry.name[0] != "."]
+    if ignored is not None and len(found) < len(every):
+        ignored["hidden files or folders"] += len(every) - len(found)
     for entry in found:
         try:
             entry.name.encode()

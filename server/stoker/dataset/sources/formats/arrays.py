@@ -1,9 +1,10 @@
 """NumPy: one array per field, in an .npz, in a folder of .npy files, or in one .npy.
 
 Row i of every array is sample i. The kind of an array is that of `--field NAME=KIND` (image, mask,
-label, array, or ignore). Without it, uint8 of (rows, h, w, 3) is an image, integers or bools of
-(rows, h, w) a mask if its name suggests it, integers of (rows,) a label if its name suggests it,
-and anything else an array or a scalar. A file of plain bytes needs KIND and shape:
+label, array, or ignore). Without it, uint8 of (rows, h, w, 3) is an image, uint8 of (rows, h, w) an
+image of one channel if its name suggests it, integers or bools of (rows, h, w) a mask if its name
+suggests it, integers of (rows,) a label if its name suggests it, and anything else an array or a
+scalar. A file of plain bytes needs KIND and shape:
 `images.bin=image[32,32,3]`, `poses.raw=float32[17,2]`. With `--split train`, arrays with that word
 in their name are used (`x_train`, `train_images`), and the word is removed. Pixels are stored raw.
 """
@@ -34,6 +35,8 @@ _RAW_DTYPES = {"image": "uint8", "mask": "uint8", "label": "int64"}
 _IMAGES = frozenset(["x", "images", "image", "imgs", "img", "data"])
 _LABELS = frozenset(["y", "labels", "label", "targets", "target", "classes", "class"])
 _MASK = re.compile(r"mask|segm|annot", re.IGNORECASE)
+_LEAST_SIDE = 8
+"""Of a gray image; tables of numbers are narrower."""
 _ORDER = {"image": 0, "mask": 1}
 
 
@@ -71,13 +74,19 @@ def scan_arrays(source: Path, request: Request) -> SourceScan:
     _check(source, chosen)
     scan = SourceScan("arrays", root, tuple(field for field, _ in chosen), [], aligned=False)
     scan.containers = [
-        msgspec.structs.replace(array.container, shape=())
-        if field.kind == "label"
-        else array.container
+        msgspec.structs.replace(array.container, shape=_row_shape(field, array))
         for field, array in chosen
     ]
     scan.items = ArrayItems(source.name, [array for _, array in chosen])
     return scan
+
+
+def _row_shape(field: schema.Field, array: StoredArray) -> tuple[int, ...]:
+    """Return the shape of a row as its field has it."""
+    shape = array.container.shape
+    if field.kind == "label":
+        return ()
+    return (*shape, 1) if field.kind == "image" and len(shape) == 2 else shape
 
 
 class ArrayItems(LazyItems):
@@ -174,7 +183,7 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     kind = asked or _guess(array)
     dtype, shape = array.dtype, array.container.shape
     fits = {
-        "image": dtype in PIXELS["image"] and len(shape) == 3 and 1 <= shape[2] <= MAX_CHANNELS,
+        "image": dtype in PIXELS["image"] and _channels(shape) <= MAX_CHANNELS,
         "mask": is_mask_form(dtype, shape),
         "label": "int" in dtype and int(np.prod(shape)) == 1,
         "array": True,
@@ -187,7 +196,7 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     if not fits[kind]:
         raise UsageError(
             f"array {array.name!r} has dtype {dtype} and rows of shape {shape}, so it cannot be "
-            f"{kind}: an image is uint8 or float32 of (h, w, 1 to 16), a mask integers "
+            f"{kind}: an image is uint8 or float32 of (h, w) or (h, w, 1 to 16), a mask integers "
             "or bools of (h, w), a label one integer, flow float32 of (h, w, 2), and normals "
             "float32 of (h, w, 3)"
         )
@@ -195,7 +204,7 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
         return schema.label("label" if array.name.lower() in _LABELS else _name(array.name))
     if kind == "image":
         name = "image" if array.name.lower() in _IMAGES else _name(array.name)
-        return schema.image(name, "raw", dtype=dtype, channels=shape[2])
+        return schema.image(name, "raw", dtype=dtype, channels=_channels(shape))
     if kind in VECTORS:
         return declare(kind if array.name == kind else _name(array.name), kind, array.name)
     if kind == "mask":
@@ -208,11 +217,21 @@ def _guess(array: StoredArray) -> str:
     shape = array.container.shape
     if array.dtype == "uint8" and len(shape) == 3 and shape[2] == 3:
         return "image"
+    named = array.name.lower() in _IMAGES
+    if array.dtype == "uint8" and len(shape) == 2 and named and min(shape) >= _LEAST_SIDE:
+        return "image"
     if is_mask_form(array.dtype, shape) and _MASK.search(array.name):
         return "mask"
     if "int" in array.dtype and shape in ((), (1,)) and array.name.lower() in _LABELS:
         return "label"
     return "array"
+
+
+def _channels(shape: tuple[int, ...]) -> int:
+    """Return the channels of an image; more than any has if it cannot be one."""
+    if len(shape) == 2:
+        return 1
+    return shape[2] if len(shape) == 3 and shape[2] else MAX_CHANNELS + 1
 
 
 def _name(text: str) -> str:

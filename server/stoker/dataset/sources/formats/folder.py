@@ -7,11 +7,12 @@ images of one channel and more than 8 bits.
 
 import re
 from collections import Counter
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePath
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.item import SourceFile, item_of_files
-from stoker.dataset.sources.common.classes import order_classes
+from stoker.dataset.sources.common.classes import order_classes, remarks_on_order
 from stoker.dataset.sources.common.declare import DEEP, declare
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import check_folder, walk
@@ -20,6 +21,10 @@ from stoker.dataset.sources.formats.parallel import MASKS
 from stoker.protocol.errors import UsageError
 
 _PICTURES = re.compile(r"(^|[_-]|jpeg)(images?|imgs?|rgb)($|[_-])", re.IGNORECASE)
+_MASK_WORD = re.compile(
+    r"(?i)[_.-](masks?|seg|segm|segmentation|gt|groundtruth|labels?|labelids|annotation|annot|depth)$"
+    r"|^(masks?|seg|segm|segmentation|gt|labels?|annotation|annot|depth)[_.-]"
+)
 IMAGE = "image"
 _KINDS = ("image", *(kind for kind in DEEP if kind.startswith("image")))
 _SPLITS = frozenset(
@@ -47,6 +52,8 @@ def scan_folder(source: Path, request: Request) -> SourceScan:
             f"{source} has no image (looked for files with the suffixes of JPEG, PNG, BMP, GIF, "
             "TIFF, WebP and PNM); check the path"
         )
+    if not request.asked:
+        _check_pairs(source, files)
     nested = [file for file in files if "/" in file.path]
     if not nested:
         items = [item_of_files((file,)) for file in files]
@@ -67,7 +74,7 @@ def scan_folder(source: Path, request: Request) -> SourceScan:
             )
     names = order_classes(classes, request.classes)
     numbers = {name: number for number, name in enumerate(names)}
-    return SourceScan(
+    scan = SourceScan(
         "folder",
         source,
         (image, schema.label(classes=names)),
@@ -79,6 +86,9 @@ def scan_folder(source: Path, request: Request) -> SourceScan:
         ],
         ignored=ignored,
     )
+    if not request.classes:
+        scan.remarks += remarks_on_order(names)
+    return scan
 
 
 def _image(source: Path, request: Request) -> schema.Field:
@@ -111,6 +121,31 @@ def _check_kind(source: Path, files: list[SourceFile], classes: list[str]) -> No
         "belong together by name; choose one: `--kind folder` packs each folder as a class, "
         f"`--kind parallel {' '.join(kinds)}` packs files of the same name as one sample"
     )
+
+
+def _check_pairs(source: Path, files: list[SourceFile]) -> None:
+    """Reject images and masks of one folder, told apart by a word in their names."""
+    stems = {str(PurePath(file.path).with_suffix("")) for file in files}
+    for file in files:
+        path = PurePath(file.path)
+        name = _MASK_WORD.sub("", path.stem)
+        if name in ("", path.stem):
+            continue
+        partners = (one for one in _image_names(name) if str(path.with_name(one)) in stems)
+        if (partner := next(partners, None)) is not None:
+            raise UsageError(
+                f"{source}: {file.path} may be the mask of {path.with_name(partner)}.*, and each "
+                "file would be a sample by itself; move the masks into a folder of their own, as "
+                f"in images/{partner}.* and masks/{partner}.*, or pass --kind folder if they are "
+                "images"
+            )
+
+
+def _image_names(name: str) -> Iterator[str]:
+    """Yield the names that the image of a mask may have."""
+    yield name
+    yield from (f"{word}{mark}{name}" for word in ("img", "image", "im") for mark in "_-")
+    yield from (f"{name}{mark}{word}" for word in ("img", "image", "im") for mark in "_-")
 
 
 def _are_partners(files: list[SourceFile]) -> bool:

@@ -4,7 +4,9 @@ The kind of a column is that of `--field COLUMN=KIND`. Without it, a column whos
 image, a mask or a label, and whose values fit, becomes that; other columns get their type in
 Parquet. A column of a CSV is int64 or float64 if all its values are, otherwise text. Paths are
 relative to the file, or to `--images`. The order of rows is that of the file. Labels that are text
-become classes in alphabetical order.
+become classes in alphabetical order; whole numbers that pandas wrote as floats (`10.0`) are labels,
+other floats are targets of a regression. A column of whole image files, in Parquet, becomes images.
+Blanks around values count in text alone.
 """
 
 import re
@@ -18,6 +20,8 @@ import msgspec
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.item import Given, Item, ValueSource, WholeFile
 from stoker.dataset.format.optional import how_to_declare
+from stoker.dataset.images.codecs import signature
+from stoker.dataset.images.transcode import FORMATS
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name, plain_kind
 from stoker.dataset.sources.common.scan import Request, SourceScan
@@ -34,6 +38,10 @@ _TAIL = re.compile(r"_?(path|file|filename|name|id)$")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _VALUE_BYTES = 8
+_SHOWN = 80
+_WHOLE = re.compile(r"([+-]?[0-9]{1,15})(\.0*)?")
+_BASE64 = re.compile(r"(/9j/|iVBORw0KGgo|R0lGOD|UklGR|Qk)[A-Za-z0-9+/\r\n]{32,}={0,2}")
+"""Text of a JPEG, PNG, GIF, WebP or BMP in base64."""
 
 
 def is_table(source: Path) -> bool:
@@ -60,6 +68,7 @@ def scan_table(source: Path, request: Request) -> SourceScan:
     scan = SourceScan(
         "table", root, tuple(column.field for column in columns), [], aligned=False,
         bad=[(f"{source.name}:{place}", reason) for place, reason in table.bad],
+        remarks=table.remarks,
     )  # fmt: skip
     scan.items = _items(source.name, table, columns, scan)
     return scan
@@ -107,7 +116,7 @@ def _place(column: _TableColumn, value: Any) -> ValueSource:
         return column.place_of(value)
     except (ValueError, KeyError):
         what = "true or false" if column.field.dtype == "bool" else column.field.dtype
-        raise ValueError(f"column {column.name!r}: expected {what}, got {value!r}") from None
+        raise ValueError(f"column {column.name!r}: expected {what}, got {shown(value)}") from None
 
 
 def _columns(table: Table, request: Request, root: Path) -> list[_TableColumn]:
@@ -157,15 +166,58 @@ def _guess(name: str, typed: str, values: list[Any]) -> str:
     known = _KNOWN.get(_stem(name))
     texts = typed in ("", TEXT)
     if known in ("image", "mask"):
-        if texts and values and PurePath(values[0]).suffix.lower() in SUFFIXES:
+        if values and _is_place(values[0]):
             return known
+        if texts and values:
+            _check_is_no_picture(name, values[0])
     elif known == "label" and (texts or "int" in typed):
+        if texts and all(map(_is_float, values)) and any(_whole(value) is None for value in values):
+            return "float64"
         return known
-    if typed:
-        return typed
-    if all(_INTEGER.fullmatch(value) for value in values):
+    return typed or _type_of(values)
+
+
+def _type_of(values: list[str]) -> str:
+    """Return the KIND of values of a CSV that say no more than what they are."""
+    if all(_INTEGER.fullmatch(value.strip()) for value in values):
         return "int64"
     return "float64" if all(map(_is_float, values)) else TEXT
+
+
+def _is_place(value: object) -> bool:
+    """Whether a value is the path of an image, or the bytes of its file."""
+    if isinstance(value, str):
+        return PurePath(value.strip()).suffix.lower() in SUFFIXES
+    head = value[:16] if isinstance(value, bytes) else b""
+    return signature(head) is not None or head.startswith(FORMATS)
+
+
+def _check_is_no_picture(name: str, value: str) -> None:
+    """Refuse image files that were written as text.
+
+    Raises:
+        UsageError: they were.
+    """
+    how = "in base64" if _BASE64.match(value) else "as Python shows bytes"
+    if _BASE64.match(value) or value[:2] in ("b'", 'b"'):
+        raise UsageError(
+            f"column {name!r}: expected paths of images, got image files {how}; write the files "
+            "and their paths, or the bytes to Parquet, as in df.to_parquet"
+        )
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: bytes and long text are cut."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{len(value)} bytes"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _whole(text: str) -> int | None:
+    """Return a whole number, also one like 10.0; None if it is not one."""
+    found = _WHOLE.fullmatch(str(text).strip())
+    return None if found is None else int(found[1])
 
 
 def _is_float(text: str) -> bool:
@@ -178,8 +230,10 @@ def _is_float(text: str) -> bool:
 
 def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any], ValueSource]:
     """Return a function from a value to a place."""
+    if field.is_picture and typed == "bytes":
+        return Given
     if field.is_picture:
-        return lambda value: WholeFile(look_at(root / str(value), str(value)))
+        return lambda value: _file_at(root, str(value))
     if kind == TEXT:
         return lambda value: Given(str(value).encode())
     if typed:
@@ -193,11 +247,35 @@ def _labels(
     field: Field, values: list[Any], given: tuple[str, ...]
 ) -> tuple[Field, Callable[[Any], ValueSource]]:
     """Return a label field, with classes if it has any, and a function from value to place."""
-    if not given and all(_INTEGER.fullmatch(str(value)) for value in values):
-        return field, lambda value: Given(int(value))
-    classes = order_classes(map(str, values), given)
+    if not given and all(_whole(value) is not None for value in values):
+        return field, lambda value: Given(_whole_of(value))
+    classes = order_classes((str(value).strip() for value in values), given)
     numbers = {name: number for number, name in enumerate(classes)}
-    return msgspec.structs.replace(field, classes=classes), lambda value: Given(numbers[str(value)])
+    return (
+        msgspec.structs.replace(field, classes=classes),
+        lambda value: Given(numbers[str(value).strip()]),
+    )
+
+
+def _whole_of(value: Any) -> int:
+    """Return a whole number.
+
+    Raises:
+        ValueError: the value is not one.
+    """
+    found = _whole(value)
+    if found is None:
+        raise ValueError(value)
+    return found
+
+
+def _file_at(root: Path, name: str) -> WholeFile:
+    """Return the place of a file, whose name may have blanks around it that are not meant."""
+    exact = look_at(root / name, name)
+    trimmed = name.strip()
+    if exact.size_bytes or trimmed == name:
+        return WholeFile(exact)
+    return WholeFile(look_at(root / trimmed, trimmed))
 
 
 def _number(dtype: str, text: str) -> float | int | bool:
@@ -206,6 +284,7 @@ def _number(dtype: str, text: str) -> float | int | bool:
     Raises:
         ValueError, KeyError: the text is not such a number.
     """
+    text = text.strip()
     if dtype == "bool":
         return _BOOLEANS[text.lower()]
     if "int" not in dtype:
