@@ -84,5 +84,5 @@ def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(UsageError, match=r"cannot read .*absent: No such file"):
         read_ids(tmp_path / "absent")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match=r"cannot read .*binary: .*utf-8"):
+    with pytest.raises(UsageError, match=r"cannot read .*binary: .* got UTF-16"):
         read_ids(tmp_path / "binary")

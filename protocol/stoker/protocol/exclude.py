@@ -11,13 +11,13 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.text import read_text
 from stoker.protocol.spec import MAX_EXCLUDED, MAX_ROWS, as_integer
 
 REMEDY: Final = "pack the dataset again without them (stoker pack --skip-bad)"
@@ -109,7 +109,7 @@ def read_ids(path: str | os.PathLike[str], argument: str = "exclude") -> list[in
         UsageError: the file cannot be read, or a line is neither an id nor such an object.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, ValueError) as error:  # not UTF-8, or not the name of a file
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{argument}: cannot read {os.fspath(path)}: {reason}") from None

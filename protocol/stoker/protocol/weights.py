@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_bytes, canonical_value
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.text import read_text
 
 MAX_WEIGHTED_ROWS: Final = 2**24
 """Samples of a dataset that may have weights."""
@@ -175,8 +176,7 @@ def read_weights(path: str | os.PathLike[str]) -> Numbers:
         if name.endswith(".npy"):
             with open(name, "rb") as array:
                 return _array(read_array(array, allow_pickle=False))
-        with open(name, encoding="utf-8") as file:
-            lines = [line.strip() for line in file]
+        lines = [line.strip() for line in read_text(name).splitlines()]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(

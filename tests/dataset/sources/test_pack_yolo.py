@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from commands import call
 from files import items_of
+from PIL import Image
 from pycocotools import mask as reference
 
 from stoker.dataset import open_dataset
@@ -21,6 +23,11 @@ names:
 download: |
   from ultralytics.utils.downloads import download
 """
+
+
+BOMB = "".join(f"n{n}: &n{n} [{', '.join([f'*n{n - 1}' if n else 'x'] * 9)}]\n" for n in range(40))
+BOMB += "train: images/train\nnames: [*n39]\n"
+"""Forty lists, each of nine times the one before: 9 ** 40 values in a few hundred bytes."""
 
 
 @pytest.fixture
@@ -239,11 +246,22 @@ def test_lines_that_fit_neither_masks_nor_keypoints(tmp_path, yolo):
     ("data", "message"),
     [
         ("{", "data.yaml: expected YAML: while parsing"),
-        ("!!python/object/apply:os.system [ls]", "data.yaml: expected YAML: could not determine"),
+        ("!!python/object/apply:os.system [ls]", "data.yaml: expected names of splits"),
         ("- 1", "data.yaml: expected names of splits and classes, got list"),
-        ("train: images/x\n", "images/x: expected a folder of images, from data.yaml; lists of"),
-        ("train: images/train\nnames: {1: a}\n", r"expected classes 0, 1, ..., got \[1\]"),
-        ("train: images/train\nkpt_shape: [17]\n", r"expected \[keypoints, 2 or 3\], got \[17\]"),
+        ("train: images/x\n", "images/x: expected a folder of images, or a .txt with"),
+        ("train: images/train\nnames: {1: a}\n", "expected classes 0, 1, ..., got {'1': 'a'}"),
+        ("train: images/train\nkpt_shape: [17]\n", r"expected \[keypoints, 2 or 3\], got \['17'\]"),
+        (
+            "train: images/train\nnames: [a, a]\n",
+            "names in data.yaml: two classes are named 'a'; rename one",
+        ),
+        (
+            "train: images/train\nnames: [[a]]\n",
+            "names in data.yaml: expected a list of up to 65536 names",
+        ),
+        ("train: [{a: b}]\n", "train in data.yaml: expected a path or a list of paths, got "),
+        ("a: " + "[" * 100_000, "data.yaml: its values are nested too deeply"),
+        (BOMB, "names in data.yaml: expected a list of up to 65536 names of classes"),
         ("train: labels/train\n", "has no image in labels/train; check the path"),
     ],
 )
@@ -256,3 +274,30 @@ def test_options_that_cannot_be(tmp_path, yolo):
     root = yolo(LABELS)
     with pytest.raises(UsageError, match=r"--split test: .* has no such split, only train, val"):
         pack(root, tmp_path / "d", Options(workers=1, split="test"))
+
+
+def test_words_lists_and_twins(tmp_path):
+    """Names are text as it stands; a split may be a list; two images cannot share labels."""
+    root = tmp_path / "yolo"
+    for folder in ("images/a", "labels/a", "lists"):
+        (root / folder).mkdir(parents=True)
+    for name in ("images/a/0.png", "images/a/1.png"):
+        Image.new("RGB", (20, 10)).save(root / name)
+    boxes = "2 0.5 0.5 0.2 0.2\n3 0.95 0.5 0.2 0.2\n4 1.5 0.5 0.2 0.2\n"
+    (root / "labels/a/0.txt").write_text(boxes)
+    (root / "lists/train.txt").write_text("../images/a/0.png\n../images/a/1.png\n")
+    names = ["no", "yes", "on", "null", "010", "1_000", "2026-01-02", "1e3", "0x1f"]
+    (root / "data.yaml").write_text(
+        f"train: lists/train.txt\nval:\ntest: ~\nnames: [{', '.join(names)}]\n"
+    )
+    code, _, said = call("pack", root, tmp_path / "d", "--workers=1", "--clip")
+    assert code == 0, said
+    with open_dataset(tmp_path / "d") as dataset:
+        assert dataset.schema.field("boxes").classes == tuple(names)
+        assert [len(items_of(dataset, "boxes", n)["label"]) for n in (0, 1)] == [2, 0]
+    Image.new("RGB", (20, 10)).save(root / "images/a/0.jpg")
+    (root / "data.yaml").write_text("train: [images/a]\n")
+    code, _, said = call("pack", root, tmp_path / "f", "--workers=1")
+    assert code != 0
+    for name in ("0.png", "0.jpg"):
+        assert f"images/a/{name}: 2 images share the labels labels/a/0.txt" in said

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from stoker.protocol.errors import ConfigError
+from stoker.protocol.files.text import EncodingError, decode_text
 
 KEY_BYTES: Final = 32
 MAX_FILE_BYTES: Final = 2**20
@@ -174,8 +175,8 @@ def _read(path: str, where: str, *, private: bool) -> str:
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(f"{where}: {path}: expected at most {MAX_FILE_BYTES} bytes")
     try:
-        return data.decode()
-    except UnicodeDecodeError:
+        return decode_text(data)
+    except EncodingError:
         raise ConfigError(f"{where}: {path}: expected text that stoker keygen wrote") from None
 
 

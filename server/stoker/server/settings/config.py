@@ -25,6 +25,7 @@ from stoker.jit.cacheroot import default_cache_root
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConfigError
+from stoker.protocol.files.text import EncodingError, read_text
 from stoker.server.settings import cgroup
 from stoker.server.settings.config_types import Config, decode_hook, key_types
 
@@ -105,14 +106,20 @@ def _runtime_folder(variables: Mapping[str, str]) -> Path:
 
 def _from_file(path: Path) -> Iterable[_Value]:
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigError(
             f"configuration file {path}: {error.strerror}; name a readable TOML file",
             file=str(path),
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, EncodingError) as error:
         raise ConfigError(f"configuration file {path}: {error}", file=str(path)) from None
+    except RecursionError:
+        raise ConfigError(
+            f"configuration file {path}: its values are nested too deeply; expected tables of "
+            "plain values",
+            file=str(path),
+        ) from None
     for section, body in tree.items():
         _check_section(section, str(path))
         if not isinstance(body, dict):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.text import EncodingError, decode_text
 
 _MAX_BYTES = 2**24
 _SHOWN = 5
@@ -50,8 +51,8 @@ def remarks_on_order(names: Sequence[str]) -> Iterator[str]:
         )
 
 
-def read_classes(path: Path) -> tuple[str, ...]:
-    """Read a list of classes, one per line.
+def read_classes(path: Path, where: str = "--classes") -> tuple[str, ...]:
+    """Read a list of classes, one per line; messages begin with `where`.
 
     Raises:
         UsageError: the file cannot be read, is empty, or has a class twice.
@@ -59,14 +60,14 @@ def read_classes(path: Path) -> tuple[str, ...]:
     try:
         with open(path, "rb") as file:
             text = file.read(_MAX_BYTES + 1)
-        lines = text.decode("utf-8-sig").splitlines()
+        lines = decode_text(text).splitlines()
     except OSError as error:
-        raise UsageError(f"--classes: cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--classes: {path} is not UTF-8; convert it") from None
+        raise UsageError(f"{where}: cannot read {path}: {error.strerror}") from None
+    except EncodingError as error:
+        raise UsageError(f"{where}: {path}: {error}") from None
     names = tuple(line.strip() for line in lines if line.strip())
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if not names or twice is not None or len(text) > _MAX_BYTES:
         what = f"has {twice!r} twice" if twice else "has no class, or far too many"
-        raise UsageError(f"--classes: {path} {what}; expected one class per line")
+        raise UsageError(f"{where}: {path} {what}; expected one class per line")
     return names

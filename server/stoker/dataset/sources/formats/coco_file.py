@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.text import EncodingError, without_mark
 
 MAX_BYTES = 4 * 2**30
 Side = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -66,8 +67,10 @@ def read_coco(path: Path) -> CocoFile:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES} bytes; split it")
-        return msgspec.json.decode(path.read_bytes(), type=analyzed(CocoFile))
+        return msgspec.json.decode(without_mark(path.read_bytes()), type=analyzed(CocoFile))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
+    except EncodingError as error:
+        raise UsageError(f"{path}: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: expected annotations in COCO's format: {error}") from None

@@ -16,12 +16,14 @@ from typing import Any
 from stoker.dataset.sources.common.declare import TEXT
 from stoker.dataset.sources.common.walk import SUFFIXES
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.text import EncodingError, without_mark
 
 CSV = frozenset([".csv", ".tsv"])
 PARQUET = frozenset([".parquet", ".pq"])
 MAX_BYTES = 4 * 2**30
 _BATCH_ROWS = 4096
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_MARK_BYTES = 4
 
 
 @dataclass
@@ -64,6 +66,11 @@ def read_table(path: Path) -> Table:
 
 def _read_csv(path: Path) -> Table:
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    with open(path, "rb") as file:
+        try:
+            without_mark(file.read(_MARK_BYTES))
+        except EncodingError as error:
+            raise UsageError(f"{path}: {error}") from None
     with open(path, encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=separator, strict=True)
         try:

@@ -7,6 +7,7 @@ mask: semantic masks hold the class plus 1, instance masks the number of the box
 outlines first. Keypoints have the number of the point, its visibility, and that `instance`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from stoker.dataset.sources.common.readers import read_file
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.yolo_layout import YoloFolders, find_layout, label_path
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.text import EncodingError, decode_text
 
 BACKGROUND = "background"
 _SLACK = 1e-3
@@ -49,8 +51,14 @@ def scan_yolo(source: Path, request: Request) -> SourceScan:
     )
     reading = _YoloReading(layout, request)
     items, left = [], dict(layout.labels)
+    sharing = Counter(label_path(image.path) for image in layout.images)
     for image in layout.images:
-        file = left.pop(label_path(image.path), None)
+        name = label_path(image.path)
+        file = left.pop(name, None)
+        if sharing[name] > 1 and name in layout.labels:
+            scan.bad.append((image.path, f"{sharing[name]} images share the labels {name}; give "
+                             "each image a name of its own, or list it once"))  # fmt: skip
+            continue
         if file is None:
             scan.ignored["images without a file of labels: packed without objects"] += 1
         try:
@@ -136,8 +144,8 @@ class _YoloReading:
         if file.size_bytes > _MAX_LABEL_BYTES:
             raise ValueError(f"it has {file.size_bytes} bytes, more than {_MAX_LABEL_BYTES}")
         try:
-            text = read_file(self._layout.root, file).decode()
-        except (CodecError, UnicodeDecodeError) as error:
+            text = decode_text(read_file(self._layout.root, file))
+        except (CodecError, EncodingError) as error:
             raise ValueError(str(error)) from None
         return text.splitlines()
 

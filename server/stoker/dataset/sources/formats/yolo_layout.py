@@ -2,24 +2,31 @@
 
 Supported are folders with a data.yaml in the form of Ultralytics and Roboflow, and plain images/
 next to labels/. The path of an image's labels is that of the image with its last `images` replaced
-by `labels`, and the suffix .txt. Source: https://docs.ultralytics.com/datasets/detect. A data.yaml
-has at most 1 MiB, and is read by PyYAML's safe loader.
+by `labels`, and the suffix .txt. A split is a folder, a .txt that lists images, or several of them.
+Source: https://docs.ultralytics.com/datasets/detect.
 """
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
-
 from stoker.dataset.format.item import SourceFile
+from stoker.dataset.sources.common.classes import read_classes
 from stoker.dataset.sources.common.walk import SUFFIXES, look_at, walk
+from stoker.dataset.sources.formats.yolo_yaml import (
+    names_of,
+    point_names_of,
+    points_of,
+    read_yaml,
+    splits_of,
+)
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.text import EncodingError, read_text
 
 _NAMES = ("data.yaml", "dataset.yaml", "data.yml")
 _SPLITS = ("train", "val", "valid", "test")
-_MAX_YAML_BYTES = 2**20
 _LOOKED_AT = 1000
 
 
@@ -72,24 +79,33 @@ def find_layout(source: Path, split: str) -> YoloFolders:
         UsageError: there is no such split, no split was named of several, or there are no images.
     """
     described = source if source.is_file() else _yaml_in(source)
-    data = {} if described is None else _read_yaml(described)
+    data = {} if described is None else read_yaml(described)
     root = source if described is None else described.parent
     if isinstance(data.get("path"), str) and (root / data["path"]).is_dir():
         root = root / data["path"]
-    folders = _folders(root, data, split)
     ignored: Counter[str] = Counter()
-    images = [file for folder in folders for file in walk(root, folder, ignored)]
+    images: list[SourceFile] = []
+    labels: dict[str, SourceFile] = {}
+    places = [_place(root, name) for name in _places(root, data, split)]
+    for place in places:
+        if (root / place).is_dir():
+            images += walk(root, place, ignored)
+            for path in sorted((root / _labels_of(place)).rglob("*.txt")):
+                name = str(PurePosixPath(path.relative_to(root)))
+                if path.name != "classes.txt" and not path.name.startswith("."):
+                    labels[name] = look_at(path, name)
+        else:
+            listed = _listed(root, place)
+            images += listed
+            paths = (label_path(image.path) for image in listed)
+            labels |= {
+                name: look_at(root / name, name) for name in paths if (root / name).is_file()
+            }
     if not images:
-        raise UsageError(f"{source} has no image in {', '.join(folders)}; check the path")
-    labels = {}
-    for folder in folders:
-        for path in sorted((root / _labels_of(folder)).rglob("*.txt")):
-            name = str(PurePosixPath(path.relative_to(root)))
-            if path.name != "classes.txt":
-                labels[name] = look_at(path, name)
-    classes, points = _classes(root, data), _points(source, data)
-    names = None if points is None else _point_names(source, data, points[0])
-    return YoloFolders(root, images, labels, classes, points, names, ignored)
+        raise UsageError(f"{source} has no image in {', '.join(places)}; check the path")
+    points = points_of(data, source)
+    names = None if points is None else point_names_of(data, source, points[0])
+    return YoloFolders(root, images, labels, _classes(root, data), points, names, ignored)
 
 
 def label_path(image: str) -> str:
@@ -110,90 +126,51 @@ def _yaml_in(folder: Path) -> Path | None:
     return next((folder / name for name in _NAMES if (folder / name).is_file()), None)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            text = file.read(_MAX_YAML_BYTES + 1)
-        if len(text) > _MAX_YAML_BYTES:
-            raise UsageError(
-                f"{path} is larger than {_MAX_YAML_BYTES} bytes, so it cannot be a data.yaml"
-            )
-        data = yaml.safe_load(text)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise UsageError(f"{path}: expected YAML: {error}") from None
-    if not isinstance(data, dict):
-        raise UsageError(f"{path}: expected names of splits and classes, got {type(data).__name__}")
-    return data
-
-
-def _folders(root: Path, data: dict[str, Any], split: str) -> list[str]:
-    """Return the folders of a split's images, relative to the root."""
-    splits = {name: data[name] for name in _SPLITS if data.get(name)} or _split_folders(root)
+def _places(root: Path, data: dict[str, Any], split: str) -> list[str]:
+    """Return the folders and lists of a split's images, as data.yaml names them."""
+    splits = splits_of(data) or _split_folders(root)
     if split and split not in splits:
         raise UsageError(f"--split {split}: {root} has no such split, only "
                          f"{', '.join(splits) or 'images without splits'}")  # fmt: skip
     if not split and len(splits) > 1:
         raise UsageError(f"{root} has the splits {', '.join(splits)}; name one: --split "
                          f"{next(iter(splits))}")  # fmt: skip
-    if not splits:
-        return ["images"]
-    found = splits[split or next(iter(splits))]
-    return [_folder(root, folder) for folder in (found if isinstance(found, list) else [found])]
+    return splits[split or next(iter(splits))] if splits else ["images"]
 
 
-def _split_folders(root: Path) -> dict[str, Any]:
-    return {name: f"images/{name}" for name in _SPLITS if (root / "images" / name).is_dir()}
+def _split_folders(root: Path) -> dict[str, list[str]]:
+    return {name: [f"images/{name}"] for name in _SPLITS if (root / "images" / name).is_dir()}
 
 
-def _folder(root: Path, name: Any) -> str:
-    """Return a folder of images from data.yaml; Roboflow's `../` means the file's own folder."""
-    for text in (str(name), str(name).removeprefix("../")):
+def _place(root: Path, name: str) -> str:
+    """Return a folder or list from data.yaml; Roboflow's `../` means the file's own folder."""
+    for text in (name, name.removeprefix("../")):
         place = root / text
-        if place.is_dir():
-            plain = Path(text) if not Path(text).is_absolute() else place
-            return str(PurePosixPath(plain))
-    raise UsageError(f"{root / str(name)}: expected a folder of images, from data.yaml; lists of "
-                     "files and archives are not supported: correct the path")  # fmt: skip
+        if place.is_dir() or (place.is_file() and place.suffix.lower() == ".txt"):
+            return str(PurePosixPath(place if Path(text).is_absolute() else Path(text)))
+    raise UsageError(f"{root / name}: expected a folder of images, or a .txt with the path of an "
+                     "image in each line, from data.yaml; correct the path")  # fmt: skip
+
+
+def _listed(root: Path, name: str) -> list[SourceFile]:
+    """Return the images that a list names; `./` and other relative paths start at the list."""
+    try:
+        lines = read_text(root / name).splitlines()
+    except (OSError, EncodingError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{root / name}: {reason}") from None
+    found = []
+    for line in filter(None, map(str.strip, lines)):
+        path = os.path.normpath((root / name).parent / line)
+        short = os.path.relpath(path, root)
+        found.append(look_at(Path(path), path if short.startswith("..") else short))
+    return found
 
 
 def _classes(root: Path, data: dict[str, Any]) -> tuple[str, ...] | None:
-    names = data.get("names")
-    if isinstance(names, dict):
-        if names.keys() != set(range(len(names))):
-            raise UsageError(f"names in data.yaml: expected classes 0, 1, ..., got {list(names)}")
-        names = [names[number] for number in range(len(names))]
-    if isinstance(names, list):
-        return tuple(map(str, names))
+    if (names := names_of(data)) is not None:
+        return names
     for place in (root / "classes.txt", root / "labels" / "classes.txt"):
         if place.is_file():
-            lines = place.read_text("utf-8", errors="replace").splitlines()
-            return tuple(line.strip() for line in lines if line.strip())
+            return read_classes(place, str(place))
     return None
-
-
-def _points(source: Path, data: dict[str, Any]) -> tuple[int, int] | None:
-    shape = data.get("kpt_shape")
-    if shape is None:
-        return None
-    good = isinstance(shape, list) and len(shape) == 2 and all(type(n) is int for n in shape)
-    if not good or not 1 <= shape[0] <= 2**10 or shape[1] not in (2, 3):
-        raise UsageError(f"{source}: kpt_shape: expected [keypoints, 2 or 3], got {shape}")
-    return shape[0], shape[1]
-
-
-def _point_names(source: Path, data: dict[str, Any], count: int) -> tuple[str, ...] | None:
-    """Return `kpt_names` of data.yaml, which is a list, or a list for each class."""
-    given = data.get("kpt_names")
-    if given is None:
-        return None
-    lists = list(given.values()) if isinstance(given, dict) else [given]
-    for names in lists:
-        if not isinstance(names, list) or len(names) != count or len({*map(str, names)}) != count:
-            raise UsageError(
-                f"{source}: kpt_names: expected {count} different names, as many as in kpt_shape, "
-                f"or such a list for each class, got {names}"
-            )
-    found = {tuple(map(str, names)) for names in lists}
-    return found.pop() if len(found) == 1 else None

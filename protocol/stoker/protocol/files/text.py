@@ -1,0 +1,64 @@
+"""Text that people write: UTF-8, with or without the byte order mark that Windows editors write.
+
+Every list, table, label file and configuration of a user is read through here, so all of them take
+the same files. A mark of another encoding, or bytes that are not UTF-8, are an error that says so.
+"""
+
+import codecs
+import os
+from typing import Final
+
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+"""The mark of UTF-32 begins with that of UTF-16, so it comes first."""
+
+
+class EncodingError(ValueError):
+    """Bytes are not UTF-8; the message says what they are, and what to do."""
+
+
+def without_mark(data: bytes) -> bytes:
+    """Return UTF-8 without its byte order mark.
+
+    Raises:
+        EncodingError: it begins with the mark of another encoding.
+    """
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            raise EncodingError(
+                f"expected text in UTF-8, got {name} (its byte order mark is {mark.hex(' ')}); "
+                "save it as UTF-8"
+            )
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def decode_text(data: bytes) -> str:
+    """Return the text of a file.
+
+    Raises:
+        EncodingError: it is not UTF-8; the message names the byte and its line.
+    """
+    body = without_mark(data)
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        raise EncodingError(
+            f"expected text in UTF-8, got the byte 0x{body[error.start]:02x} in line {line}; save "
+            "it as UTF-8"
+        ) from None
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Read a file as text.
+
+    Raises:
+        OSError: it cannot be read.
+        EncodingError: it is not UTF-8.
+    """
+    with open(path, "rb") as file:
+        return decode_text(file.read())
