@@ -185,3 +185,31 @@ def test_rows_with_labels_as_text(tmp_path):
     ):
         with pytest.raises(DatasetError, match=message):
             write(tmp_path / "refused", [field], [{"label": value}])
+
+
+@pytest.mark.parametrize("place", ["annotations/instances_val.json", "all.json"])
+def test_a_folder_with_annotations_is_not_packed_without_them(tmp_path, pack, place):
+    for name in ("images/0.png", place):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "photos/images/0.png").write_bytes(png())
+    (tmp_path / "photos" / place).write_text('{"images": [], "annotations": [], "categories": []}')
+    code, out = pack("photos")
+    remedy = (
+        f"{place} has COCO annotations, which would be left out; to pack them, run `stoker pack"
+    )
+    assert (code, remedy in out) == (1, True), out
+    assert pack("photos", "--kind", "folder")[0] == 0
+    (tmp_path / "photos" / place).write_text('{"name": "of something else"}')
+    assert pack("photos", "--kind", "folder", "--overwrite")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 2**28, {"bytes": b"x" * 2**28, "path": "a"}], ids=["text", "image"]
+)
+def test_a_small_parquet_file_of_a_huge_value_is_refused_before_it_is_read(tmp_path, pack, value):
+    table = pa.table({"image": pa.array([value]), "label": [1]})
+    options = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(table, tmp_path / "bomb.parquet", **options)
+    assert (tmp_path / "bomb.parquet").stat().st_size < 2**16
+    code, out = pack("bomb.parquet")
+    assert (code, "more than 100 times the" in out) == (1, True), out

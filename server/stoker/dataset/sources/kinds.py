@@ -15,6 +15,7 @@ from stoker.dataset.sources.common.walk import has_pictures
 from stoker.dataset.sources.formats.arrays import is_arrays, scan_arrays
 from stoker.dataset.sources.formats.clips import scan_clips
 from stoker.dataset.sources.formats.coco import is_coco, scan_coco
+from stoker.dataset.sources.formats.coco_folder import how_to_annotate
 from stoker.dataset.sources.formats.ffcv import is_beton, scan_beton
 from stoker.dataset.sources.formats.folder import scan_folder
 from stoker.dataset.sources.formats.huggingface import (
@@ -100,6 +101,8 @@ def scan_source(source: str, kind: str, request: Request) -> SourceScan:
         return _scan(kind, Path(source), request)
     found = kind_of(source)
     if found in (None, "folder") and (remedy := how_to_convert(Path(source))) is not None:
+        raise UsageError(remedy)
+    if found in ("folder", "parallel") and (remedy := how_to_annotate(Path(source))) is not None:
         raise UsageError(remedy)
     if found is None:
         if not Path(source).exists() and not is_pattern(source):

@@ -20,6 +20,9 @@ from stoker.protocol.datasets import PARQUET
 
 _FILE_MAGIC = b"ARROW1"
 _ROWS_AT_ONCE = 32
+_MAX_SMALL_BYTES = 2**27
+_MAX_RATIO = 100
+"""Values of more than `_MAX_SMALL_BYTES` may take this many times the bytes of their file."""
 
 
 class TableFile(Protocol):
@@ -135,6 +138,25 @@ class ArrowTable:
             yield from (reader.get_batch(number) for number in range(count))
 
 
+def check_memory(stored_bytes: int, described: Any) -> None:
+    """Check, before a value is read, that values do not take far more memory than their file.
+
+    Args:
+        stored_bytes: size of the Parquet file.
+        described: its metadata, by pyarrow.
+
+    Raises:
+        CodecError: they do.
+    """
+    groups = (described.row_group(number) for number in range(described.num_row_groups))
+    size_bytes = sum(group.total_byte_size for group in groups)
+    if size_bytes > max(_MAX_SMALL_BYTES, _MAX_RATIO * stored_bytes):
+        raise CodecError(
+            f"its values take {size_bytes} bytes of memory, more than {_MAX_RATIO} times the "
+            f"{stored_bytes} bytes of the file; write it without compression if that is meant"
+        )
+
+
 class ParquetTable:
     """A Parquet file; see `TableFile`."""
 
@@ -155,6 +177,11 @@ class ParquetTable:
             self._file.close()
             raise CodecError(f"its schema cannot be read: {error}") from None
         metadata = self._file.metadata
+        try:
+            check_memory(Path(path).stat().st_size, metadata)
+        except CodecError:
+            self._file.close()
+            raise
         self.rows = int(metadata.num_rows)
         self._sizes: list[int] = []
         self._first_rows = [0]

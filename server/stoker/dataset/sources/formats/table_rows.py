@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.declare import TEXT
 from stoker.dataset.sources.common.walk import SUFFIXES
+from stoker.dataset.sources.formats.arrow_files import check_memory
 from stoker.protocol.errors import UsageError
 from stoker.protocol.files.text import EncodingError, without_mark
 
@@ -150,6 +152,7 @@ def _read_parquet(path: Path) -> Table:
 
     try:
         with pq.ParquetFile(path) as file:
+            check_memory(path.stat().st_size, file.metadata)
             schema = file.schema_arrow
             table = Table("row", {one.name: _kind(path, one, pa) for one in schema})
             if len(table.columns) < len(schema):
@@ -157,6 +160,8 @@ def _read_parquet(path: Path) -> Table:
             for batch in file.iter_batches(_BATCH_ROWS):
                 values = (column.to_pylist() for column in batch.columns)
                 table.rows += map(list, zip(*values, strict=True))
+    except CodecError as error:
+        raise UsageError(f"{path}: {error}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # an error of the system, not about the file's content

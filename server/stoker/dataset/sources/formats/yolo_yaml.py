@@ -35,7 +35,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             raise UsageError(
                 f"{path} is larger than {MAX_BYTES} bytes, so it cannot be a data.yaml"
             )
-        found = yaml.load(decode_text(data), yaml.BaseLoader)
+        found = yaml.BaseLoader(decode_text(data)).get_single_data()  # text, lists and dicts alone
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
     except EncodingError as error:
