@@ -7,6 +7,8 @@ import numba
 import numpy as np
 import pytest
 
+from stoker.compat.ffcv import transforms
+from stoker.compat.ffcv.rewriting import rewrite
 from stoker.jit.functions import content_key
 from stoker.rng.draws import uniform
 
@@ -90,3 +92,13 @@ def test_a_default_and_a_closure_count():
     one = FunctionType(helper.__code__, helper.__globals__, "helper", (1,))
     two = FunctionType(helper.__code__, helper.__globals__, "helper", (2,))
     assert content_key(one) != content_key(two)
+
+
+def test_functions_of_our_own_that_are_made_at_run_time_count_what_they_hold():
+    """A flip with another probability is another function, though its file is the same."""
+    keys = {
+        content_key(rewrite(transforms.RandomHorizontalFlip(p).generate_code(), "flip").function)
+        for p in (0.25, 0.5, 0.5)
+    }
+    assert len(keys) == 2
+    assert None not in keys

@@ -358,12 +358,44 @@ class KernelDispatcher(_Shared):
             self._cache = CodeCache(fn)
 
 
+SHARED: Final = {"linkonce", "linkonce_odr", "weak_odr"}
+"""How numba links the code of callees."""
+
+
+class OwnNames(library):  # type: ignore[misc]
+    """Code whose callees, parallel loops among them, are private to it.
+
+    numba names them by counters of the process. Code that two processes have stored may have
+    different callees of one name, and the JIT linker takes the first one that it has seen.
+    """
+
+    def _optimize_final_module(self) -> None:
+        """Make callees private, then optimize."""
+        for one in list(self._final_module.functions):
+            if not one.is_declaration and one.linkage.name in SHARED:
+                one.linkage, one.name = "internal", f"{one.name}.{self.name}"
+        super()._optimize_final_module()
+
+
+class FunctionCompiler(compiler.CompilerBase):
+    """numba's compiler, which keeps callees private."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's passes."""
+        made = OwnNames(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        made.enable_object_caching()
+        self.state.library = made
+        default: Any = compiler.DefaultPassBuilder
+        return [default.define_nopython_pipeline(self.state)]
+
+
 class FunctionDispatcher(_Shared):
     """The dispatcher of a function that is no kernel: numba's own passes, with any options."""
 
     def __init__(self, fn: Any, options: dict[str, Any], *, stored: bool = True) -> None:
         """Take a function and numba's options; `stored`: whether its code is kept on disk."""
-        super().__init__(fn, targetoptions={**options, "nopython": True})
+        options = {**options, "nopython": True}
+        super().__init__(fn, targetoptions=options, pipeline_class=FunctionCompiler)
         if stored:
             self._cache = FunctionCodeCache(fn)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -42,7 +43,7 @@ def content_key(function: FunctionType, *parts: object) -> str | None:
         parts: what else its machine code depends on, such as options; by their text.
     """
     try:
-        content = "\n".join([*_lines(function, set()), *map(repr, parts), toolchain()])
+        content = "\n".join(["2", *_lines(function, set()), *map(repr, parts), toolchain()])
     except _UnknownContent:
         return None
     return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
@@ -111,7 +112,7 @@ def _callable(value: Any, seen: set[Any]) -> Iterator[str]:
 def _function(function: FunctionType, seen: set[Any]) -> Iterator[str]:
     if mark_of(function) is not None:
         yield kernel_digest(function)
-    elif (function.__module__ or "").partition(".")[0] == "stoker":
+    elif _is_ours(function):
         yield hashlib.blake2b(Path(function.__code__.co_filename).read_bytes()).hexdigest()
     elif not _is_versioned(function):
         yield from _code(function.__code__, seen)
@@ -149,6 +150,18 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
+
+
+def _is_ours(function: FunctionType) -> bool:
+    """Whether a function is one of Stoker's modules; those made at run time hold other values."""
+    name = function.__module__ or ""
+    module = sys.modules.get(name)
+    return (
+        name.partition(".")[0] == "stoker"
+        and module is not None
+        and vars(module) is function.__globals__
+        and not function.__closure__
+    )
 
 
 def _is_versioned(value: Any) -> bool:
