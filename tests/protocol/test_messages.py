@@ -105,6 +105,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:27]).group_size == 0
     assert decode("client", usual(vectors, "open")[1][:28]).shuffle_seed is None
     assert decode("client", usual(vectors, "open")[1][:29]).mode == "mirror"
+    assert decode("client", usual(vectors, "open")[1][:31]).job == b""
     assert decode("client", usual(vectors, "seek")[1][:5]).hosts == []
     assert decode("client", usual(vectors, "hello")[1][:4]).certificate == b""
     assert decode("daemon", usual(vectors, "welcome")[1][:4]).certificate == b""
@@ -160,6 +161,7 @@ BOUNDS = {
         "group_size": SMALL,
         "shuffle_seed": [-1, 1.0, "7", True],
         "mode": ["", "Fork", None, 1],
+        "job": [b"j" * 17, "text", None],
     },
     "seek": {
         "run": COUNT, "epoch": COUNT, "step": COUNT, "crashed": CRASHED,
@@ -266,6 +268,7 @@ APPENDED = {("error", "run"), ("open", "params"), ("opened", "drawn"), ("open", 
             ("open", "prefetch_bytes"), ("open", "weights"), ("open", "shuffle_block"),
             ("open", "mix"), ("opened", "mix"),
             ("open", "group_size"), ("open", "shuffle_seed"), ("open", "mode"),
+            ("open", "job"),
             ("seek", "crashed"), ("ready", "crashed"), ("open", "verify"), ("ready", "digests"),
             ("ready", "chain"), ("hello", "certificate"), ("welcome", "certificate"),
             ("seek", "hosts"), ("seek", "host"), ("opened", "open_fields"),

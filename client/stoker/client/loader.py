@@ -4,6 +4,7 @@ It runs in the training process, in one thread at a time. The constructor opens 
 wrong argument raises there. `resume.Position` knows where the loader is in the stream.
 """
 
+import dataclasses
 import inspect
 import logging
 import os
@@ -23,7 +24,9 @@ from stoker.client.hosts.connecting import Where, connect
 from stoker.client.last import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
 from stoker.client.options import LoaderOptions
+from stoker.client.ranks.launcher import job_key
 from stoker.client.ranks.numbers import resolve_ranks
+from stoker.client.ranks.place import LoaderPlace
 from stoker.client.ranks.streams import RankStreams
 from stoker.client.resume import Position
 from stoker.client.resuming import Resuming
@@ -209,17 +212,18 @@ class Loader(Resuming, Generic[Item]):
         self._short = last == "short"
         self._padding = Padding()
         self._pid = os.getpid()
-        self._connection = connect(
-            address_or_path,
-            options,
-            Target(device, as_numpy),
-            workers=workers,
-            connect_timeout_s=connect_timeout_s,
-            timeout_s=timeout_s,
-            reconnect_s=reconnect_s,
-            key=key,
-            daemon_key=daemon_key,
-        )
+        with LoaderPlace(f"{'chosen' if chosen else 'known'} ranks, {world_size}") as place:
+            self._connection = connect(
+                address_or_path,
+                dataclasses.replace(options, job=job_key(place, world_size) if chosen else b""),
+                Target(device, as_numpy),
+                workers=workers,
+                connect_timeout_s=connect_timeout_s,
+                timeout_s=timeout_s,
+                reconnect_s=reconnect_s,
+                key=key,
+                daemon_key=daemon_key,
+            )
         self._close = weakref.finalize(self, self._connection.close)
         self._turn = 0
         self._crashed = self._connection.crashed
@@ -231,7 +235,7 @@ class Loader(Resuming, Generic[Item]):
         self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
         self._received = receiving(as_tuple, as_dict, batch_names(self._opened))
         try:
-            self._others = None if chosen else RankStreams(self._spec, rank, world_size)
+            self._others = None if chosen else RankStreams(self._spec, rank, world_size, place)
         except BaseException:
             self._close()
             raise

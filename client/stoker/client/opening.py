@@ -23,7 +23,7 @@ from stoker.protocol.spec import StreamSpec, differences
 _log = logging.getLogger("stoker.client")
 
 MIN_SLOTS = 2
-_OF_NO_BATCH = {"progress", "prefetch_bytes"}
+_OF_NO_BATCH = {"job", "progress", "prefetch_bytes"}
 """Fields of OPEN without which a daemon gives the same batches."""
 _NAMES = {"shuffle_block": "shuffle_block_size"}
 _SETTINGS = {"crash_policy": "bad_samples.crash_policy", "integrity": "daemon.integrity"}

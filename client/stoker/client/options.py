@@ -47,7 +47,11 @@ _ON_ERROR = ("raise", "replace", "mask")
 
 @dataclasses.dataclass(frozen=True)
 class LoaderOptions:
-    """The arguments that decide the stream; the attributes are `Loader`'s parameters."""
+    """The arguments that decide the stream; the attributes are `Loader`'s parameters, and the job.
+
+    Attributes:
+        job: the key of the job whose ranks open the same stream, or empty.
+    """
 
     dataset: str | None
     pipeline: object
@@ -75,6 +79,7 @@ class LoaderOptions:
     group_size: int | None = None
     shuffle_seed: int | None = None
     mode: str | None = None
+    job: bytes = b""
 
     def __post_init__(self) -> None:
         """Read iterators once, since a loader looks at its arguments more than once."""
@@ -130,6 +135,7 @@ class LoaderOptions:
             mix=self._mix(),
             shuffle_seed=self._shuffle_seed(),
             mode=self._mode(),
+            job=self.job,
         )
         _check_size(record)
         return record

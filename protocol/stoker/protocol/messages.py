@@ -40,6 +40,7 @@ Key = Annotated[int, msgspec.Meta(ge=0)]
 CrashedIds = Annotated[list[Count], msgspec.Meta(max_length=MAX_CRASHED)]
 Classes = Annotated[list[Text], msgspec.Meta(max_length=MAX_CLASSES)]
 HostKeys = Annotated[list[Key], msgspec.Meta(max_length=MAX_HOSTS)]
+JobKey = Annotated[bytes, msgspec.Meta(max_length=16)]
 Certificate = Annotated[bytes, msgspec.Meta(max_length=2048)]
 GraphData = Annotated[bytes, msgspec.Meta(max_length=2**20)]
 
@@ -82,7 +83,8 @@ class Open(Record, frozen=True, tag="open"):
     `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`. A group begins when
     `group_size` of its members are there, or after a while. `shuffle_seed` is the seed of the
     order, if that is not `seed`. The `mode` of a group is "mirror", where members share slots, or
-    "fork", where they share decoded samples.
+    "fork", where they share decoded samples. Sessions that send the same `job`, 16 bytes, are the
+    ranks of one job, and must open the same stream; empty: this is compared with no other session.
     """
 
     request: Small
@@ -115,6 +117,7 @@ class Open(Record, frozen=True, tag="open"):
     group_size: Small = 0
     shuffle_seed: Seed | None = None
     mode: Literal["mirror", "fork"] = "mirror"
+    job: JobKey = b""
 
 
 class Seek(Record, frozen=True, tag="seek"):

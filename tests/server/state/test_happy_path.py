@@ -39,7 +39,7 @@ def test_the_whole_way(make_rig, make_open, make_result):
                 Opened(
                     request=1, spec=spec.to_data(), stream=spec.stream_id, steps=3, rows=16,
                     first_row=0, slab=1, slots=6, slot_bytes=layout.slot_bytes,
-                    outputs=list(built.outputs), prefetch=3, open_fields=30, seek_fields=6,
+                    outputs=list(built.outputs), prefetch=3, open_fields=31, seek_fields=6,
                     crash_policy="raise", integrity="auto",
                 ),
             ),

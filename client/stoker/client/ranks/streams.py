@@ -5,25 +5,20 @@ other sign. A rank writes its spec into the store and reads those of the others.
 collective operations: an opening waits at most `WAIT_S` for other ranks, and then goes on. Ranks
 that come later are compared once more when the first epoch begins.
 
-Loaders of different ranks belong together if the same lines of the program made them, as the same
-loader of these lines: the first, the second, and so on. So a loader that rank 0 makes for itself,
-in lines of its own, is compared with none. Only ranks that were taken from torch.distributed are
-compared: `rank=` and `world_size=` are the way out. Rank 0 compares itself with every other rank,
-the others with rank 0 alone, so the store gets few requests from large jobs.
+`LoaderPlace` says which loaders of different ranks belong together. Only ranks that were taken from
+torch.distributed are compared here, others by the daemon: see `launcher`. Rank 0 compares itself
+with every other rank, the others with rank 0 alone, so the store gets few requests from large jobs.
 
 Runs in the caller's thread.
 """
 
 import contextlib
-import hashlib
 import json
-import os
 import sys
 import time
-from collections import Counter
-from types import FrameType
 from typing import Any, Final
 
+from stoker.client.ranks.place import LoaderPlace
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec, differences
 
@@ -32,15 +27,19 @@ WAIT_S = 5.0
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.5
 _GROWTH: Final = 1.5
-_PACKAGE: Final = "stoker."
-_made: Counter[str] = Counter()
 
 
 class RankStreams:
     """The streams of the other ranks, as far as they are known."""
 
-    def __init__(self, spec: StreamSpec, rank: int, world_size: int) -> None:
+    def __init__(self, spec: StreamSpec, rank: int, world_size: int, place: LoaderPlace) -> None:
         """Say what this rank opened, and wait a moment for the others.
+
+        Args:
+            spec: what this rank opened.
+            rank: this rank.
+            world_size: number of ranks.
+            place: where the loader was made.
 
         Raises:
             UsageError: another rank opened another stream.
@@ -50,9 +49,8 @@ class RankStreams:
         self._missing: list[int] = []
         if self._store is None:
             return
-        place, self._line = _place(sys._getframe(1))
-        _made[place] += 1
-        self._prefix = f"stoker/streams/{place}/{_made[place]}"
+        self._line = place.line
+        self._prefix = f"stoker/streams/{place.name}"
         self._missing = [0] if rank else list(range(1, world_size))
         until = time.monotonic() + WAIT_S
         with contextlib.suppress(RuntimeError):  # the store is gone, and the job with it
@@ -100,18 +98,3 @@ def _store(world_size: int) -> Any:
         return None
     internals = getattr(distributed, "distributed_c10d", None)
     return None if internals is None else internals._get_default_store()
-
-
-def _place(frame: FrameType | None) -> tuple[str, str]:
-    """Return a digest of the program's lines that lead to a frame, and the last one as text.
-
-    Lines of Stoker do not count, nor do the folders of files, which hosts may have elsewhere.
-    """
-    lines = []
-    while frame is not None:
-        if not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-            code = frame.f_code
-            lines.append(f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}")
-        frame = frame.f_back
-    digest = hashlib.blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
-    return digest, lines[0] if lines else "unknown line"

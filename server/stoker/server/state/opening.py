@@ -26,6 +26,7 @@ from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.forks import Fork
 from stoker.server.state.groups import Group, Member
 from stoker.server.state.instructions import ReserveSlab, SendSlab
+from stoker.server.state.jobs import Jobs
 from stoker.server.state.joining import LEAST_PREFETCH, SPARE
 from stoker.server.state.names import names_of, resolve_dataset, resolve_mix, resolve_pipeline
 from stoker.server.state.session import Session, Wish
@@ -60,6 +61,7 @@ class Openings:
         self._waiting: dict[bytes, Session] = {}
         self._reserving: dict[int, Session] = {}
         self._joining: dict[bytes, Session] = {}
+        self._jobs = Jobs()
 
     def begin(self, session: Session, request: Open) -> None:
         """Start to open a stream for a session.
@@ -97,7 +99,8 @@ class Openings:
         return key
 
     def leave(self, session: Session) -> None:
-        """Drop the pending OPEN of a session that goes away."""
+        """Drop the pending OPEN of a session that goes away, and its part in a job."""
+        self._jobs.leave(session.token)
         wish, session.wish = session.wish, None
         if wish is None:
             return
@@ -294,6 +297,7 @@ class Openings:
             check_sendable(result.drawn, result.params_bytes)
         check_outputs(delivered(result, params=request.params))
         spec = compose(request, result, wish.excluded)
+        self._jobs.check(request, spec)
         course = lay_course(wish.share, spec, result, request)
         groups, slot_bytes = self._groups.by_number.values(), course.largest.layout.slot_bytes
         fork = self._groups.forks.find(request, spec, result, groups)
@@ -306,9 +310,11 @@ class Openings:
         wish.first = joining.first_slots(self._context.settings, request, wish.slots, slot_bytes)
         if group is None:
             self._found(session, wish, result, spec, course, fork)
+            self._jobs.join(session.token, request, spec)
             return
         first, slots = wish.first - SPARE, wish.slots - SPARE
         joining.join(self._budget, group, session.token, first, slots, result)
+        self._jobs.join(session.token, request, spec)
         self._joining[session.token] = session
         wish.group = group
         joining.begin_growth(self._context, self._budget, group)
@@ -380,6 +386,7 @@ class Openings:
         return AHEAD_OF_CREDITS * (small and has)
 
     def _refuse(self, session: Session, fault: Fault) -> None:
+        self._jobs.leave(session.token)
         wish, session.wish = session.wish, None
         if wish is not None:
             self._context.counts.errors += 1
