@@ -219,6 +219,18 @@ def test_errors_behind_goodbye_are_no_news(daemon) -> None:
             next(batches)
 
 
+def test_an_error_that_ended_the_session_is_raised_also_if_it_is_read_late(daemon) -> None:
+    """The end of the side socket is there before the error is looked at."""
+    daemon.alter_ready = lambda ready: []
+    with load(daemon) as loader:
+        batches = iter(loader)
+        daemon.polite = True
+        daemon.say(m.Error(0, *ResourceError("no memory for the other slots").to_record()))
+        daemon.die()
+        with pytest.raises(ResourceError, match="no memory for the other slots"):
+            next(batches)
+
+
 @pytest.mark.parametrize("at", ["_hello", "_open"])
 def test_the_daemon_dies_while_it_is_asked(daemon, at: str) -> None:
     setattr(daemon, at, lambda record: setattr(daemon, "_running", False))

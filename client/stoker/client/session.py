@@ -36,7 +36,6 @@ from stoker.protocol.codec import (
 )
 from stoker.protocol.descriptors import check_threads, receive_packet, send_packet
 from stoker.protocol.errors import (
-    AccessError,
     ClosedError,
     DaemonLostError,
     PeerError,
@@ -295,16 +294,17 @@ class ClientSession:
     def heed(self, record: DaemonRecord) -> None:
         """Handle a record that concerns the whole session: note BYE, raise an error.
 
-        After BYE the daemon no longer knows the session: errors about messages that were still on
-        their way are expected then, and ignored. So are those of a daemon that took the place of
-        one that died: ZeroMQ connects to it by itself, and it does not know the session either.
+        After BYE the daemon no longer knows the session: it answers messages that were still on
+        their way with ERROR `protocol`, which is ignored then. So does a daemon that took the place
+        of one that died: ZeroMQ connects to it by itself, and it does not know the session either.
+        Any other error says why the session ended, so it is raised also if the end is known.
         """
         if isinstance(record, Bye):
             self._lost = f"it shut down: {record.reason}"
         elif (
             isinstance(record, Error)
             and record.run is None
-            and (record.code == AccessError.code or not self._is_lost())
+            and (record.code != ProtocolError.code or not self._is_lost())
         ):
             raise from_record(record.code, record.message, record.details)
 

@@ -5,9 +5,11 @@ import pytest
 
 import stoker.server.state.instructions as ins
 from stoker.client import Loader
-from stoker.protocol.errors import StokerError
+from stoker.protocol.errors import PeerError, StokerError
+from stoker.protocol.messages import AskStatus
 from stoker.server.daemon.aftermath import FOR_A_WORKER, aftermath
 from stoker.server.daemon.guard import EXIT_CODE
+from stoker.server.workers.failpoints import FailPoints
 
 HITS = range(1, 26)
 STEPS = 4
@@ -49,6 +51,21 @@ def test_a_fault_in_a_handler_ends_what_it_concerns(start, expected_value, caplo
         if hit < 3:
             assert "RuntimeError: fail point daemon." in found[0]["traceback"]
             assert running.daemon._guard.errors == 1
+
+
+def test_the_error_comes_before_the_end_of_the_session(start, eventually):
+    """Messages of ZeroMQ may be slower than the side socket: here they are not read at all."""
+    running = start()
+    with Loader(
+        running.address, dataset="photos", pipeline="train", batch_size=10, as_numpy=True
+    ) as batches:
+        session = batches._connection.link.session
+        running.daemon._guard._fail = FailPoints("daemon.message:error:1")
+        session.send(AskStatus())
+        eventually(lambda: running.counter("sessions") == 0)
+        session._has_message = lambda: False
+        with pytest.raises(PeerError, match="the daemon failed while it handled this session"):
+            list(batches)
 
 
 def test_a_fault_in_the_state_ends_the_daemon(start, connect, caplog):

@@ -88,8 +88,10 @@ class Lifelines:
         return records if self._carriers is None else self._carriers.carry(token, records)
 
     def refuse(self, token: bytes, error: StokerError) -> bool:
-        """End a carrier with an error as its last packet; False: the session has none."""
-        return self._carriers is not None and self._carriers.refuse(token, error)
+        """Send an error as the last packet of a lifeline; False: the session has none."""
+        if self._carriers is not None and self._carriers.refuse(token, error):
+            return True
+        return self.side.refuse(token, error)
 
     def hang_up(self, token: bytes) -> None:
         """Void the token of a lost session, and end its lifeline."""

@@ -91,6 +91,14 @@ class SideSocket:
         sock = self._lifelines.get(token)
         return sock is not None and _sent(sock, record, descriptor)
 
+    def refuse(self, token: bytes, error: StokerError) -> bool:
+        """Send an error as the last packet of a lifeline; False if it is down or not read.
+
+        Over ZeroMQ, the end of the lifeline could overtake the error.
+        """
+        sock = self._lifelines.get(token)
+        return sock is not None and _sent(sock, messages.Error(0, *error.to_record()))
+
     def forget(self, token: bytes) -> None:
         """Void the token and close its lifeline, if any."""
         self._expected.discard(token)
