@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import stand_ins
 import warm_pages
 from law_rig import photographs, source
 from warm import Script
@@ -34,9 +35,9 @@ def run_page(tmp_path: Path, source: Path, session_folder: Path) -> Callable[...
     (tmp_path / "photos").symlink_to(source)
 
     def run(page: Path, replaced: dict[str, str] | None = None, new: bool = False) -> str:
-        given = {"ipc:///run/stoker/": f"ipc://{session_folder}/run/", **(replaced or {})}
+        given = stand_ins.replaced(page, session_folder) | (replaced or {})
         runner = RUN_PAGE if new else warm_pages.__file__
-        words = ["-W", "error", runner, page, *itertools.chain(*given.items())]
+        words = ["-W", "error", runner, "--here", page, *itertools.chain(*given.items())]
         options = {
             "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path,
         }  # fmt: skip

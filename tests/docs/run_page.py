@@ -1,20 +1,24 @@
-"""Run what a documentation page shows, as a reader would: in order, in one module, in this folder.
+"""Run what a documentation page shows, as a reader would: in order, in one module.
 
-    python tests/docs/run_page.py PAGE [OLD NEW ...]
+    python tests/docs/run_page.py PAGE
+    python tests/docs/run_page.py --here PAGE [OLD NEW ...]
 
-Each OLD in a block is replaced by NEW: what a test must have otherwise, such as an address. Python
-blocks become one module, whose file holds them at the very lines that they have on the page, so
-that pipelines find their source and a fault is reported by page and line. Console blocks to
-run (`page_blocks`) have their `stoker` commands run by the command line of this environment; a
-daemon that `stoker serve` starts ends with the page. `warm_pages` does the same in forked
-processes.
+The first runs the page as the tests do: in a new folder with `photos`, which is removed
+afterwards, with the `stand_ins` of the page. The second runs it in the working folder. Each OLD in
+a block is replaced by NEW: what a test must have otherwise, such as an address. Python blocks
+become one module, whose file holds them at the very lines that they have on the page, so that
+pipelines find their source and a fault is reported by page and line. Console blocks to run
+(`page_blocks`) have their `stoker` commands run by the command line of this environment; a daemon
+that `stoker serve` starts ends with the page. `warm_pages` does the same in forked processes.
 """
 
 import contextlib
+import importlib
 import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -151,6 +155,19 @@ def _summary(error: Exception) -> str:
     return traceback.format_exception_only(error)[-1].strip()
 
 
+def run_apart(page: Path) -> int:
+    """Run a page as the tests do, in a folder of its own; return the exit status."""
+    sys.path.append(str(Path(__file__).parents[1] / "support"))
+    stand_ins = importlib.import_module("stand_ins")  # its own imports need that folder
+    page = page.absolute()
+    with tempfile.TemporaryDirectory(prefix="page") as folder:
+        stand_ins.make_photos(Path(folder) / "photos")
+        with contextlib.chdir(folder):
+            return run(page, stand_ins.replaced(page, Path(folder)))
+
+
 if __name__ == "__main__":
-    olds, news = sys.argv[2::2], sys.argv[3::2]
-    sys.exit(run(Path(sys.argv[1]), dict(zip(olds, news, strict=True))))
+    if sys.argv[1] == "--here":
+        olds, news = sys.argv[3::2], sys.argv[4::2]
+        sys.exit(run(Path(sys.argv[2]), dict(zip(olds, news, strict=True))))
+    sys.exit(run_apart(Path(sys.argv[1])))

@@ -1,23 +1,25 @@
 """All Python of all pages runs, or says why not; and the runner tells a fault by page and line."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from page_blocks import PageError, blocks, is_run, pages
 
 ROOT = Path(__file__).parents[2]
-REPLACED = {
-    "docs/client.md": {
-        "batch_size=256": "batch_size=16",
-        "batch_size=64": "batch_size=16",
-        "reshape(256,": "reshape(16,",
-        "range(90)": "range(2)",
-        "/data/packed": "packed",
-        "workers=8": "workers=2",
-    },
-    "docs/configuration.md": {"/data/photos": "packed"},
+PACKAGES = "is not installed where the tests run"
+NOT_RUN = {
+    ("docs/client.md", "needs a GPU for each rank"),
+    ("docs/guides/coming-from-albumentations.md", f"Albumentations {PACKAGES}"),
+    ("docs/guides/coming-from-dali.md", f"DALI {PACKAGES}"),
+    ("docs/guides/coming-from-torchvision.md", f"torchvision {PACKAGES}"),
+    ("docs/guides/frameworks.md", "JAX is not among the packages of the tests"),
+    ("docs/guides/frameworks.md", "transformers is not among the packages of the tests"),
+    ("docs/guides/ray.md", "it needs a cluster of several nodes"),
+    ("docs/guides/ray.md", "the example's test runs the program"),
 }
-"""Page -> what is otherwise with 37 photographs."""
+"""Every block that is not run, as (page, reason): the hardware or the package that is missing."""
 FRESH = {"docs/getting-started.md"}
 """Pages that run as readers run them, in a fresh interpreter."""
 
@@ -26,7 +28,29 @@ FRESH = {"docs/getting-started.md"}
 @pytest.mark.timeout(600)  # with an empty cache the first pages compile their kernels
 @pytest.mark.parametrize("page", [p for p in pages(ROOT) if is_run(ROOT / p) and p != "README.md"])
 def test_a_page_does_what_it_shows(page, run_page):
-    run_page(ROOT / page, REPLACED.get(page), new=page in FRESH)
+    run_page(ROOT / page, new=page in FRESH)
+
+
+def test_what_is_not_run_is_listed_with_its_reason():
+    found = [
+        (page, block.rest)
+        for page in pages(ROOT)
+        for block in blocks(ROOT / page)
+        if block.word == "not run"
+    ]
+    assert sorted(found) == sorted(NOT_RUN)
+
+
+@pytest.mark.slow
+def test_the_command_of_contributing_runs_a_page_and_leaves_nothing(tmp_path):
+    """It makes `photos`, and works in a folder of its own."""
+    page = ROOT / "docs/guides/evaluation.md"
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/docs/run_page.py", page],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_getting_started_uses_the_data_that_it_makes():

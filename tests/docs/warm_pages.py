@@ -1,6 +1,6 @@
 """Run a page in a process that has imported what pages use, and so its commands and daemons.
 
-    warm.Script("tests/docs/warm_pages.py", PAGE, [OLD, NEW, ...], daemons=True)
+    warm.Script("tests/docs/warm_pages.py", "--here", PAGE, [OLD, NEW, ...], daemons=True)
 
 As `run_page`, but for the `stoker` commands of the page: they are run by a process that is forked
 before the page begins (`Commands`), so they too begin as a fresh process would. Daemons of `stoker
@@ -112,7 +112,7 @@ def status_of(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    page, *pairs = sys.argv[1:]
+    _, page, *pairs = sys.argv[1:]
     with contextlib.closing(Commands()) as commands:
         replaced = dict(zip(pairs[::2], pairs[1::2], strict=True))
         sys.exit(run(Path(page), replaced, commands, forked_daemon))

@@ -30,14 +30,23 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="session")
 def photographs() -> list[np.ndarray]:
     """Real RGB photographs, (H, W, 3) uint8."""
-    china, flower = sklearn.datasets.load_sample_images().images
-    return [skimage.data.astronaut(), skimage.data.chelsea(), skimage.data.coffee(), china, flower]
+    return real_photographs()
 
 
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[np.ndarray]) -> Path:
     """Parallel folders of 37 JPEG photographs of different sizes and PNG masks, in two classes."""
-    root = tmp_path_factory.mktemp("law-source")
+    return write_source(tmp_path_factory.mktemp("law-source"), photographs)
+
+
+def real_photographs() -> list[np.ndarray]:
+    """Return RGB photographs, (H, W, 3) uint8."""
+    china, flower = sklearn.datasets.load_sample_images().images
+    return [skimage.data.astronaut(), skimage.data.chelsea(), skimage.data.coffee(), china, flower]
+
+
+def write_source(root: Path, photographs: list[np.ndarray]) -> Path:
+    """Write the images and masks of `source` into a folder; return the folder."""
     rng = np.random.default_rng(7)
     for number in range(37):
         photo = photographs[number % len(photographs)]
