@@ -99,6 +99,61 @@ def test_a_training_at_its_limit_gets_an_error_and_lives(serve, group, small_dat
     )
 
 
+HOSTS = """
+import os, sys
+from stoker.client import Directory, Loader
+from stoker.client.hosts.directory import Watch
+from stoker.client.hosts.returns import Returns
+from stoker.protocol.errors import ConnectError, ResourceError
+group, address = sys.argv[1:]
+class One(Directory):
+    def addresses(self):
+        return [address]
+def refused(make):
+    try:
+        make()
+    except ResourceError as error:
+        print(error.message)
+tried, came = [], os.pipe()
+def connect(address):
+    tried.append(address)
+    os.write(came[1], b"x")
+    raise ConnectError("nobody")
+open(f"{group}/cgroup.procs", "w").write(str(os.getpid()))
+open(f"{group}/pids.max", "w").write(open(f"{group}/pids.current").read())
+options = dict(dataset="small", pipeline="labels", batch_size=5, as_numpy=True)
+refused(lambda: Loader([address], **options))
+refused(lambda: Loader(One(), **options))
+refused(lambda: Watch(One(), [address]))
+idle, returns = Returns(connect), Returns(connect)
+for one in (idle, returns):
+    one.expect(address)
+    assert one.take() is None
+idle.close()
+open(f"{group}/pids.max", "w").write("max")
+assert returns.take() is None and os.read(came[0], 1) and tried == [address]
+returns.close()
+with Loader(One(), **options) as batches:
+    print(len(list(batches)))
+"""
+
+
+def test_a_loader_of_several_daemons_at_its_limit(serve, group) -> None:
+    """What opens is refused with the limit; what looks for lost daemons waits for better times."""
+    daemon = serve(warm=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Script("-c", HOSTS, group.folder, daemon.address, **pipes) as script:
+        said, errors = script.communicate(timeout=60)
+    assert script.returncode == 0, errors
+    lines, more = said.splitlines(), "the system starts no more threads; raise the limit"
+    assert lines[0].startswith(f"a Loader with several daemons: {more}")
+    assert lines[1] == lines[0]
+    assert lines[2].startswith(f"a Loader that follows a directory: {more}")
+    assert int(lines[3]) > 0
+    told = f"lost daemons are not looked for yet: {more}"
+    assert errors.count(told) == 2, "once for each of the two"
+
+
 def test_workers_that_cannot_map_a_slab_end_its_session_alone(
     serve, loader, expected, wait_for
 ) -> None:

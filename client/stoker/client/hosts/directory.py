@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stoker.client.hosts.returns import JOIN_S
+from stoker.protocol.descriptors import too_few_threads
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import MAX_HOSTS
 
@@ -78,6 +79,9 @@ class Watch:
     Args of the constructor:
         directory: what is asked.
         known: its addresses when the loader opened.
+
+    Raises:
+        ResourceError: the system starts no more threads.
     """
 
     def __init__(self, directory: Directory, known: Sequence[str]) -> None:
@@ -87,7 +91,10 @@ class Watch:
         self._closed = threading.Event()
         self._fault = ""
         self._thread = threading.Thread(target=self._work, name="stoker-directory", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            raise too_few_threads("a Loader that follows a directory") from None
 
     def news(self) -> list[str] | None:
         """Return the addresses if they have changed since the last call."""

@@ -26,6 +26,7 @@ from stoker.client.link import Taken
 from stoker.client.opening import OpenedStream, check_equal, check_shares, steps_of
 from stoker.client.session import Asked
 from stoker.client.statistics import Statistics
+from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError
 from stoker.protocol.remote.shares import HostShare, Place, host_key
 from stoker.protocol.replay import Replay
@@ -84,8 +85,13 @@ class Fleet:
         directory = addresses if isinstance(addresses, Directory) else None
         self._wanted = check_addresses(addresses if directory is None else directory.addresses())
         self._members = self._open(self._wanted)
-        self._steps = steps_of(self.stream.opened)
-        self._watch = None if directory is None else Watch(directory, self._wanted)
+        try:
+            self._steps = steps_of(self.stream.opened)
+            self._watch = None if directory is None else Watch(directory, self._wanted)
+        except BaseException:
+            for member in self._members.values():
+                member.close()
+            raise
 
     @property
     def stream(self) -> OpenedStream:
@@ -206,6 +212,7 @@ class Fleet:
         """Open the stream at all addresses at the same time, or at none."""
         if not addresses:
             return {}
+        check_threads(len(addresses), "a Loader with several daemons")
         with ThreadPoolExecutor(len(addresses), "stoker-opening") as pool:
             opening = [pool.submit(self._connect_to, a, self.crashed) for a in addresses]
         failed = next((one.exception() for one in opening if one.exception()), None)

@@ -1,4 +1,7 @@
-"""Daemons that were lost, tried again and again in a thread until they come back."""
+"""Daemons that were lost, tried again and again in a thread until they come back.
+
+A process at its limit of threads goes on with the other daemons; the thread starts later.
+"""
 
 import logging
 import queue
@@ -7,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from stoker.client.connection import PASSING, Connection
+from stoker.protocol.descriptors import too_few_threads
 from stoker.protocol.errors import StokerError
 
 PAUSE_S: Final = 0.5
@@ -29,6 +33,7 @@ class Returns:
         self._closed = False
         self._thread: threading.Thread | None = None
         self._faults: dict[str, str] = {}
+        self._waits = False
 
     @property
     def lost(self) -> set[str]:
@@ -40,9 +45,7 @@ class Returns:
         with self._changed:
             self._lost.add(address)
             self._changed.notify()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="stoker-hosts", daemon=True)
-            self._thread.start()
+        self._start()
 
     def forget(self, address: str) -> None:
         """Try an address no longer."""
@@ -51,6 +54,8 @@ class Returns:
 
     def take(self, timeout_s: float = 0.0) -> tuple[str, Connection] | None:
         """Return the next daemon that is back; None: there is none in that time."""
+        if self._lost and self._thread is None:
+            self._start()
         try:
             return self._back.get(timeout=timeout_s) if timeout_s else self._back.get_nowait()
         except queue.Empty:
@@ -65,6 +70,20 @@ class Returns:
             self._thread.join(JOIN_S)
         while (found := self.take()) is not None:
             found[1].close()
+
+    def _start(self) -> None:
+        """Start the thread, unless it runs, this is closed, or the system starts no more."""
+        if self._closed or self._thread is not None:
+            return
+        thread = threading.Thread(target=self._work, name="stoker-hosts", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._waits:
+                _log.error("%s", too_few_threads("lost daemons are not looked for yet").message)
+            self._waits = True
+        else:
+            self._thread = thread
 
     def _work(self) -> None:
         """Run in the thread."""
