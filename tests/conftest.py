@@ -233,7 +233,7 @@ def _describe(pid: int, before: frozenset[int]) -> str | None:
         return None
     child = parent in (os.getpid(), *zygotes)
     orphan = _marked(pid) and not _marked(parent)
-    command = _read(pid, "cmdline").replace(b"\0", b" ").decode().strip()
+    command = _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="backslashreplace").strip()
     if not (child or orphan) or any(allowed in command for allowed in ALLOWED_COMMANDS):
         return None
     return f"{pid}: {command or '(zombie: nobody waited for it)'}"

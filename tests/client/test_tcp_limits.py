@@ -90,7 +90,7 @@ def test_a_client_that_can_start_no_thread(served, monkeypatch) -> None:
 
     with monkeypatch.context() as patched:
         patched.setattr(threading, "_start_new_thread", refuse)
-        with pytest.raises(ResourceError, match="cannot start the thread that receives batches"):
+        with pytest.raises(ResourceError, match="the system starts no more threads; raise the"):
             Loader(served.tcp, **OPTIONS, **served.keys)
     with Loader(served.tcp, **OPTIONS, **served.keys) as loader:
         assert digests(loader) == served.expected

@@ -41,7 +41,8 @@ def addresses(tmp_path_factory, damaged):
         yield [stack.enter_context(daemon).address for daemon in started]
 
 
-BUCKETS = {"buckets": Buckets(max_area=96 * 96, divisor=32), "total_epochs": len(EPOCHS)}
+SQUARES = Buckets(max_area=96 * 96, divisor=32, max_ratio=1)
+BUCKETS = {"buckets": SQUARES, "total_epochs": len(EPOCHS)}
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_interpreter_equals_executor(seed, photo, varied, both):
             assert set(np.unique(outputs["mask"])) <= set(np.unique(fields["mask"])) | {0}
         drawn.add(outputs["image"].tobytes())
     same(computed(Guarded(plan), row, fields), outputs, seed)
-    assert len(drawn) > 1
+    assert len(drawn) > 1 or not any(drawn.pop()), "only a crop of padding alone is always equal"
     if plan.mixes:
         plain = batch(Interpreter(plan), samples)
         for row, fast in zip(

@@ -71,6 +71,8 @@ from stoker.ops.geometry.affine import Affine as Affine
 from stoker.ops.geometry.bbox_safe_random_crop import BboxSafeRandomCrop as BboxSafeRandomCrop
 from stoker.ops.geometry.center_crop import CenterCrop as CenterCrop
 from stoker.ops.geometry.corner_crop import CornerCrop as CornerCrop
+from stoker.ops.geometry.crop import Crop as Crop
+from stoker.ops.geometry.crop_around_box import CropAroundBox as CropAroundBox
 from stoker.ops.geometry.crop_non_empty_mask import CropNonEmptyMask as CropNonEmptyMask
 from stoker.ops.geometry.elastic import Elastic as Elastic
 from stoker.ops.geometry.fit_bucket import FitBucket as FitBucket
@@ -94,6 +96,8 @@ from stoker.ops.geometry.resize_short import ResizeShort as ResizeShort
 from stoker.ops.geometry.rot90 import Rot90 as Rot90
 from stoker.ops.geometry.rotate import Rotate as Rotate
 from stoker.ops.geometry.rotate_expand import RotateExpand as RotateExpand
+from stoker.ops.geometry.safe_rotate import SafeRotate as SafeRotate
+from stoker.ops.geometry.scale_jitter import ScaleJitter as ScaleJitter
 from stoker.ops.geometry.transpose import Transpose as Transpose
 from stoker.ops.geometry.vertical_flip import VerticalFlip as VerticalFlip
 from stoker.ops.geometry.zoom_out import ZoomOut as ZoomOut
@@ -131,7 +135,7 @@ from stoker.rng import draws as draws
 # Each declaration is one line, or the file would have 2,800.
 # fmt: off
 
-__all__ = ['Affine', 'AugmixTransform', 'Autocontrast', 'BboxSafeRandomCrop', 'Blend', 'BoxBlur', 'Brightness', 'Cast', 'CenterCrop', 'Chance', 'ChannelDrop', 'ChannelShuffle', 'Clahe', 'CoarseDropout', 'ColorJitter', 'Contrast', 'ConvertBoxes', 'ConvertKeypoints', 'CopyPaste', 'CornerCrop', 'CropNonEmptyMask', 'Cutmix', 'Defocus', 'Downscale', 'Elastic', 'Equalize', 'Erase', 'FilterBoxes', 'FitBucket', 'FitLength', 'FoldKernel', 'FromFloat', 'Gamma', 'GaussianBlur', 'GaussianNoise', 'Grayscale', 'GridDistortion', 'GridMask', 'HorizontalFlip', 'HsvToRgb', 'Hue', 'Integer', 'Invert', 'IouCrop', 'IsoNoise', 'ItemsKernel', 'JpegCompression', 'Kernel', 'Layout', 'Letterbox', 'MedianBlur', 'Mirror', 'Mixup', 'Mosaic', 'MosaicScaled', 'MotionBlur', 'Normalize', 'OneHot', 'OneOf', 'Op', 'OpticalDistortion', 'Pad', 'PadToSize', 'ParameterError', 'Perspective', 'Posterize', 'PythonCall', 'PythonTogether', 'RandomBlend', 'RandomCrop', 'RandomResizedCrop', 'RandomShortSideScale', 'Resize', 'ResizeLong', 'ResizeShort', 'RgbShift', 'RgbToHsv', 'RgbToYcbcr', 'Rot90', 'Rotate', 'RotateExpand', 'SaltAndPepper', 'Saturation', 'Sharpness', 'ShotNoise', 'Solarize', 'SomeOf', 'Stack', 'State', 'StateError', 'SwapKeypoints', 'ToFloat', 'ToGray', 'ToRgb', 'TrackVisible', 'Transpose', 'Uniform', 'Value', 'VerticalFlip', 'WeightedSomeOf', 'YcbcrToRgb', 'ZoomOut', 'affine', 'at', 'augmix_transform', 'autocontrast', 'bbox_safe_random_crop', 'blend', 'box_blur', 'brightness', 'cast', 'center_crop', 'channel_drop', 'channel_shuffle', 'clahe', 'coarse_dropout', 'color_jitter', 'contrast', 'convert_boxes', 'convert_keypoints', 'copy_paste', 'corner_crop', 'crop_non_empty_mask', 'crop_numbers', 'cutmix', 'define', 'defocus', 'downscale', 'draws', 'elastic', 'equalize', 'erase', 'filter_boxes', 'fit_bucket', 'fit_length', 'five_crop', 'from_float', 'gamma', 'gaussian_blur', 'gaussian_noise', 'grayscale', 'grid_distortion', 'grid_mask', 'horizontal_flip', 'hsv_to_rgb', 'hue', 'invert', 'iou_crop', 'iso_noise', 'jpeg_compression', 'keep_record', 'kernel', 'layout', 'letterbox', 'lookup', 'make', 'median_blur', 'mirror', 'mixup', 'mosaic', 'mosaic_scaled', 'motion_blur', 'normalize', 'one_hot', 'optical_distortion', 'pad', 'pad_to_size', 'perspective', 'posterize', 'python', 'random_blend', 'random_crop', 'random_resized_crop', 'random_short_side_scale', 'register', 'register_earlier', 'registered', 'resize', 'resize_long', 'resize_short', 'rgb_shift', 'rgb_to_hsv', 'rgb_to_ycbcr', 'rot90', 'rotate', 'rotate_expand', 'salt_and_pepper', 'saturation', 'sharpness', 'shot_noise', 'solarize', 'stack', 'swap_keypoints', 'ten_crop', 'to_float', 'to_gray', 'to_rgb', 'track_visible', 'transpose', 'unlinked', 'vertical_flip', 'ycbcr_to_rgb', 'zoom_out']
+__all__ = ['Affine', 'AugmixTransform', 'Autocontrast', 'BboxSafeRandomCrop', 'Blend', 'BoxBlur', 'Brightness', 'Cast', 'CenterCrop', 'Chance', 'ChannelDrop', 'ChannelShuffle', 'Clahe', 'CoarseDropout', 'ColorJitter', 'Contrast', 'ConvertBoxes', 'ConvertKeypoints', 'CopyPaste', 'CornerCrop', 'Crop', 'CropAroundBox', 'CropNonEmptyMask', 'Cutmix', 'Defocus', 'Downscale', 'Elastic', 'Equalize', 'Erase', 'FilterBoxes', 'FitBucket', 'FitLength', 'FoldKernel', 'FromFloat', 'Gamma', 'GaussianBlur', 'GaussianNoise', 'Grayscale', 'GridDistortion', 'GridMask', 'HorizontalFlip', 'HsvToRgb', 'Hue', 'Integer', 'Invert', 'IouCrop', 'IsoNoise', 'ItemsKernel', 'JpegCompression', 'Kernel', 'Layout', 'Letterbox', 'MedianBlur', 'Mirror', 'Mixup', 'Mosaic', 'MosaicScaled', 'MotionBlur', 'Normalize', 'OneHot', 'OneOf', 'Op', 'OpticalDistortion', 'Pad', 'PadToSize', 'ParameterError', 'Perspective', 'Posterize', 'PythonCall', 'PythonTogether', 'RandomBlend', 'RandomCrop', 'RandomResizedCrop', 'RandomShortSideScale', 'Resize', 'ResizeLong', 'ResizeShort', 'RgbShift', 'RgbToHsv', 'RgbToYcbcr', 'Rot90', 'Rotate', 'RotateExpand', 'SafeRotate', 'SaltAndPepper', 'Saturation', 'ScaleJitter', 'Sharpness', 'ShotNoise', 'Solarize', 'SomeOf', 'Stack', 'State', 'StateError', 'SwapKeypoints', 'ToFloat', 'ToGray', 'ToRgb', 'TrackVisible', 'Transpose', 'Uniform', 'Value', 'VerticalFlip', 'WeightedSomeOf', 'YcbcrToRgb', 'ZoomOut', 'affine', 'at', 'augmix_transform', 'autocontrast', 'bbox_safe_random_crop', 'blend', 'box_blur', 'brightness', 'cast', 'center_crop', 'channel_drop', 'channel_shuffle', 'clahe', 'coarse_dropout', 'color_jitter', 'contrast', 'convert_boxes', 'convert_keypoints', 'copy_paste', 'corner_crop', 'crop', 'crop_around_box', 'crop_non_empty_mask', 'crop_numbers', 'cutmix', 'define', 'defocus', 'downscale', 'draws', 'elastic', 'equalize', 'erase', 'filter_boxes', 'fit_bucket', 'fit_length', 'five_crop', 'from_float', 'gamma', 'gaussian_blur', 'gaussian_noise', 'grayscale', 'grid_distortion', 'grid_mask', 'horizontal_flip', 'hsv_to_rgb', 'hue', 'invert', 'iou_crop', 'iso_noise', 'jpeg_compression', 'keep_record', 'kernel', 'layout', 'letterbox', 'lookup', 'make', 'median_blur', 'mirror', 'mixup', 'mosaic', 'mosaic_scaled', 'motion_blur', 'normalize', 'one_hot', 'optical_distortion', 'pad', 'pad_to_size', 'perspective', 'posterize', 'python', 'random_blend', 'random_crop', 'random_resized_crop', 'random_short_side_scale', 'register', 'register_earlier', 'registered', 'resize', 'resize_long', 'resize_short', 'rgb_shift', 'rgb_to_hsv', 'rgb_to_ycbcr', 'rot90', 'rotate', 'rotate_expand', 'safe_rotate', 'salt_and_pepper', 'saturation', 'scale_jitter', 'sharpness', 'shot_noise', 'solarize', 'stack', 'swap_keypoints', 'ten_crop', 'to_float', 'to_gray', 'to_rgb', 'track_visible', 'transpose', 'unlinked', 'vertical_flip', 'ycbcr_to_rgb', 'zoom_out']
 @overload
 def autocontrast(first: Value, second: Value, third: Value, /, *more: Value, p: float = 0.5, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, ...]: ...
 @overload
@@ -379,6 +383,18 @@ def corner_crop(first: Value, second: Value, /, *, size: int | tuple[int, int], 
 @overload
 def corner_crop(value: Value, /, *, size: int | tuple[int, int], corner: str = 'top_left', fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> TracedValue: ...
 @overload
+def crop(first: Value, second: Value, third: Value, /, *more: Value, size: int | tuple[int, int], top: int, left: int, fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, ...]: ...
+@overload
+def crop(first: Value, second: Value, /, *, size: int | tuple[int, int], top: int, left: int, fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, TracedValue]: ...
+@overload
+def crop(value: Value, /, *, size: int | tuple[int, int], top: int, left: int, fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> TracedValue: ...
+@overload
+def crop_around_box(first: Value, second: Value, third: Value, /, *more: Value, which: str = 'random', margin: float = 0.0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, ...]: ...
+@overload
+def crop_around_box(first: Value, second: Value, /, *, which: str = 'random', margin: float = 0.0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, TracedValue]: ...
+@overload
+def crop_around_box(value: Value, /, *, which: str = 'random', margin: float = 0.0, stream: str | None = None, relative: bool = False) -> TracedValue: ...
+@overload
 def crop_non_empty_mask(first: Value, second: Value, third: Value, /, *more: Value, size: int | tuple[int, int], ignore: int | tuple[int, ...] = 0, fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, ...]: ...
 @overload
 def crop_non_empty_mask(first: Value, second: Value, /, *, size: int | tuple[int, int], ignore: int | tuple[int, ...] = 0, fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, TracedValue]: ...
@@ -504,6 +520,18 @@ def rotate_expand(first: Value, second: Value, third: Value, /, *more: Value, de
 def rotate_expand(first: Value, second: Value, /, *, degrees: float | tuple[float, float], interpolation: str = 'bilinear', fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, TracedValue]: ...
 @overload
 def rotate_expand(value: Value, /, *, degrees: float | tuple[float, float], interpolation: str = 'bilinear', fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> TracedValue: ...
+@overload
+def safe_rotate(first: Value, second: Value, third: Value, /, *more: Value, degrees: float | tuple[float, float], interpolation: str = 'bilinear', fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, ...]: ...
+@overload
+def safe_rotate(first: Value, second: Value, /, *, degrees: float | tuple[float, float], interpolation: str = 'bilinear', fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, TracedValue]: ...
+@overload
+def safe_rotate(value: Value, /, *, degrees: float | tuple[float, float], interpolation: str = 'bilinear', fill: float | tuple[float, ...] = 0, mask_fill: int = 0, stream: str | None = None, relative: bool = False) -> TracedValue: ...
+@overload
+def scale_jitter(first: Value, second: Value, third: Value, /, *more: Value, size: int | tuple[int, int], scale: tuple[float, float] = (0.1, 2.0), interpolation: str = 'bilinear', stream: str | None = None, relative: bool = False) -> tuple[TracedValue, ...]: ...
+@overload
+def scale_jitter(first: Value, second: Value, /, *, size: int | tuple[int, int], scale: tuple[float, float] = (0.1, 2.0), interpolation: str = 'bilinear', stream: str | None = None, relative: bool = False) -> tuple[TracedValue, TracedValue]: ...
+@overload
+def scale_jitter(value: Value, /, *, size: int | tuple[int, int], scale: tuple[float, float] = (0.1, 2.0), interpolation: str = 'bilinear', stream: str | None = None, relative: bool = False) -> TracedValue: ...
 @overload
 def transpose(first: Value, second: Value, third: Value, /, *more: Value, p: float = 0.5, swap: Pairs | str | None = None, stream: str | None = None, relative: bool = False) -> tuple[TracedValue, ...]: ...
 @overload

@@ -159,7 +159,9 @@ def test_coco_objects_without_keypoints_and_outlines(tmp_path, empty):
     report = packed(path, tmp_path / "d", images=tmp_path, masks="semantic")
     assert items(tmp_path / "d", "keypoints")["xy"] == ("float32", [[], []])
     notes = [(note.what, note.examples) for note in report.manifest.statistics.notes]
-    assert notes == [("objects without an outline, which the mask does not show", ("a.png",))]
+    assert notes == [
+        ("objects without an outline, which the mask does not show (1 in all)", ("a.png",))
+    ]
 
 
 def test_yolo_files_without_a_line(tmp_path):
