@@ -2,13 +2,16 @@
 
 `@refused` turns a function of a sample into a pipeline that makes the mistake, and notes which
 sentence of which page promises that it is refused. To prove another promise, write such a function
-in a module of `MODULES`; `test_refusals.py` tries each through every way in.
+in a module of `MODULES`; `test_refusals.py` tries each through every way in. Promises that are
+about no pipeline are in `refusals.toml`, each with the test that proves it.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +19,15 @@ from typing import Any, NamedTuple
 from stoker.pipeline import pipeline
 from stoker.pipeline.authoring.pipeline import Pipeline
 
-MODULES = ("refused_targets", "refused_language", "refused_numbers")
-REFUSAL = re.compile(r"\brefuse|\b(?:is|are) (?:an error|errors)\b|\bthe call stops\b")
+MODULES = ("refused_targets", "refused_language", "refused_numbers", "refused_ops")
+REFUSAL = re.compile(
+    r"\b(?:is|are) (?:\w+ ){0,2}(?:refused|rejected)\b|\brefused(?: by name)?:"
+    r"|\brefuses?\b|\| refused\b|\b(?:is|are) (?:an? )?(?:\w+ )?errors?\b"
+    r"|\braises? (?:an error|a? ?`\w+Error`)"
+    r"|\bthe call stops\b"
+)
 """What a sentence says that promises a refusal."""
+NO_PROMISE = "no promise"
 _FENCES = re.compile(r"<!--.*?-->|^```.*?^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -59,6 +68,20 @@ def promises() -> dict[str, Promise]:
             if isinstance(made, Pipeline) and hasattr(made, "_promise"):
                 found[f"{module}:{name}"] = Promise(f"{module}:{name}", *made._promise, made)
     return found
+
+
+def proofs() -> dict[str, dict[str, str]]:
+    """Return {page: {part of a sentence: test, promise or NO_PROMISE}} of `refusals.toml`."""
+    return tomllib.loads(Path(__file__).with_name("refusals.toml").read_text())
+
+
+def is_there(proof: str, root: Path) -> bool:
+    """Whether a proof names a test of the repository, a promise, or nothing."""
+    file, _, name = proof.partition("::")
+    if not name:
+        return proof == NO_PROMISE or proof in promises()
+    tree = ast.parse((root / file).read_text()) if (root / file).is_file() else ast.Module([], [])
+    return name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def text_of(page: Path) -> str:

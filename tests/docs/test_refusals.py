@@ -12,30 +12,26 @@ import pytest
 import refusals
 from commands import call
 from daemons import Daemon, serving
+from page_blocks import pages
 from user_folders import importing_from
 
 from stoker import ops
 from stoker.client import Buckets, Loader
 from stoker.dataset import schema, write
 from stoker.pipeline import pipeline, sample_frames
-from stoker.protocol.errors import BuildError
+from stoker.protocol.errors import BuildError, StokerError
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 PROMISES = refusals.promises()
-PAGES = (
-    "README.md",
-    "docs/pipelines.md",
-    "docs/guides/image-and-target.md",
-    "docs/guides/conditionals.md",
-)
 EYES = ("left_eye", "right_eye")
-ELSEWHERE = {
-    "the call stops": "of arrays in process: tests/pipeline/authoring",
-    "setting an attribute, such as": "of an op in process: tests/ops/test_frozen.py",
-    "so one sample alone is refused": "of a call in process: tests/pipeline/authoring",
-}
-"""A part of a promise that is about no stream -> what it is about, and which tests hold it."""
+PROOFS = refusals.proofs()
+UNSAID = (
+    "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/", "docs/contracts/", "docs/decisions.md",
+    "docs/guarantees.md", "examples/",
+)  # fmt: skip
+"""Pages whose sentences other tests hold, or that tell what was decided."""
+PAGES = [page for page in pages(Path(__file__).parents[2]) if not page.startswith(UNSAID)]
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +45,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         schema.image("depth", encoding="raw", dtype="float32", channels=1),
         schema.image("clean", encoding="raw"),
         schema.image("ct", encoding="bands", dtype="float32", channels=1),
+        schema.image("wide", encoding="raw", dtype="uint16", channels=1),
+        schema.flow("flow"),
+        schema.normals("normals"),
         schema.label("grade"),
         schema.array("heat", "float32", (32, 32)),
         schema.array("face_bbox", "float32", (4,)),
@@ -66,6 +65,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "depth": rng.random((32, 32, 1), np.float32),
         "clean": rng.integers(0, 256, (32, 32, 3), np.uint8),
         "ct": np.linspace(-1000, 1200, 32 * 32, dtype=np.float32).reshape(32, 32, 1),
+        "wide": rng.integers(0, 65536, (32, 32, 1), np.uint16),
+        "flow": rng.random((32, 32, 2), np.float32),
+        "normals": rng.random((32, 32, 3), np.float32),
         "grade": 10,
         "heat": rng.random((32, 32), np.float32),
         "face_bbox": np.float32([2, 3, 10, 12]),
@@ -125,6 +127,11 @@ def test_it_is_refused_on_every_way(name, daemon, dataset):
 
 
 @pipeline
+def plain(sample):
+    return {"image": sample.image}
+
+
+@pipeline
 def bucketed(sample):
     return {"image": ops.fit_bucket(sample.image), "mask": sample.mask}
 
@@ -133,6 +140,11 @@ def bucketed(sample):
 def framed(sample):
     sample = sample_frames(sample, frames=2, by="grade")
     return {"image": ops.horizontal_flip(sample.image), "mask": sample.mask}
+
+
+@pipeline
+def frames(sample):
+    return {"image": sample_frames(sample, frames=2, by="grade").image}
 
 
 @pipeline
@@ -172,6 +184,30 @@ def test_the_first_sample_of_a_live_source_decides(daemon):
         assert next(iter(loader))["image"].shape == (2, 32, 32, 1)
 
 
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ({"subset": "nowhere"}, ("'nowhere'", "split")),
+        ({"subset": [1, 1], "batch_size": 1}, ("subset", "1", "twice")),
+        ({"weights": {"cat": 1}}, ("weights", "dog")),
+        ({"weights": [1.0, 2.0**-70]}, ("weights", "too small")),
+    ],
+)
+def test_an_argument_is_refused_by_a_loader(given, parts, daemon):
+    stream = {"dataset": "fields", "pipeline": plain, "batch_size": 2, "device": "numpy"}
+    with pytest.raises(StokerError) as caught:
+        Loader(daemon.address, **stream | given).close()
+    assert all(part in caught.value.message for part in parts), caught.value.message
+
+
+def test_bench_refuses_clips(dataset):
+    code, _, error = call(
+        "bench", "test_refusals:frames", dataset, "--python-path", HERE, COLUMNS="9999"
+    )
+    assert code == 1
+    assert "clip" in error
+
+
 @pytest.mark.parametrize("name", PROMISES)
 def test_the_page_promises_it(name, root):
     promise = PROMISES[name]
@@ -179,7 +215,28 @@ def test_the_page_promises_it(name, root):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_promise_of_a_page_is_in_the_table(page, root):
-    proved = [*ELSEWHERE, *(one.sentence for one in PROMISES.values() if one.page == page)]
+def test_every_promise_of_a_page_is_in_a_table(page, root):
+    table = PROOFS.get(page, {})
+    proved = [*table, *(one.sentence for one in PROMISES.values() if one.page == page)]
     found = refusals.sentences(root / page)
     assert [text for text in found if not any(part in text for part in proved)] == []
+    assert [part for part in table if not any(part in text for text in found)] == []
+
+
+def test_every_proof_is_there(root):
+    named = {proof for table in PROOFS.values() for proof in table.values()}
+    assert [proof for proof in sorted(named) if not refusals.is_there(proof, root)] == []
+    assert set(PROOFS) <= set(PAGES)
+    assert not refusals.is_there("tests/docs/test_refusals.py::test_that_nobody_wrote", root)
+    assert not refusals.is_there("tests/docs/test_no_such.py::test_x", root)
+    assert not refusals.is_there("refused_ops:no_such", root)
+
+
+def test_what_sounds_like_a_refusal(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "A cursor is refused. It is read. | x | refused by name |\n\nIt raises `UsageError`.\n"
+        "That is an error.\n\n```python\n# is refused\n```\n"
+    )
+    found = ["A cursor is refused.", "It raises `UsageError`.", "That is an error."]
+    assert [text for text in refusals.sentences(page) if text in found] == found

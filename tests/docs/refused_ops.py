@@ -1,0 +1,139 @@
+"""Pipelines that docs/ops.md and the guides promise to refuse: kinds and forms without a rule."""
+
+from refusals import refused
+
+from stoker import ops
+
+OPS = "docs/ops.md"
+VECTORS = "docs/guides/flow-and-normals.md"
+
+
+@refused(OPS, "All other ops refuse uint16 and name the remedy", "equalize", "to_float")
+def levels_of_16_bits(sample):
+    return {"image": ops.equalize(sample.wide)}
+
+
+@refused(OPS, "Ops that expect levels or 0 to 1 refuse it", "brightness", "normalize")
+def brightness_of_normalized(sample):
+    return {"image": ops.brightness(ops.normalize(sample.image), p=1.0)}
+
+
+@refused(OPS, "Ops that count or look up the 256 levels refuse floats", "equalize", "float32")
+def levels_of_floats(sample):
+    return {"image": ops.equalize(sample.depth)}
+
+
+@refused(OPS, "The other ops refuse a vector field by name", "elastic", "flow")
+def elastic_flow(sample):
+    image, flow = ops.elastic(sample.image, sample.flow)
+    return {"image": image, "flow": flow}
+
+
+@refused(VECTORS, "| `elastic`, `grid_distortion`", "grid_distortion", "flow")
+def distorted_flow(sample):
+    image, flow = ops.grid_distortion(sample.image, sample.flow)
+    return {"image": image, "flow": flow}
+
+
+@refused(VECTORS, "| ops of levels, holes and mixes", "erase", "flow")
+def erased_flow(sample):
+    image, flow = ops.erase(sample.image, sample.flow)
+    return {"image": image, "flow": flow}
+
+
+@refused(VECTORS, "rotated; `shear` is refused", "affine", "normals", "shear")
+def sheared_normals(sample):
+    image, normals = ops.affine(sample.image, sample.normals, degrees=0, shear=10)
+    return {"image": image, "normals": normals}
+
+
+@refused(VECTORS, "A flow that missed an op which moved its image", "horizontal_flip", "'flow'")
+def missed_flow(sample):
+    return {"image": ops.horizontal_flip(sample.image), "flow": sample.flow}
+
+
+@refused(OPS, "| random_crop, center_crop, corner_crop", "random_crop", "relative=True")
+def window_of_another_size(sample):
+    image, mask = ops.random_crop(sample.image, sample.small, size=16, relative=True)
+    return {"image": image, "mask": mask}
+
+
+@refused(OPS, "A mask has no mean and is refused", "mixup", "mask")
+def mixed_masks(sample):
+    image, mask = ops.mixup(sample.image, sample.mask)
+    return {"image": image, "mask": mask}
+
+
+@refused(OPS, "nobody knows which part of an object a pasted box hides", "cutmix", "boxes")
+def pasted_boxes(sample):
+    image, boxes = ops.cutmix(sample.image, sample.boxes)
+    return {"image": image, "boxes": boxes}
+
+
+@refused(OPS, "A label of the whole image is refused", "mosaic", "label")
+def label_of_a_mosaic(sample):
+    image, label = ops.mosaic(sample.image, sample.label)
+    return {"image": image, "label": label}
+
+
+@refused(OPS, "anything else is a build error", "cast", "int64", "uint8")
+def cast_that_loses(sample):
+    return {"grade": ops.cast(sample.grade, dtype="uint8")}
+
+
+@refused(OPS, "If the image may be larger than the frame", "pad_to_size", "32")
+def frame_that_is_too_small(sample):
+    return {"image": ops.pad_to_size(sample.image, size=(16, 16))}
+
+
+@refused(OPS, "A single number is refused", "resize", "146")
+def size_of_one_number(sample):
+    return {"image": ops.resize(sample.image, size=146)}
+
+
+@refused("docs/guides/boxes.md", "Boxes that missed an op", "horizontal_flip", "'boxes'")
+def missed_boxes(sample):
+    return {"image": ops.horizontal_flip(sample.image), "boxes": sample.boxes}
+
+
+@refused(
+    "docs/guides/coming-from-albumentations.md", "An op that has no rule for a kind", "a label"
+)
+def album(sample):
+    image, label = ops.rotate(sample.image, sample.label, degrees=10)
+    return {"image": image, "label": label}
+
+
+@refused("docs/guides/coming-from-torchvision.md", "**An op without a rule for a kind", "a scalar")
+def vision(sample):
+    image, weight = ops.vertical_flip(sample.image, sample.weight)
+    return {"image": image, "weight": weight}
+
+
+@refused("docs/guides/multi-crop.md", "Without a scope the second crop is refused", "random_crop")
+def second_crop(sample):
+    return {
+        "large": ops.random_crop(sample.image, size=16),
+        "small": ops.random_crop(sample.image, size=8),
+    }
+
+
+@refused("docs/guides/randomness.md", "it could mean one decision for both calls", "brightness")
+def one_name_for_two_calls(sample):
+    return {"image": ops.brightness(ops.brightness(sample.image))}
+
+
+@refused("docs/client.md", "whose output has a name of the batch's own", "'epoch'")
+def output_named_epoch(sample):
+    return {"epoch": sample.image}
+
+
+@refused("docs/guides/varying-shapes.md", "rows of differing shape are refused", "outputs.pad")
+def differing_rows(sample):
+    return {"image": ops.rotate(sample.image, degrees=45, expand=True)}
+
+
+@refused("docs/guides/write-your-own-op.md", "A kind without a rule is refused", "no rule")
+def kind_without_a_rule(sample):
+    image, text = ops.transpose(sample.image, sample.text)
+    return {"image": image, "text": text}
