@@ -3,8 +3,10 @@
 from refusals import refused
 
 from stoker import ops
+from stoker.pipeline import outputs
 
 OPS = "docs/ops.md"
+SHAPES = "docs/guides/varying-shapes.md"
 VECTORS = "docs/guides/flow-and-normals.md"
 
 
@@ -137,3 +139,47 @@ def differing_rows(sample):
 def kind_without_a_rule(sample):
     image, text = ops.transpose(sample.image, sample.text)
     return {"image": image, "text": text}
+
+
+@refused(OPS, "Boxes are refused.", "copy_paste", "boxes")
+def boxes_with_classes(sample):
+    image, mask, boxes = ops.copy_paste(sample.image, sample.mask, sample.boxes, masks="semantic")
+    return {"image": image, "mask": mask, "boxes": boxes}
+
+
+@refused(OPS, "Keypoints and labels of the image are refused", "copy_paste", "keypoints")
+def pasted_keypoints(sample):
+    image, mask, points = ops.copy_paste(sample.image, sample.mask, sample.points, masks="semantic")
+    return {"image": image, "mask": mask, "points": points}
+
+
+@refused(
+    OPS, "Arrays of other integers, and arrays of uint8", "mosaic_scaled", "keep the kind mask"
+)
+def scaled_numbers(sample):
+    image, numbers = ops.mosaic(sample.image, sample.numbers, scale_range=(0.5, 1.5))
+    return {"image": image, "numbers": numbers}
+
+
+@refused(OPS, "If the ratios differ, the pipeline is refused", "rotate", "same ratio of height")
+def two_ratios(sample):
+    wide = ops.center_crop(sample.clean, size=(8, 16))
+    image, other = ops.rotate(sample.image, wide, degrees=9, relative=True)
+    return {"image": image, "other": other}
+
+
+@refused(OPS, "Ops that make one value of several (`blend`, `stack`)", "stack", "relative=True")
+def stack_of_two_sizes(sample):
+    return {"views": ops.Stack()(sample.image, sample.clean, relative=True)}
+
+
+@refused(SHAPES, "Padding to the longest row is refused in these cases", "batch ops cannot")
+def padded_and_mixed(sample):
+    image = ops.resize(sample.image, size=(16, 16))
+    return {"image": ops.mixup(image), "words": outputs.pad(sample.words)}
+
+
+@refused(SHAPES, "of the cases above only batch ops are refused", "batch ops cannot")
+def padded_to_the_bound_and_mixed(sample):
+    image = ops.resize(sample.image, size=(16, 16))
+    return {"image": ops.mixup(image), "words": outputs.pad(sample.words, to="bound")}

@@ -19,7 +19,7 @@ from stoker import ops
 from stoker.client import Buckets, Loader
 from stoker.dataset import schema, write
 from stoker.pipeline import pipeline, sample_frames
-from stoker.protocol.errors import BuildError, StokerError
+from stoker.protocol.errors import BuildError, DatasetError, ResumeError, StokerError
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -45,6 +45,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         schema.image("depth", encoding="raw", dtype="float32", channels=1),
         schema.image("clean", encoding="raw"),
         schema.image("ct", encoding="bands", dtype="float32", channels=1),
+        schema.array("numbers", "int32", (32, 32, 3)),
+        schema.blob("words"),
         schema.image("wide", encoding="raw", dtype="uint16", channels=1),
         schema.flow("flow"),
         schema.normals("normals"),
@@ -65,6 +67,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "depth": rng.random((32, 32, 1), np.float32),
         "clean": rng.integers(0, 256, (32, 32, 3), np.uint8),
         "ct": np.linspace(-1000, 1200, 32 * 32, dtype=np.float32).reshape(32, 32, 1),
+        "numbers": rng.integers(0, 9, (32, 32, 3), np.int32),
+        "words": b"some words",
         "wide": rng.integers(0, 65536, (32, 32, 1), np.uint16),
         "flow": rng.random((32, 32, 2), np.float32),
         "normals": rng.random((32, 32, 3), np.float32),
@@ -129,6 +133,11 @@ def test_it_is_refused_on_every_way(name, daemon, dataset):
 @pipeline
 def plain(sample):
     return {"image": sample.image}
+
+
+@pipeline
+def flipped(sample):
+    return {"image": ops.horizontal_flip(sample.image)}
 
 
 @pipeline
@@ -198,6 +207,33 @@ def test_an_argument_is_refused_by_a_loader(given, parts, daemon):
     with pytest.raises(StokerError) as caught:
         Loader(daemon.address, **stream | given).close()
     assert all(part in caught.value.message for part in parts), caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ({"exclude": [1]}, ("exclude",)),
+        ({"freeze": {"horizontal_flip": 7}}, ("freeze",)),
+        ({"seed": 3}, ("seed",)),
+        ({"pipeline": plain}, ("pipeline",)),
+    ],
+)
+def test_a_cursor_of_another_stream_is_refused_by_a_loader(given, parts, daemon):
+    stream = {"dataset": "fields", "pipeline": flipped, "batch_size": 1, "device": "numpy"}
+    with Loader(daemon.address, **stream) as first:
+        next(iter(first))
+        cursor = first.state_dict()
+    with Loader(daemon.address, **stream | given) as other:
+        with pytest.raises(ResumeError) as caught:
+            other.load_state_dict(cursor)
+        assert all(part in caught.value.message for part in parts), caught.value.message
+
+
+def test_writing_impossible_boxes(tmp_path):
+    for box in ([2, 3, 10, np.nan], [10, 3, 2, 12], [2, 3, 40, 12]):
+        row = {"image": np.zeros((32, 32, 3), np.uint8), "boxes": {"xyxy": [box]}}
+        with pytest.raises(DatasetError, match=r"row 0.*boxes"):
+            write(tmp_path / "d", [schema.image(encoding="raw"), schema.boxes()], [row])
 
 
 def test_bench_refuses_clips(dataset):
