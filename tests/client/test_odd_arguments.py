@@ -1,4 +1,4 @@
-"""Every argument of a Loader with values that nobody expects: an error of Stoker names it.
+"""Every argument of a Loader with unexpected values: an error of Stoker names it.
 
 No daemon listens at the address, so what is accepted here ends with a ConnectError.
 """

@@ -1,4 +1,4 @@
-"""Every flag of commands with values that nobody expects: one line, and no traceback."""
+"""Every flag of commands with unexpected values: one line, and no traceback."""
 
 import importlib
 import typing

@@ -92,7 +92,7 @@ class RankStreams:
 
 
 def _store(world_size: int) -> Any:
-    """Return the store of the default process group; None if there is none of so many ranks."""
+    """Return the store of the default process group; None if its number of ranks differs."""
     distributed = sys.modules.get("torch.distributed")
     if world_size == 1 or distributed is None or not distributed.is_initialized():
         return None

@@ -1,6 +1,6 @@
 """Photos that EXIF turns, next to masks or boxes that may have been made before turning.
 
-Such a pair can be told only where the sides are exchanged and differ; a photo that is upside down
+Such a pair is found only where the sides are exchanged and differ; a photo that is upside down
 has the size of its mask. So the owner is told.
 """
 

@@ -12,7 +12,7 @@ cost more than the batches. A turn stops handling events after `BUDGET_S`; the n
 without sleeping, and reads nothing from clients while `BACKLOG` events wait. The duration of turns
 is measured and exported.
 
-An exception that nobody expected ends only what it concerns (`guard`). If the core raises, the
+An unexpected exception ends only what it concerns (`guard`). If the core raises, the
 daemon ends, because its state is in doubt.
 
 `close` closes everything that this process opened, in an order that lets a client read BYE before

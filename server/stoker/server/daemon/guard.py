@@ -1,9 +1,9 @@
 """Unexpected exceptions in the daemon's loop: each ends only what it concerns.
 
 Runs on the daemon's loop. Handlers of messages, descriptors and instructions run in `Guard.run`. An
-exception that nobody expected is a fault of the daemon. It is logged with its traceback and
-counted, and the caller ends what the handler worked for: a connection, a child process, the session
-of an instruction. Other sessions go on.
+unexpected exception is a fault of the daemon. It is logged with its traceback and counted, and the
+caller ends what the handler worked for: a connection, a child process, the session of an
+instruction. Other sessions go on.
 
 The state itself is the exception. If the core raises, a part of its change may be missing, and
 batches from such a state could be wrong. So `StateInDoubtError` ends the daemon. So it does if

@@ -33,7 +33,7 @@ from stoker.server.daemon.snapshot import Snapshot
 
 PREFIX: Final = "stoker_"
 HELP: Final = {
-    "unexpected_errors_total": "Exceptions in the daemon that nobody expected, each a fault of the"
+    "unexpected_errors_total": "Unexpected exceptions in the daemon, each a fault of the"
     " daemon: it ended the connection, process or session concerned (log: unexpected_error).",
     "refused_messages_total": "Messages that broke the protocol.",
     "refused_connections_total": "Connections to the side socket that were refused.",

@@ -135,7 +135,7 @@ class SideSocket:
             self._ending.append(sock)
 
     def abandon(self, descriptor: int) -> bool:
-        """Close the connection with that descriptor, in whatever state it is.
+        """Close the connection with that descriptor, in any state.
 
         Returns:
             Whether it is one of this socket's.

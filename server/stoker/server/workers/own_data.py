@@ -1,4 +1,4 @@
-"""The data files that users' code reads: tables, weights and settings beside their modules.
+"""The data files that users' code reads: tables, weights and settings next to their modules.
 
 A table that a module reads when it is imported decides pixels as its code does. An audit hook sees
 each file that Python opens. A file counts if a user's code opens it, itself or through a library:

@@ -182,7 +182,7 @@ class Carriers:
             self._ending.append(carrier)
 
     def abandon(self, descriptor: int) -> bool:
-        """Close the connection with that descriptor, in whatever state it is.
+        """Close the connection with that descriptor, in any state.
 
         Returns:
             Whether it is one of these.
