@@ -42,15 +42,18 @@ def test_what_is_not_run_is_listed_with_its_reason():
 
 
 @pytest.mark.slow
-def test_the_command_of_contributing_runs_a_page_and_leaves_nothing(tmp_path):
+def test_the_command_of_contributing_runs_a_page_and_leaves_nothing(written, tmp_path):
     """It makes `photos`, and works in a folder of its own."""
-    page = ROOT / "docs/guides/evaluation.md"
+    page = written(
+        "```python\nfrom pathlib import Path\n\n"
+        "assert len(list(Path('photos/images').glob('*/*.jpg'))) == 37\n```\n"
+    )
     done = subprocess.run(
         [sys.executable, ROOT / "tests/docs/run_page.py", page],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [page]
 
 
 def test_getting_started_uses_the_data_that_it_makes():
