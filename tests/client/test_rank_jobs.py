@@ -51,7 +51,7 @@ def answer(asked):
     os.environ.clear()
     os.environ.update(usual | asked["environment"])
     arguments = asked["options"], asked["address"], asked["lines"]
-    if not asked["thread"]:
+    if asked["within"] != "thread":
         return said(*arguments)
     found = []
     thread = threading.Thread(target=lambda: found.append(said(*arguments)))
@@ -75,7 +75,7 @@ class Rank:
 
     def opens(
         self, environment: dict[str, str] = TORCHRUN, *, address: object = None, lines: str = "",
-        thread: bool = False, close: bool = False, **changes: object,
+        within: str = "", close: bool = False, **changes: object,
     ) -> str:  # fmt: skip
         """Return the stream id of a new loader, or what its error says.
 
@@ -83,7 +83,7 @@ class Rank:
             environment: what the launcher says, without the rank.
             address: of the daemon, if not that of the module.
             lines: name of the file that makes the loader; another one for each test.
-            thread: whether a thread of its own makes it.
+            within: "thread" if a thread of its own makes it.
             close: whether the loaders of this process are closed first.
             changes: arguments of the loader.
         """
@@ -94,7 +94,7 @@ class Rank:
         numbers = dict.fromkeys(RANKS, str(self._rank)) if environment else {}
         asked = {
             "environment": environment | numbers, "options": options | changes, "close": close,
-            "address": address or self._address, "lines": lines or self.lines, "thread": thread,
+            "address": address or self._address, "lines": lines or self.lines, "within": within,
         }  # fmt: skip
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
@@ -191,7 +191,7 @@ def test_each_launcher_names_its_job(ranks, launcher) -> None:
         (MPI, {"PMIX_NAMESPACE": "prterun-node1-4712@1"}, {}),
         ({**SLURM, **TORCHRUN}, {"TORCHELASTIC_RUN_ID": "trial-2"}, {}),
         ({**TORCHRUN, "WORLD_SIZE": "4"}, {}, {}),
-        (TORCHRUN, {}, {"thread": True}),
+        (TORCHRUN, {}, {"within": "thread"}),
         (TORCHRUN, {}, {"lines": "validation.py"}),
         (TORCHRUN, {}, {"rank": 0, "world_size": 1}),
     ],

@@ -212,7 +212,8 @@ class Loader(Resuming, Generic[Item]):
         self._short = last == "short"
         self._padding = Padding()
         self._pid = os.getpid()
-        with LoaderPlace(f"{'chosen' if chosen else 'known'} ranks, {world_size}") as place:
+        kind = f"{'chosen' if chosen else 'known'} ranks, {world_size}"
+        with LoaderPlace(kind, rank) as place:
             self._connection = connect(
                 address_or_path,
                 dataclasses.replace(options, job=job_key(place, world_size) if chosen else b""),

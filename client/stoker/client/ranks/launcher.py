@@ -10,6 +10,8 @@ that is in doubt:
 - The loader is made in another thread than the main one: the order of threads is not that of ranks.
 
 A launcher that restarts ranks says how often, so ranks of before are not compared with those after.
+With a loopback address a job has one host, and one launcher starts all its ranks: its number tells
+the job from one that ranks are left of, although their launcher was killed.
 """
 
 import hashlib
@@ -72,7 +74,7 @@ def job_key(place: LoaderPlace, world_size: int) -> bytes:
     launcher = _launcher(os.environ)
     if launcher is None or os.environ.get(launcher.size) != str(world_size):
         return b""
-    if launcher.says(_parent_environment()) == launcher.says(os.environ):
+    if launcher.says(_parents()) == launcher.says(os.environ):
         return b""
     words = [place.name, *launcher.says(os.environ)[:-1]]  # all but the rank
     if launcher.host and _is_loopback(os.environ[launcher.host]):
@@ -87,7 +89,7 @@ def _launcher(environment: Mapping[str, str]) -> Launcher | None:
     return None
 
 
-def _parent_environment() -> dict[str, str]:
+def _parents() -> dict[str, str]:
     """Return the environment with which the parent began; empty if it belongs to another user."""
     try:
         with open(f"/proc/{os.getppid()}/environ", "rb") as file:
@@ -106,8 +108,8 @@ def _is_loopback(address: str) -> bool:
 
 
 def _this_host() -> list[str]:
-    """Return what tells this host, and its network if it is one of a container, from others."""
-    said = []
+    """Return what tells this host, its network and the launcher from others."""
+    said = [str(os.getppid())]
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             said.append(file.read().strip())

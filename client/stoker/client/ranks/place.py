@@ -14,7 +14,7 @@ from types import FrameType, TracebackType
 from typing import Final, Self
 
 _PACKAGE: Final = "stoker."
-_made: Counter[str] = Counter()
+_made: Counter[tuple[str, int]] = Counter()
 _lock = threading.Lock()
 
 
@@ -28,13 +28,15 @@ class LoaderPlace:
         line: the line that makes it, as text.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, rank: int) -> None:
         """Look at the calls that led here.
 
         Args:
             kind: what the lines make; only loaders of one kind are counted together.
+            rank: the rank that it is for; a process may make those of several ranks.
         """
         self._digest, self.line = _lines(sys._getframe(1), kind)
+        self._counted = self._digest, rank
         self._number = 0
 
     @property
@@ -44,16 +46,16 @@ class LoaderPlace:
 
     def __enter__(self) -> Self:
         with _lock:
-            _made[self._digest] += 1
-            self._number = _made[self._digest]
+            _made[self._counted] += 1
+            self._number = _made[self._counted]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         with _lock:
-            if kind is not None and _made[self._digest] == self._number:
-                _made[self._digest] -= 1
+            if kind is not None and _made[self._counted] == self._number:
+                _made[self._counted] -= 1
 
 
 def _lines(frame: FrameType | None, kind: str) -> tuple[str, str]:
