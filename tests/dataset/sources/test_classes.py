@@ -50,7 +50,7 @@ def test_lists_are_read_from_files(tmp_path):
     for content, message in (
         (b"a\nb\na\n", "classes.txt has 'a' twice; expected one class per line"),
         (b"\n", "classes.txt has no class, or far too many; expected one class per line"),
-        (b"\xff\n", "classes.txt is not UTF-8; convert it"),
+        (b"\xff\n", "classes.txt: expected text in UTF-8, got the byte 0xff in line 1"),
     ):
         path.write_bytes(content)
         with pytest.raises(UsageError, match=message):

@@ -7,7 +7,7 @@ event that it would get if that had failed by itself, so its state stays true.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from stoker.protocol.errors import BuildError, SampleError
+from stoker.protocol.errors import SampleError, TryAgainError
 from stoker.server.state import events
 from stoker.server.state import instructions as ins
 
@@ -20,7 +20,7 @@ def _session_ended(do: Any, now: float) -> events.Event | None:
 
 def _build_failed(do: Any, now: float) -> events.Event:
     number = do.request.build if isinstance(do, ins.StartBuild) else do.build
-    why = BuildError(_WHY.format(what="started or ended the build"))
+    why = TryAgainError(_WHY.format(what="started or ended the build"))
     return events.BuildFailed(now, number, *why.to_record())
 
 
