@@ -105,11 +105,7 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         one_of("constant", self.constant, ("rows", "pixels"))
         one_of("resize", self.resize, (True, False))
         one_of("upscale", self.upscale, (True, False))
-        if not MIN_CUT_WEIGHT <= (as_integer(self.cut_weight) or 0) <= MAX_CUT_WEIGHT:
-            raise UsageError(
-                f"buckets: cut_weight: expected an integer from {MIN_CUT_WEIGHT} to "
-                f"{MAX_CUT_WEIGHT}, got {self.cut_weight!r}"
-            )
+        within("cut_weight", self.cut_weight, MAX_CUT_WEIGHT, MIN_CUT_WEIGHT)
         rows_within(self.min_rows, self.max_rows)
         limits = ("min_side", "max_side", "max_ratio")
         if not self.resize:
@@ -307,15 +303,17 @@ def use_python_numbers(request: msgspec.Struct) -> None:
             msgspec.structs.force_setattr(request, name, number)
 
 
-def within(name: str, value: object, most: int) -> None:
+def within(name: str, value: object, most: int, least: int = 1) -> None:
     """Check a numeric parameter of a request.
 
     Raises:
-        UsageError: the value is not an integer from 1 to `most`.
+        UsageError: the value is not an integer from `least` to `most`.
     """
     number = as_integer(value)
-    if number is None or not 1 <= number <= most:
-        raise UsageError(f"buckets: {name}: expected an integer from 1 to {most}, got {value!r}")
+    if number is None or not least <= number <= most:
+        raise UsageError(
+            f"buckets: {name}: expected an integer from {least} to {most}, got {value!r}"
+        )
 
 
 def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
