@@ -166,7 +166,8 @@ class Huge:
         ({"rank": 2, "world_size": 2}, "rank=2, world_size=2: .* 0 <= rank < world_size"),
         ({"rank": "0", "world_size": 2}, "rank='0', world_size=2: expected integers"),
         ({"workers": 2}, "workers=2: the daemon at ipc:///nowhere/stoker.sock sets its own"),
-        ({"device": "tpu"}, "device='tpu': "),
+        ({"device": "tpu"}, "device='tpu': expected 'cpu', 'numpy' or 'cuda"),
+        ({"device": None}, "device=None: expected 'cpu', 'numpy' or 'cuda"),
         ({"device": "meta"}, "device='meta': expected 'cpu', 'numpy' or 'cuda"),
         ({"device": "cuda"}, "device='cuda': torch finds no CUDA device"),
     ],
@@ -207,7 +208,8 @@ def test_paths(tmp_path) -> None:
         ({"dataset": "photos"}, "dataset='photos': the path already names the dataset"),
         ({"pipeline": "train"}, "pipeline='train': expected 'module:"),
         ({"pipeline": "__main__:train"}, "cannot import your script; move the pipeline into a"),
-        ({"workers": 0}, "workers=0: expected an integer from 1, or None"),
+        ({"workers": 0}, "workers=0: expected an integer from 1 to 1024, or None"),
+        ({"workers": 1025}, "workers=1025: expected an integer from 1 to 1024, or None"),
         ({"views": 0}, "views=0: expected"),
     ]:
         with pytest.raises(UsageError, match=expected):

@@ -201,6 +201,7 @@ def test_unpacking_a_batch_names_the_outputs(load):
     ("name", "hint"),
     [
         ("num_workers", "use workers="),
+        ("split", "use subset='NAME'"),
         ("collate_fn", "outputs.pad"),
         ("pin_memory", "device='cuda'"),
         ("persistent_workers", "'persistent_workers': leave it out: workers live as long as the d"),

@@ -10,7 +10,7 @@ A privately mapped slab is never page-locked, since locking would make a private
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -57,6 +57,9 @@ class Accelerator(Protocol):
         ...
 
 
+DEVICES: Final = "'cpu', 'numpy' or 'cuda[:number]'"
+
+
 class Target:
     """The caller's arguments `device` and `as_numpy`, resolved.
 
@@ -101,12 +104,12 @@ def _torch_or_none() -> Any:
 def _checked_device(torch: Any, device: object) -> Any:
     try:
         found = torch.device(device)
-    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"device={device!r}: {str(error).splitlines()[0]}") from None
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        raise UsageError(f"device={device!r}: expected {DEVICES}") from None
     if found.type not in ("cpu", "cuda"):
         raise UsageError(
-            f"device={device!r}: expected 'cpu', 'numpy' or 'cuda[:number]'; use 'cpu' and move "
-            "the batch with batch.to(device)"
+            f"device={device!r}: expected {DEVICES}; use 'cpu' and move the batch with"
+            " batch.to(device)"
         )
     if found.type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"device={device!r}: torch finds no CUDA device; use device='cpu'")

@@ -27,6 +27,7 @@ ELSEWHERE: Final = {
     "pipelines": "pipeline=, with stoker.pipeline.pipelines for one list per field",
     "prefetch_factor": "prefetch=, in batches",
     "sampler": "subset=, weights= and shuffle=",
+    "split": "subset='NAME'",
     "timeout": "timeout_s=",
     "transform": "pipeline=",
     "worker_init_fn": f"{LEAVE}: draws belong to samples, not to workers",

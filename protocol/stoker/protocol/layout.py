@@ -24,6 +24,8 @@ from stoker.protocol.items import COUNT, DTYPES, WORD, ItemField, ItemFields, it
 ALIGN = 64
 PAGE = 4096
 MAX_OUTPUTS = 256
+MAX_NAME: Final = 256
+"""Characters of the name of an output."""
 META = (("index", "int64"), ("requested", "int64"), ("valid", "bool"))
 RESERVED: Final = frozenset(
     {
@@ -37,7 +39,7 @@ FORMS: Final = ("stack", "pad", "ragged", "list")
 """How rows make a batch; see `stoker.protocol.forms`."""
 SIZE: Final = "size"
 
-Name = Annotated[str, msgspec.Meta(max_length=256)]
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 Word = Annotated[str, msgspec.Meta(max_length=16)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 Shape = Annotated[

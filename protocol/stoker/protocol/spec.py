@@ -25,6 +25,8 @@ MAX_BATCH = 2**24
 MAX_VIEWS = 2**16 - 1
 MAX_EXCLUDED = 2**17
 """Maximum number of ids in an exclude list, of eight bytes each."""
+MAX_WORKERS = 1024
+"""Worker processes of one daemon."""
 _DIGEST = re.compile("[0-9a-f]{32}")
 _FINGERPRINT = re.compile("(content|stat|declared):[0-9a-f]{32}")
 _EXCLUDE = re.compile("[1-9][0-9]{0,7}:[0-9a-f]{32}")

@@ -156,7 +156,10 @@ def test_sites_name_the_users_line(toys):
 def test_outputs_are_checked(toys, photo):
     raises(r"test_authoring.py:\d+: <lambda>: a pipeline returns a dict .*got list", lambda s: [])
     raises(r"expected 1 to 256 outputs, got 0", lambda s: {})
-    raises(r"expected the names of outputs to be strings, got 3", lambda s: {3: s.image})
+    names = r"expected the names of outputs to be strings of 1 to 256 characters, got "
+    raises(names + "3", lambda s: {3: s.image})
+    raises(names + "''", lambda s: {"": s.image})
+    raises(names + r"'x+\.\.\.x+'", lambda s: {"x" * 257: s.image})
     raises(r"the output name 'index' is reserved", lambda s: {"index": s.label})
     raises(
         r"output 'image': expected a value made from the sample's fields, got int",

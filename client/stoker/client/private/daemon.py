@@ -41,7 +41,7 @@ from stoker.protocol.importing import (
     without_working_folder,
     working_folder,
 )
-from stoker.protocol.spec import as_integer
+from stoker.protocol.spec import MAX_WORKERS, as_integer
 
 START_TIMEOUT_S = 60.0
 GRACE_S = 10.0
@@ -70,8 +70,10 @@ class PrivateDaemon:
         """
         self.options, self._code = _private_options(options)
         number = as_integer(workers)
-        if workers is not None and (number is None or number < 1):
-            raise UsageError(f"workers={workers!r}: expected an integer from 1, or None")
+        if workers is not None and (number is None or not 1 <= number <= MAX_WORKERS):
+            raise UsageError(
+                f"workers={workers!r}: expected an integer from 1 to {MAX_WORKERS}, or None"
+            )
         self._dataset = dataset
         self._workers = number
         key = _job_key(options.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"

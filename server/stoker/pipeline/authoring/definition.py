@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, fault, tracer_of
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import MAX_OUTPUTS, reserved
+from stoker.protocol.layout import MAX_NAME, MAX_OUTPUTS, reserved
 
 Define = Callable[..., Mapping[str, Any]]
 
@@ -87,8 +88,12 @@ def check_outputs(result: object, name: str, site: Site) -> dict[str, TracedValu
     if not 1 <= len(result) <= MAX_OUTPUTS:
         raise fault(f"{name}: expected 1 to {MAX_OUTPUTS} outputs, got {len(result)}", site)
     for key, value in result.items():
-        if not isinstance(key, str) or not key:
-            raise fault(f"{name}: expected the names of outputs to be strings, got {key!r}", site)
+        if not isinstance(key, str) or not 1 <= len(key) <= MAX_NAME:
+            raise fault(
+                f"{name}: expected the names of outputs to be strings of 1 to {MAX_NAME}"
+                f" characters, got {reprlib.repr(key)}",
+                site,
+            )
         if why := reserved(key):
             raise fault(f"{name}: {why}", site)
         if isinstance(value, Unusable):

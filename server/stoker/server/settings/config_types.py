@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
+from stoker.protocol.spec import MAX_WORKERS
+
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)\s*$", re.IGNORECASE)
 
@@ -79,7 +81,7 @@ class WorkersSection(Section, frozen=True, kw_only=True):
         debug_memory: run every kernel between guard bytes, slowly; see `compiled.guarded`.
     """
 
-    count: Annotated[int, msgspec.Meta(ge=1, le=1024)]
+    count: Annotated[int, msgspec.Meta(ge=1, le=MAX_WORKERS)]
     claim_deadline_s: Positive = 60.0
     build_deadline_s: Positive = 300.0
     start_deadline_s: Positive = 60.0
