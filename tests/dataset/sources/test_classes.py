@@ -45,7 +45,7 @@ def test_a_class_that_the_list_lacks(tmp_path, image_folder):
 
 def test_lists_are_read_from_files(tmp_path):
     path = tmp_path / "classes.txt"
-    path.write_text("plants\n\n  red things \n", encoding="utf-8-sig")
+    path.write_text("plants\n  red things \n\n", encoding="utf-8-sig")
     assert read_classes(path) == ("plants", "red things")
     for content, message in (
         (b"a\nb\na\n", "classes.txt has 'a' twice; expected one class per line"),

@@ -24,20 +24,6 @@ def png(level: int = 0, mode: str = "RGB") -> bytes:
     return out.getvalue()
 
 
-@pytest.fixture
-def pack(tmp_path):
-    """pack(name, *flags) -> (exit code, all that it said), of a source in tmp_path."""
-
-    def run(name: str, *flags: object) -> tuple[int, str]:
-        code, out, errors = call(
-            "pack", tmp_path / name, tmp_path / "packed", "--workers=1", *flags
-        )
-        assert "Traceback" not in errors
-        return code, " ".join((out + errors).split())
-
-    return run
-
-
 def columns(tmp_path) -> dict[str, list]:
     """The fields of what was packed: name -> values."""
     with open_dataset(tmp_path / "packed") as dataset:

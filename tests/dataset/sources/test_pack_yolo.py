@@ -249,7 +249,10 @@ def test_lines_that_fit_neither_masks_nor_keypoints(tmp_path, yolo):
         ("!!python/object/apply:os.system [ls]", "data.yaml: expected names of splits"),
         ("- 1", "data.yaml: expected names of splits and classes, got list"),
         ("train: images/x\n", "images/x: expected a folder of images, or a .txt with"),
-        ("train: images/train\nnames: {1: a}\n", "expected classes 0, 1, ..., got {'1': 'a'}"),
+        (
+            "train: images/train\nnames: {1: a}\n",
+            "0, 1, ... without gaps, got none for 0",
+        ),
         ("train: images/train\nkpt_shape: [17]\n", r"expected \[keypoints, 2 or 3\], got \['17'\]"),
         (
             "train: images/train\nnames: [a, a]\n",

@@ -55,7 +55,8 @@ def read_classes(path: Path, where: str = "--classes") -> tuple[str, ...]:
     """Read a list of classes, one per line; messages begin with `where`.
 
     Raises:
-        UsageError: the file cannot be read, is empty, or has a class twice.
+        UsageError: the file cannot be read, is empty, has a class twice, or a blank line between
+            two classes, because the number of a class is that of its line.
     """
     try:
         with open(path, "rb") as file:
@@ -65,7 +66,12 @@ def read_classes(path: Path, where: str = "--classes") -> tuple[str, ...]:
         raise UsageError(f"{where}: cannot read {path}: {error.strerror}") from None
     except EncodingError as error:
         raise UsageError(f"{where}: {path}: {error}") from None
-    names = tuple(line.strip() for line in lines if line.strip())
+    names = tuple(map(str.strip, "\n".join(lines).rstrip().splitlines()))
+    if "" in names:
+        raise UsageError(
+            f"{where}: {path}, line {names.index('') + 1} is blank, but each line is the name of "
+            "a class, and its place the number; remove the line, or write the missing name"
+        )
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if not names or twice is not None or len(text) > _MAX_BYTES:
         what = f"has {twice!r} twice" if twice else "has no class, or far too many"

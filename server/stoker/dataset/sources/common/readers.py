@@ -5,6 +5,7 @@ rows are read as a whole have their own readers; `opening` lists them all. Conta
 when they are first needed, and a file that has changed since the scan is rejected.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
 from stoker.dataset.sources.common.inflate import inflate
 from stoker.dataset.sources.common.outlines import paint
 from stoker.dataset.sources.common.recipe import Recipe
+from stoker.protocol.files.absent import why_absent
 
 
 class BadItemError(Exception):
@@ -180,7 +182,8 @@ def open_unchanged(root: Path, file: SourceFile) -> int:
     try:
         descriptor = os.open(root / file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise CodecError(f"it cannot be read: {error.strerror}") from None
+        told = why_absent(file.path) if error.errno == errno.ENOENT else ""
+        raise CodecError(f"it cannot be read: {error.strerror}{told}") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)

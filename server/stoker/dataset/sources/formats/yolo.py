@@ -20,6 +20,7 @@ from stoker.dataset.format import schema
 from stoker.dataset.format.item import Given, Item, Outlines, SourceFile, ValueSource, WholeFile
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.clip import POINTS_LEFT_OUT, Changes, clip_boxes
+from stoker.dataset.sources.common.lookalikes import remarks_on_lookalikes
 from stoker.dataset.sources.common.readers import read_file
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.yolo_layout import YoloFolders, find_layout, label_path
@@ -27,8 +28,11 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.files.text import EncodingError, decode_text
 
 BACKGROUND = "background"
+OUTLINES = "outlines packed as the boxes around them, which --masks would paint"
 _SLACK = 1e-3
 """Part of a side by which labels may extend beyond it, because of few digits."""
+_FARTHEST = 2.0
+"""The greatest number that may be a part of a side; beyond it, numbers are in pixels."""
 _MAX_LABEL_BYTES = 2**24
 _MAX_VALUE = 255
 _OBJECT_BYTES = 64
@@ -47,8 +51,9 @@ def scan_yolo(source: Path, request: Request) -> SourceScan:
     """
     layout = find_layout(source, request.split)
     scan = SourceScan(
-        "yolo", layout.root, _fields(layout, request.masks), [], ignored=layout.ignored
-    )
+        "yolo", layout.root, _fields(layout, request.masks), [], ignored=layout.ignored,
+        remarks=[*layout.remarks, *remarks_on_lookalikes(layout.classes or ())],
+    )  # fmt: skip
     reading = _YoloReading(layout, request)
     items, left = [], dict(layout.labels)
     sharing = Counter(label_path(image.path) for image in layout.images)
@@ -161,11 +166,18 @@ class _YoloReading:
             raise ValueError(f"expected numbers, got {' '.join(words)[:80]!r}") from None
         if not np.isfinite(numbers).all():
             raise ValueError("expected finite numbers")
-        label, given, names = numbers[0], numbers[1:], self._layout.classes
-        if label != int(label) or label < 0 or (names is not None and label >= len(names)):
-            most = "on" if names is None else f"to {len(names) - 1}"
+        label, given, count = numbers[0], numbers[1:], self._layout.count
+        if label != int(label) or label < 0 or (count is not None and label >= count):
+            most = "on" if count is None else f"to {count - 1}"
             raise ValueError(f"expected a class from 0 {most}, got {words[0]}")
         objects.labels.append(int(label))
+        sides = given if self._layout.points is None else given[:4]
+        if np.abs(sides).max(initial=0) > _FARTHEST:
+            far = sides[np.abs(sides).argmax()]
+            raise ValueError(
+                f"expected parts of the image's sides, from 0 to 1, got {far:g}; divide numbers in "
+                "pixels by the image's width and height"
+            )
         if self._layout.points is not None:
             self._add_points(objects, given)
         elif len(given) == 4:
@@ -175,10 +187,13 @@ class _YoloReading:
             around = given.reshape(-1, 2)
             objects.corners.append([*around.min(axis=0).tolist(), *around.max(axis=0).tolist()])
             objects.outlines.append(given.tolist())
+            if not self._masks:
+                self.changes.add(OUTLINES)
         else:
+            told = "; if the fifth is a confidence, leave it out" if len(given) == 5 else ""
             raise ValueError(
                 f"expected a class and 4 numbers of a box, or x and y of at least 3 corners, got "
-                f"{len(given)} numbers after the class"
+                f"{len(given)} numbers after the class{told}"
             )
         if self._masks and not (objects.outlines and objects.outlines[-1]):
             raise ValueError("expected an outline, from which --masks makes a mask, got only a box")

@@ -15,6 +15,7 @@ from typing import Any
 from stoker.dataset.format.item import SourceFile
 from stoker.dataset.sources.common.classes import read_classes
 from stoker.dataset.sources.common.walk import SUFFIXES, look_at, walk
+from stoker.dataset.sources.formats.yolo_keys import check_keys, count_of
 from stoker.dataset.sources.formats.yolo_yaml import (
     names_of,
     point_names_of,
@@ -23,6 +24,7 @@ from stoker.dataset.sources.formats.yolo_yaml import (
     splits_of,
 )
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.absent import why_absent
 from stoker.protocol.files.text import EncodingError, read_text
 
 _NAMES = ("data.yaml", "dataset.yaml", "data.yml")
@@ -39,20 +41,24 @@ class YoloFolders:
         images: the images, in order.
         labels: the label files, by path.
         classes: names of the classes, if known.
+        count: number of classes, if known.
         points: (number of keypoints of an object, numbers per keypoint: 2, or 3 with visibility),
             or None.
         point_names: names of the keypoints 0, 1, ..., if they are known and are those of all
             classes.
         ignored: what was left out, with counts.
+        remarks: what the owner should know, one line each.
     """
 
     root: Path
     images: list[SourceFile]
     labels: dict[str, SourceFile]
     classes: tuple[str, ...] | None
+    count: int | None
     points: tuple[int, int] | None
     point_names: tuple[str, ...] | None
     ignored: Counter[str]
+    remarks: list[str]
 
 
 def is_yolo(source: Path) -> bool:
@@ -79,21 +85,21 @@ def find_layout(source: Path, split: str) -> YoloFolders:
         UsageError: there is no such split, no split was named of several, or there are no images.
     """
     described = source if source.is_file() else _yaml_in(source)
-    data = {} if described is None else read_yaml(described)
+    data: dict[str, Any] = {}
+    remarks: list[str] = []
     root = source if described is None else described.parent
-    if isinstance(data.get("path"), str) and (root / data["path"]).is_dir():
-        root = root / data["path"]
+    if described is not None:
+        data = read_yaml(described)
+        check_keys(data, described)
+        root = _root(described, data, remarks)
     ignored: Counter[str] = Counter()
     images: list[SourceFile] = []
     labels: dict[str, SourceFile] = {}
-    places = [_place(root, name) for name in _places(root, data, split)]
+    places = [_place(root, name, remarks) for name in _places(root, data, split)]
     for place in places:
         if (root / place).is_dir():
             images += walk(root, place, ignored)
-            for path in sorted((root / _labels_of(place)).rglob("*.txt")):
-                name = str(PurePosixPath(path.relative_to(root)))
-                if path.name != "classes.txt" and not path.name.startswith("."):
-                    labels[name] = look_at(path, name)
+            labels |= _labels_in(root, place, ignored)
         else:
             listed = _listed(root, place)
             images += listed
@@ -103,9 +109,61 @@ def find_layout(source: Path, split: str) -> YoloFolders:
             }
     if not images:
         raise UsageError(f"{source} has no image in {', '.join(places)}; check the path")
+    classes = _classes(root, data)
+    count = count_of(data, classes, described or source)
     points = points_of(data, source)
     names = None if points is None else point_names_of(data, source, points[0])
-    return YoloFolders(root, images, labels, _classes(root, data), points, names, ignored)
+    if not labels and any(image.size_bytes for image in images):
+        _refuse_unlabeled(source, images, ignored)
+    return YoloFolders(root, images, labels, classes, count, points, names, ignored, remarks)
+
+
+def _root(described: Path, data: dict[str, Any], remarks: list[str]) -> Path:
+    """Return the folder that the paths of a data.yaml start at.
+
+    Raises:
+        UsageError: `path` is not a text.
+    """
+    given = data.get("path", "")
+    if not isinstance(given, str):
+        raise UsageError(f"{described}: path: expected one folder, got {str(given)[:80]}")
+    if (described.parent / given).is_dir():
+        return described.parent / given
+    if given not in ("~", "null"):
+        remarks.append(
+            f"{described}: there is no folder {given!r}, which path names, so that the images are "
+            f"searched from the folder of this file{why_absent(given)}"
+        )
+    return described.parent
+
+
+def _labels_in(root: Path, place: str, ignored: Counter[str]) -> dict[str, SourceFile]:
+    """Return the label files of a folder of images, by path; count other files among them."""
+    found, folder = {}, _labels_of(place)
+    for path in sorted((root / folder).rglob("*")):
+        if path.name == "classes.txt" or path.name.startswith("."):
+            continue
+        if path.suffix == ".txt":
+            name = str(PurePosixPath(path.relative_to(root)))
+            found[name] = look_at(path, name)
+        elif folder != place and path.is_file():
+            ignored[f"{path.suffix or 'other'} files among the labels"] += 1
+    return found
+
+
+def _refuse_unlabeled(source: Path, images: list[SourceFile], ignored: Counter[str]) -> None:
+    """Refuse images of which none has labels: their folder is missing, or has another name.
+
+    Raises:
+        UsageError: always.
+    """
+    first = images[0].path
+    there = ", ".join(f"{count} {what}" for what, count in ignored.items() if "hidden" not in what)
+    raise UsageError(
+        f"{source}: none of its {len(images)} images has a file of labels: expected "
+        f"{label_path(first)} for {first}{f', got {there}' * bool(there)}; an empty file says that "
+        "an image has no objects; to pack images alone, pack their folder with --kind folder"
+    )
 
 
 def label_path(image: str) -> str:
@@ -142,14 +200,16 @@ def _split_folders(root: Path) -> dict[str, list[str]]:
     return {name: [f"images/{name}"] for name in _SPLITS if (root / "images" / name).is_dir()}
 
 
-def _place(root: Path, name: str) -> str:
+def _place(root: Path, name: str, remarks: list[str]) -> str:
     """Return a folder or list from data.yaml; Roboflow's `../` means the file's own folder."""
     for text in (name, name.removeprefix("../")):
         place = root / text
         if place.is_dir() or (place.is_file() and place.suffix.lower() == ".txt"):
             return str(PurePosixPath(place if Path(text).is_absolute() else Path(text)))
+    told = f" ({remarks[0]})" if remarks else ""
     raise UsageError(f"{root / name}: expected a folder of images, or a .txt with the path of an "
-                     "image in each line, from data.yaml; correct the path")  # fmt: skip
+                     f"image in each line, from data.yaml; correct the path{why_absent(name)}{told}"
+                     )  # fmt: skip
 
 
 def _listed(root: Path, name: str) -> list[SourceFile]:
@@ -172,5 +232,5 @@ def _classes(root: Path, data: dict[str, Any]) -> tuple[str, ...] | None:
         return names
     for place in (root / "classes.txt", root / "labels" / "classes.txt"):
         if place.is_file():
-            return read_classes(place, str(place))
+            return read_classes(place, "names of classes")
     return None

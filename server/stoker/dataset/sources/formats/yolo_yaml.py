@@ -35,7 +35,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
             raise UsageError(
                 f"{path} is larger than {MAX_BYTES} bytes, so it cannot be a data.yaml"
             )
-        found = yaml.BaseLoader(decode_text(data)).get_single_data()  # text, lists and dicts alone
+        loader = yaml.BaseLoader(decode_text(data))  # makes text, lists and dicts alone
+        node = loader.get_single_node()
+        _refuse_repeated(path, node)
+        found = None if node is None else loader.construct_document(node)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
     except EncodingError as error:
@@ -49,6 +52,27 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: expected names of splits and classes, got {type(found).__name__}"
         )
     return found
+
+
+def _refuse_repeated(path: Path, node: yaml.Node | None) -> None:
+    """Refuse a key that comes twice, of which YAML would take the last.
+
+    Raises:
+        UsageError: a key of the file, or of one of its values, comes twice.
+    """
+    if not isinstance(node, yaml.MappingNode):
+        return
+    inner = [value for _, value in node.value if isinstance(value, yaml.MappingNode)]
+    for mapping in (node, *inner):
+        lines: dict[str, int] = {}
+        for key, _ in mapping.value:
+            if isinstance(key, yaml.ScalarNode):
+                line = key.start_mark.line + 1
+                if lines.setdefault(key.value, line) != line:
+                    raise UsageError(
+                        f"{path}, line {line}: {key.value[:_SHOWN]!r} is in line "
+                        f"{lines[key.value]} already; remove one of them"
+                    )
 
 
 def splits_of(data: dict[str, Any]) -> dict[str, list[str]]:
@@ -82,8 +106,12 @@ def names_of(data: dict[str, Any]) -> tuple[str, ...] | None:
         return None
     if isinstance(names, dict):
         numbers = list(map(str, range(len(names))))
-        if names.keys() != set(numbers):
-            raise UsageError(f"names in data.yaml: expected classes 0, 1, ..., got {_told(names)}")
+        lacking = next((number for number in numbers if number not in names), None)
+        if lacking is not None:
+            raise UsageError(
+                f"names in data.yaml: expected classes 0, 1, ... without gaps, got none for "
+                f"{lacking}: {_told(names)}"
+            )
         names = [names[number] for number in numbers]
     good = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
     if not good or len(names) > MAX_CLASSES:
