@@ -322,14 +322,14 @@ def test_changes_to_a_bad_sample_are_not_counted(tmp_path, coco):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.pop("categories"), "expected annotations in COCO's format: .*`categories`"),
+        (lambda d: d.pop("categories"), "expected images and categories, got none of one of them"),
         (lambda d: d["annotations"][3].update(bbox=[1, 2, 3]), r"`\$.annotations\[3\].bbox`"),
         (lambda d: d.update(images=[]), "expected images and categories, got none of one of them"),
         (lambda d: d["images"].append(d["images"][2]), "image id 886 occurs twice; remove one"),
         (lambda d: d["categories"].append(d["categories"][0]), "category id 90 occurs twice"),
         (
-            lambda d: d["images"][0].update(file_name="x.jpg"),
-            r"x.jpg, the first image of .*, is in none",
+            lambda d: [image.update(file_name=f"{image['id']}.x") for image in d["images"]],
+            r"none of \d+ images, such as \d+.x, is in .*; name the folder of the images",
         ),
     ],
 )

@@ -9,7 +9,7 @@ keypoints (visibility 1 and 2) are items with the number of the point and the an
 numbers are indices of pixels. On request, points that are not labeled are items too, at (0, 0).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from msgspec import UNSET
 from stoker.dataset.format import schema
 from stoker.dataset.format.item import Given, Item, Outlines, ValueSource, WholeFile
 from stoker.dataset.sources.common.clip import POINTS_LEFT_OUT, Changes, clip_boxes
+from stoker.dataset.sources.common.lookalikes import remarks_on_lookalikes
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import look_at
 from stoker.dataset.sources.formats.coco_file import (
@@ -29,6 +30,7 @@ from stoker.dataset.sources.formats.coco_file import (
     CocoImage,
     read_coco,
 )
+from stoker.dataset.sources.formats.coco_folder import find_images
 from stoker.protocol.errors import UsageError
 
 BACKGROUND = "background"
@@ -60,11 +62,11 @@ def scan_coco(source: Path, request: Request) -> SourceScan:
     """
     path = source / _ROBOFLOW if source.is_dir() else source
     file = read_coco(path)
-    if not file.images or not file.categories:
-        raise UsageError(f"{path}: expected images and categories, got none of one of them")
+    if file.annotations is UNSET and request.masks:
+        raise UsageError(f"{path} has no annotations to paint; leave --masks out")
     _refuse_twins(path, "image", [image.id for image in file.images])
     _refuse_twins(path, "category", [category.id for category in file.categories])
-    root = request.images or _find_images(path, file.images[0].file_name)
+    root = find_images(path, [image.file_name for image in file.images], request.images)
     return _CocoReading(path, file, root, request).scan()
 
 
@@ -76,25 +78,12 @@ def _refuse_twins(path: Path, what: str, ids: Sequence[int]) -> None:
         seen.add(number)
 
 
-def _find_images(path: Path, name: str) -> Path:
-    """Find the folder of the first image, in the places where COCO's own archives put it."""
-    split = path.stem.rpartition("_")[2]
-    above = path.parent.parent
-    places = [path.parent, above / split, above / "images" / split, path.parent / "images",
-              above / "images", path.parent / split]  # fmt: skip
-    for place in places:
-        if (place / name).is_file():
-            return place
-    looked = ", ".join(dict.fromkeys(str(place) for place in places))
-    raise UsageError(f"{name}, the first image of {path}, is in none of {looked}; name the "
-                     "folder of the images: --images FOLDER")  # fmt: skip
-
-
 class _CocoReading:
     """Converts the records of a file to items."""
 
     def __init__(self, path: Path, file: CocoFile, root: Path, request: Request) -> None:
         self._path, self._file, self._root = path, file, root
+        self._bare = file.annotations is UNSET
         self._masks, self._clip = request.masks, request.clip
         self._all_points = request.all_keypoints
         categories = sorted(file.categories, key=lambda category: category.id)
@@ -106,10 +95,10 @@ class _CocoReading:
 
     def scan(self) -> SourceScan:
         """Return the whole scan."""
-        scan = SourceScan("coco", self._root, self._fields(), [])
+        scan = SourceScan("coco", self._root, self._fields(), [], remarks=self._remarks())
         images = {image.id: image for image in self._file.images}
         seen: set[int] = set()
-        for annotation in self._file.annotations:
+        for annotation in self._file.annotations or ():
             name = f"{self._path.name}, annotation {annotation.id}"
             if annotation.id in seen:
                 scan.bad.append((name, "an earlier annotation has the same id; remove one"))
@@ -129,7 +118,30 @@ class _CocoReading:
         scan.items, scan.notes = items, self._changes.notes()
         return scan
 
+    def _remarks(self) -> list[str]:
+        """Return what the owner should know about the file."""
+        found = []
+        if self._bare:
+            found.append(
+                f"{self._path.name} has no annotations: its images are packed with their ids alone"
+            )
+        else:
+            names = [category.name for category in self._categories]
+            found += remarks_on_lookalikes(names)
+            if twice := [name for name, count in Counter(names).items() if count > 1]:
+                found.append(f"{names.count(twice[0])} categories are named {twice[0]!r}, and stay "
+                             "different classes; if they are one, join them")  # fmt: skip
+        files = Counter(image.file_name for image in self._file.images)
+        if again := [name for name, count in files.items() if count > 1]:
+            found.append(
+                f"{len(again)} files are the images of several ids, such as {again[0]}: each id is "
+                "a sample with its own annotations"
+            )
+        return found
+
     def _fields(self) -> tuple[schema.Field, ...]:
+        if self._bare:
+            return schema.image(), schema.scalar("image_id", "int64")
         names = [category.name for category in self._categories]
         ids = [category.id for category in self._categories]
         parts = dict(_BOX_PARTS)
@@ -157,6 +169,10 @@ class _CocoReading:
         Raises:
             ValueError: one of its annotations is invalid.
         """
+        if self._bare:
+            file = look_at(self._root / image.file_name, image.file_name)
+            alone = WholeFile(file), Given(image.id)
+            return Item(image.file_name, file.size_bytes, alone, (image.height, image.width))
         objects = self._objects.pop(image.id, [])
         for one in objects:
             if one.category_id not in self._classes:

@@ -1,9 +1,12 @@
 """The JSON file of COCO annotations, as records; unneeded parts are not read.
 
+A file without annotations describes images alone, as image_info_test2017.json does.
+
 Source: https://cocodataset.org/#format-data. A file has at most 4 GiB. Segmentations stay JSON text
 until a worker paints them.
 """
 
+import difflib
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +17,7 @@ from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
 from stoker.protocol.files.text import EncodingError, without_mark
 
+_ANNOTATIONS = "annotations"
 MAX_BYTES = 4 * 2**30
 Side = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Four = Annotated[list[float], msgspec.Meta(min_length=4, max_length=4)]
@@ -51,11 +55,11 @@ class CocoAnnotation(msgspec.Struct):
 
 
 class CocoFile(msgspec.Struct):
-    """A file of instances or keypoints."""
+    """A file of instances or keypoints, or of images alone."""
 
     images: list[CocoImage]
-    annotations: list[CocoAnnotation]
-    categories: list[CocoCategory]
+    annotations: list[CocoAnnotation] | UnsetType = UNSET
+    categories: list[CocoCategory] = []
 
 
 def read_coco(path: Path) -> CocoFile:
@@ -64,13 +68,33 @@ def read_coco(path: Path) -> CocoFile:
     Raises:
         UsageError: it cannot be read, or has another form.
     """
+    file, keys = _decoded(path)
+    if not file.images or (file.annotations is not UNSET and not file.categories):
+        raise UsageError(f"{path}: expected images and categories, got none of one of them")
+    meant = difflib.get_close_matches(_ANNOTATIONS, keys, 1)
+    if file.annotations is UNSET and meant:
+        raise UsageError(
+            f"{path}: unknown key {meant[0]!r}; did you mean {_ANNOTATIONS!r}? Otherwise rename or "
+            "remove it"
+        )
+    return file
+
+
+def _decoded(path: Path) -> tuple[CocoFile, list[str]]:
+    """Return the records and, if annotations are missing, the names of all parts."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES} bytes; split it")
-        return msgspec.json.decode(without_mark(path.read_bytes()), type=analyzed(CocoFile))
+        data = without_mark(path.read_bytes())
+        file = msgspec.json.decode(data, type=analyzed(CocoFile))
+        lacking = file.annotations is UNSET
+        return file, list(msgspec.json.decode(data, type=dict[str, Raw])) if lacking else []
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
     except EncodingError as error:
         raise UsageError(f"{path}: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: expected annotations in COCO's format: {error}") from None
+        raise UsageError(
+            f"{path}: expected annotations in COCO's format: {error}; captions, panoptic segments "
+            "and results have other forms"
+        ) from None

@@ -1,17 +1,23 @@
-"""Folders of images with COCO annotations next to them, which an image folder would leave out.
+"""COCO files and folders of images: finding one from the other.
 
-Only names, and the first and last bytes of JSON files, are read here.
+An image folder would leave annotations next to it out, and annotations do not say where their
+images are. Only names, and the first and last bytes of JSON files, are read here.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from stoker.dataset.sources.common.walk import list_folder
+from stoker.protocol.errors import UsageError
+from stoker.protocol.files.absent import why_absent
 
 _FOLDERS = ("", "annotations", "Annotations", "labels")
 _KEYS = (b'"annotations"', b'"categories"')
 _READ_BYTES = 2**16
 _MAX_FILES = 100
+_LOOKED_FOR = 100
+"""How many of the images are looked for, to find their folder."""
 
 
 def how_to_annotate(source: Path) -> str | None:
@@ -51,3 +57,36 @@ def _looks_like_coco(path: Path) -> bool:
     except OSError:
         return False
     return b'"images"' in text and any(key in text for key in _KEYS)
+
+
+def find_images(path: Path, names: Sequence[str], given: Path | None) -> Path:
+    """Return the folder of the images of a COCO file.
+
+    Args:
+        path: the file.
+        names: the names of its images.
+        given: the folder that the user named; None: the places where COCO's own archives put it,
+            of which that with the most images is taken.
+
+    Raises:
+        UsageError: there is no such folder, or none of the images that are looked for is in it.
+    """
+    split = path.stem.rpartition("_")[2]
+    above = path.parent.parent
+    places = [path.parent, above / split, above / "images" / split, path.parent / "images",
+              above / "images", path.parent / split, above]  # fmt: skip
+    if given is not None:
+        if not given.is_dir():
+            raise UsageError(f"--images: there is no folder {given}{why_absent(str(given))}")
+        places = [given]
+    some = names[:: max(1, len(names) // _LOOKED_FOR)]
+    counts = {place: sum((place / name).is_file() for name in some) for place in places}
+    best = max(places, key=lambda place: counts[place])
+    if counts[best]:
+        return best
+    what = names[0] if len(names) == 1 else f"none of {len(some)} images, such as {names[0]},"
+    looked = ", ".join(str(place) for place in counts)
+    raise UsageError(
+        f"{path}: {what} is in {'none of ' * (len(names) == 1)}{looked}; name the folder of the "
+        f"images: --images FOLDER{why_absent(names[0])}"
+    )
