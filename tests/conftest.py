@@ -8,7 +8,8 @@ by name. Processes that a fixture of wider scope started may start and lose chil
 Limits: a process that was forked (not executed), then orphaned, is not found; threads of native
 pools (OpenMP, torch, pyarrow) are made once a process, have no names, and are not counted; a slab's
 map counts once so much of it was touched that the kernel's figures show it. One look costs well
-under a millisecond, since nothing but the new is inspected.
+under a millisecond, since nothing but the new is inspected. The look after one test is the one
+before the next, unless a fixture of wider scope began or ended in between.
 """
 
 import contextlib
@@ -270,10 +271,29 @@ def _ours(name: str) -> bool:
     return not any(path in _read(pid, "maps") for pid in others if not _marked(pid))
 
 
+_last: list[Snapshot] = []
+"""How it looked after the last test, while no fixture of wider scope has begun or ended since."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef) -> None:
+    """Forget the last look when a fixture of wider scope opens something."""
+    if fixturedef.scope != "function":
+        _last.clear()
+
+
+def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef) -> None:
+    """Forget the last look when a fixture of wider scope has closed something."""
+    if fixturedef.scope != "function":
+        _last.clear()
+
+
 def _settled(before: Snapshot) -> list[str]:
     """Return what is still leaked once garbage is collected and the patience has run out."""
-    leaks = before.leaks(Snapshot.take())
+    now = Snapshot.take()
+    leaks = before.leaks(now)
     if not leaks:
+        _last[:] = [now]
         return []
     gc.collect()
     gc.freeze()  # what stays is not looked at again: with a compiler loaded, that takes a second
@@ -324,7 +344,7 @@ def no_leaks(session_folder: Path) -> Iterator[None]:
     private = sys.modules.get("stoker.client.private.daemon")
     if private is not None:
         private.subprocess = warm.PrivateSubprocess
-    before = Snapshot.take()
+    before = _last.pop() if _last else Snapshot.take()
     runtime = frozenset(os.listdir(session_folder / "run"))
     yield
     leaks = _settled(before)
