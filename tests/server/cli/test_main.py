@@ -129,12 +129,13 @@ def test_a_wrong_command_line_is_exit_code_2(arguments, message):
         ),
         (
             ["serve", "--pipeline", "train=no colon"],
-            "stoker: flag --pipeline: Expected `str` matching regex"
-            " '^[A-Za-z_][\\\\w.]*:[A-Za-z_]\\\\w*$' - at `$.pipelines.train`\n",
+            "stoker: flag --pipeline: expected MODULE:NAME, such as pipelines:train, got"
+            " 'no colon' - at `$.pipelines.train`\n",
         ),
         (
             ["serve", "--log-level", "loud"],
-            "stoker: flag --log-level: Invalid enum value 'loud' - at `$.log.level`\n",
+            "stoker: flag --log-level: expected one of 'debug', 'info', 'warning', 'error', got"
+            " 'loud' - at `$.log.level`\n",
         ),
         (
             ["config", "--config", "/nowhere.toml"],

@@ -144,7 +144,16 @@ MISTAKES = [
     ),
     ("[workers]\ncount = 'x'\n", "{file}: Expected `int`, got `str` - at `$.workers.count`"),
     ("[workers]\ncount = 0\n", "{file}: Expected `int` >= 1 - at `$.workers.count`"),
-    ("[log]\nlevel = 'loud'\n", "{file}: Invalid enum value 'loud' - at `$.log.level`"),
+    (
+        "[log]\nlevel = 'loud'\n",
+        "{file}: expected one of 'debug', 'info', 'warning', 'error', got 'loud'"
+        " - at `$.log.level`",
+    ),
+    (
+        "[daemon]\nop_modules = ['a b']\n",
+        "{file}: expected names of modules, such as own_ops.color, or *, got ['a b']"
+        " - at `$.daemon.op_modules`",
+    ),
     (
         "[memory]\nlimit = 'much'\n",
         "{file}: Expected a size such as 6GiB or 500MB, got `much` - at `$.memory.limit`",
@@ -160,12 +169,12 @@ MISTAKES = [
     ),
     (
         "[pipelines]\ntrain = 'no colon'\n",
-        "{file}: Expected `str` matching regex '^[A-Za-z_][\\\\w.]*:[A-Za-z_]\\\\w*$'"
+        "{file}: expected MODULE:NAME, such as pipelines:train, got 'no colon'"
         " - at `$.pipelines.train`",
     ),
     (
         "[metrics]\naddress = 'nowhere'\n",
-        "{file}: Expected `str` matching regex '^$|^(\\\\S+:|:)?\\\\d{{1,5}}$'"
+        "{file}: expected HOST:PORT or PORT, such as 127.0.0.1:9100, got 'nowhere'"
         " - at `$.metrics.address`",
     ),
     ("workers = 4\n", "{file}: expected a table [workers], got `int`"),

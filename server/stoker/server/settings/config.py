@@ -27,7 +27,7 @@ from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConfigError
 from stoker.protocol.files.text import EncodingError, read_text
 from stoker.server.settings import cgroup
-from stoker.server.settings.config_types import Config, decode_hook, key_types
+from stoker.server.settings.config_types import Config, decode_hook, expected, key_types
 
 PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
@@ -236,6 +236,9 @@ def _typed(value: _Value, kind: Any) -> object:
         typed = msgspec.convert(raw, analyzed(kind), strict=not value.text, dec_hook=decode_hook)
     except (msgspec.ValidationError, ValueError) as error:
         wording = str(error).partition(" - at `$")[0]
+        if isinstance(raw, str | list) and (values := expected(kind)):
+            got = "no text" if raw == "" else f"{raw!r:.200}"
+            wording = f"expected {values}, got {got}"
         raise ConfigError(
             f"{value.origin}: {wording} - at `$.{section}.{key}`",
             key=f"{section}.{key}",

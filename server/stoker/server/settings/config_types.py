@@ -5,7 +5,7 @@ seconds.
 """
 
 import re
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -15,8 +15,26 @@ _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)\s*$", re.IGNORECASE)
 
 Positive = Annotated[float, msgspec.Meta(gt=0, le=86400)]
-Target = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
-Module = Annotated[str, msgspec.Meta(pattern=r"^(\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")]
+Target = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="MODULE:NAME, such as pipelines:train",
+    ),
+]
+Module = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$",
+        description="names of modules, such as own_ops.color, or *",
+    ),
+]
+Endpoint = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^$|^(\S+:|:)?\d{1,5}$", description="HOST:PORT or PORT, such as 127.0.0.1:9100"
+    ),
+]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
@@ -119,7 +137,7 @@ class MetricsSection(Section, frozen=True, kw_only=True):
         address: `host:port` of the HTTP endpoint; a port alone means 127.0.0.1; empty: none.
     """
 
-    address: Annotated[str, msgspec.Meta(pattern=r"^$|^(\S+:|:)?\d{1,5}$")] = ""
+    address: Endpoint = ""
 
 
 class BadSamplesSection(Section, frozen=True, kw_only=True):
@@ -182,6 +200,15 @@ def key_types() -> dict[str, dict[str, Any]]:
         else:
             found[section] = {"*": kind.__args__[1]}
     return found
+
+
+def expected(kind: Any) -> str:
+    """Say which values a key takes, if its type lists or describes them; else empty."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(repr, get_args(kind)))}"
+    of_items = next((part for part in get_args(kind) if get_origin(part) is Annotated), kind)
+    meta = getattr(of_items, "__metadata__", ())
+    return next((one.description for one in meta if one.description), "")
 
 
 def parse_size(text: str) -> int:
