@@ -1,18 +1,14 @@
-"""Operations that draw by every law, that draw wrongly, and that mix rows."""
+"""Operations that draw by every law, and that draw wrongly."""
 
 import random
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from ffcv_ops import Distinct, Same
+from ffcv_ops import Same
 from torch import int64
 
 from stoker.compat.ffcv.pipeline import AllocationQuery, Compiler, Operation
-
-
-class DeclaredDistinct(Distinct):
-    is_batch_op = True
 
 
 class Laws(Operation):
@@ -132,34 +128,6 @@ def empty(labels, dst):
 def unknown(labels, dst):
     labels[:] = np.random.choice(3, 2, replace=labels[0, 0] > 0)[0]
     return labels
-
-
-class Mixup(Same):
-    """Mixes each image with the one before it, seeded by the last id, as FFCV's own does."""
-
-    def __init__(self, alpha=0.4, same_lambda=True):
-        self.alpha, self.same_lambda = alpha, same_lambda
-
-    def generate_code(self):
-        parallel_range = Compiler.get_iterator()
-        alpha, same = self.alpha, self.same_lambda
-
-        def mixup(images, dst, indices):
-            rows = images.shape[0]
-            np.random.seed(indices[-1])
-            share = np.random.beta(alpha, alpha) if same else np.random.beta(alpha, alpha, rows)
-            for i in parallel_range(rows):
-                part = share if same else share[i]
-                dst[i] = part * images[i] + (1 - part) * images[i - 1]
-            return dst
-
-        mixup.is_parallel = True
-        mixup.with_indices = True
-        return mixup
-
-
-class DeclaredMixup(Mixup):
-    is_batch_op = True
 
 
 class Sums(Same):

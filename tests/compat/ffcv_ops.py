@@ -193,6 +193,10 @@ class DeclaredMean(Mean):
     is_batch_op = True
 
 
+class DeniedMean(Mean):
+    is_batch_op = False
+
+
 def draw_two(factor, base=1):
     return base * draw_one() + factor * draw_one()
 
@@ -369,10 +373,6 @@ class Permutes(Same):
         return permutes
 
 
-class DeclaredPermutes(Permutes):
-    is_batch_op = True
-
-
 class Gamma(Same):
     """Draws what has no form for a row."""
 
@@ -410,11 +410,11 @@ class HandsOn(Same):
 
 
 class Lies(Same):
-    """Declares another dtype than it gives."""
+    """Declares another dtype and shape than it gives."""
 
     def generate_code(self):
         def lies(images, dst):
-            return images.astype(np.float32)
+            return images[:, :, :, 0].astype(np.float32) / np.float32(2)
 
         return lies
 
@@ -424,9 +424,29 @@ class LiesInALoop(Same):
 
     def generate_code(self):
         def lies(images, dst):
-            return images * np.float32(np.random.rand())
+            return images[:, ::-1, :, 0] * np.float32(np.random.randint(2, 3))
 
         return lies
+
+
+class FewerRows(Same):
+    """Returns one row for each two."""
+
+    def generate_code(self):
+        def fewer(images, dst):
+            return images[::2]
+
+        return fewer
+
+
+class Pair(Same):
+    """Returns two arrays."""
+
+    def generate_code(self):
+        def pair(images, dst):
+            return images, dst
+
+        return pair
 
 
 class Untypable(Same):

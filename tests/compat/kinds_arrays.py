@@ -444,9 +444,7 @@ class EvenLabels(Operation):
 
 
 class Halves(Alike):
-    """Exchanges the halves of a batch, and says that it mixes rows."""
-
-    is_batch_op = True
+    """Exchanges the halves of a batch."""
 
     def generate_code(self):
         def halves(images, dst):
@@ -458,7 +456,7 @@ class Halves(Alike):
         return halves
 
 
-class UndeclaredHalves(Halves):
+class DeniedHalves(Halves):
     is_batch_op = False
 
 
@@ -484,8 +482,6 @@ class Neighbors(Alike):
 class Permuted(Alike):
     """Mixes by a permutation of the batch, with three numbers for all rows."""
 
-    is_batch_op = True
-
     def generate_code(self):
         my_range = Compiler.get_iterator()
 
@@ -501,3 +497,28 @@ class Permuted(Alike):
 
         permuted.is_parallel = True
         return permuted
+
+
+class Halved(Alike):
+    """Floats, although its state says bytes."""
+
+    def generate_code(self):
+        def halve(images, dst):
+            return images.astype(np.float32) / np.float32(2)
+
+        return halve
+
+
+class HalvedInALoop(Alike):
+    """The same, one row at a time, in memory of another dtype than its state has."""
+
+    def generate_code(self):
+        def halve(images, dst):
+            for i in range(images.shape[0]):
+                dst[i] = images[i] / np.random.randint(2, 3)
+            return dst
+
+        return halve
+
+    def declare_state_and_memory(self, previous_state):
+        return previous_state, AllocationQuery(previous_state.shape, np.dtype("float64"))

@@ -6,16 +6,14 @@ import drawing_ops
 import numpy as np
 import pytest
 from drawing_ops import (
-    DeclaredDistinct,
-    DeclaredMixup,
     Laws,
     Misused,
-    Mixup,
     OfTensors,
     Pythons,
     Sums,
     SumsInList,
 )
+from ffcv_ops import Distinct
 from scipy import stats
 
 from stoker.compat.ffcv.pipeline import Compiler
@@ -104,10 +102,10 @@ def test_interpreted_is_compiled_row_by_row(table, interpreted):
     assert step(Laws())(labels(some), some).tobytes() == table[[5, 40, 2]].tobytes()
 
 
-def test_distinct_over_a_batch_where_that_is_declared(interpreted):
+def test_distinct_values_are_distinct_in_the_whole_batch(interpreted):
     rows = ROWS._replace(ids=ROWS.ids[:150])
     images = np.zeros((150, 4, 5, 3), np.uint8)
-    got = step(DeclaredDistinct(), IMAGES)(images, rows)[:, 0, 0, 0]
+    got = step(Distinct(), IMAGES)(images, rows)[:, 0, 0, 0]
     assert len(set(got.tolist())) == 150
     assert got.max() < 200
 
@@ -128,20 +126,6 @@ def test_distinct_over_a_batch_where_that_is_declared(interpreted):
 def test_arguments_that_numpy_refuses_are_refused_with_their_line(interpreted, how, message):
     with pytest.raises(BuildError, match=rf"drawing_ops.py:\d+: .*{message}"):
         step(Misused(getattr(drawing_ops, how)))
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_an_operation_that_would_mix_rows_is_refused_although_it_gets_one_at_a_time(
-    interpreted, same
-):
-    """Alone, `images[i - 1]` would be the row itself, and the mixup nothing, without an error."""
-    with pytest.raises(BuildError, match=r"depends on the other rows.*is_batch_op = True"):
-        step(Mixup(same_lambda=same), IMAGES)
-    rows = ROWS._replace(ids=ROWS.ids[:4])
-    images = np.arange(4, dtype=np.uint8)[:, None, None, None] * np.full((4, 5, 3), 60, np.uint8)
-    got = step(DeclaredMixup(same_lambda=same), IMAGES)(images, rows)
-    shares = (got[1:, 0, 0, 0] - [0.0, 60.0, 120.0]) / 60
-    assert (np.ptp(shares) <= 1 / 60) == same
 
 
 def test_draws_of_a_fixed_number_in_a_loop_are_no_mixing(interpreted):

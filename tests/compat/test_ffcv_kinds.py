@@ -183,10 +183,20 @@ def test_even_batches_are_mixed_with_the_labels_that_belong_to_them(dataset, int
     assert len(shares) > 1
 
 
-def test_halves_that_do_not_say_that_they_mix_rows_are_refused(dataset, interpreted):
-    steps = [SimpleRGBImageDecoder(), arrays.UndeclaredHalves(), ToTensor()]
-    with pytest.raises(BuildError, match=r"halves or pairs of the batch, set is_batch_op = True"):
+def test_an_operation_that_denies_that_it_works_on_halves_is_refused(dataset, interpreted):
+    steps = [SimpleRGBImageDecoder(), arrays.DeniedHalves(), ToTensor()]
+    with pytest.raises(BuildError, match=r"depends on the other rows.* has is_batch_op = False"):
         rows(dataset, steps)
+
+
+def test_results_of_another_form_than_declared_go_on_as_they_are(dataset, interpreted):
+    """Through operations of Stoker and on tensors, in Python and where rows come one by one."""
+    plain = rows(dataset, [SimpleRGBImageDecoder(), ToTensor()], epochs=1)[0]
+    for make in (arrays.Halved, arrays.HalvedInALoop, python.Halved):
+        steps = [SimpleRGBImageDecoder(), make(), RandomHorizontalFlip(0.0), ToTensor()]
+        got = rows(dataset, [*steps, ToTorchImage()], epochs=1)[0]
+        assert got.dtype == (np.float32 if make is arrays.Halved else np.float64)
+        assert np.array_equal(got, plain.transpose(0, 3, 1, 2) / 2)
 
 
 def test_a_batch_op_and_another_operation_that_seed_alike_are_refused(dataset, interpreted):

@@ -18,6 +18,7 @@ from stoker.compat.ffcv.plain import PlainStep
 from stoker.compat.ffcv.reading import array_state
 from stoker.compat.ffcv.rows import declared
 from stoker.compat.ffcv.step import LineStep
+from stoker.compat.ffcv.trial import no_batch
 from stoker.protocol.errors import BuildError
 
 
@@ -30,10 +31,7 @@ class OperationFunction:
 
     def __init__(self, operation: Operation) -> None:
         if operation.is_batch_op:
-            raise BuildError(
-                f"{type(operation).__name__} mixes the rows of a batch, but in a pipeline it would "
-                "get one row at a time; use a batch op of stoker.ops instead"
-            )
+            raise no_batch(type(operation).__name__)
         self._operation = operation
         self._steps: dict[tuple[tuple[int, ...], str], LineStep | PlainStep] = {}
 
@@ -64,7 +62,7 @@ def _step(operation: Operation, before: State) -> LineStep | PlainStep:
             f"{name} makes tensors; a step of a pipeline makes arrays: put it into your loop"
         )
     if not after.jit_mode:
-        return PlainStep(operation, before, name, name, None)
+        return PlainStep(operation, before, name, name, None, alone=True)
     return LineStep(operation, before, name, name, alone=True)
 
 

@@ -168,6 +168,8 @@ class Line:
         else:
             step = PlainStep(operation, state, name, stream, sample)
         self._steps.append(step)
+        if isinstance(step, LineStep | PlainStep):
+            after = step.after  # an operation may return another form than it declares
         if step.draws:
             self._streams.drew(self.field, original, title)
         if isinstance(step, LineStep | PlainStep) and step.seeds:

@@ -14,9 +14,7 @@ from numba.extending import overload
 
 types: Any = numba.types
 prange = numba.prange
-OTHER_DTYPE: Final = (
-    "the result has another dtype than the one that declare_state_and_memory returns"
-)
+OTHER_FORM: Final = "the result has another dtype or shape than the memory for it"
 run_one: Any = None
 """What `each_row` calls; `loop_around` sets it in its copies."""
 
@@ -47,27 +45,29 @@ def _rows_of_several(memory: Any, low: Any, high: Any) -> Any:
     return (memory[0][low:high], *rows_of(memory[1:], low, high))
 
 
-def check_dtype(result: Any, out: Any) -> None:
-    """Check that results have the dtype that was declared.
+def check_form(result: Any, out: Any) -> None:
+    """Check that results have the dtype and shape of the memory that keeps them.
 
     Raises:
-        TypeError: they have another one; they would be converted without a word.
+        TypeError: they have others; they would be converted or repeated without a word.
     """
-    if result.dtype != out.dtype:
-        raise TypeError(OTHER_DTYPE)
+    if result.dtype != out.dtype or result.shape != out.shape:
+        raise TypeError(OTHER_FORM)
 
 
-@overload(check_dtype)
-def _check_dtype(result: Any, out: Any) -> Any:
-    return _nothing if result.dtype == out.dtype else _other_dtype
+@overload(check_form)
+def _check_form(result: Any, out: Any) -> Any:
+    alike = result.dtype == out.dtype and result.ndim == out.ndim
+    return _check_shape if alike else _other_form
 
 
-def _nothing(result: Any, out: Any) -> None:
-    return None
+def _check_shape(result: Any, out: Any) -> None:
+    if result.shape != out.shape:
+        raise TypeError(OTHER_FORM)
 
 
-def _other_dtype(result: Any, out: Any) -> None:
-    raise TypeError(OTHER_DTYPE)
+def _other_form(result: Any, out: Any) -> None:
+    raise TypeError(OTHER_FORM)
 
 
 def each_row(keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: Any) -> None:
@@ -76,7 +76,7 @@ def each_row(keys: Any, counts: Any, batch: Any, dst: Any, indices: Any, out: An
         j = i + 1
         memory = rows_of(dst, i, j)
         result = run_one(keys[i:j], counts[i:j], batch[i:j], memory, indices[i:j])
-        check_dtype(result, out)
+        check_form(result, out[i:j])
         if result.ctypes.data != out[i:j].ctypes.data:
             out[i:j] = result
 
@@ -94,5 +94,5 @@ def each_row_in_python(
         row = slice(i, i + 1)
         memory = rows_of(dst, i, i + 1)
         result = run(keys[row], counts[row], batch[row], memory, indices[row])
-        check_dtype(result, out)
+        check_form(result, out[row])
         out[row] = result

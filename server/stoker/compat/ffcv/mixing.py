@@ -1,16 +1,21 @@
-"""Whether an operation would mix the rows of a batch if it got them all.
+"""Whether an operation needs the rows of a batch together: it mixes them, or counts them.
 
-An operation that draws single numbers, or in a loop, gets one row at a time, so `images[i - 1]` is
-the row itself there: an operation that means to mix rows would change nothing, without an error.
-Therefore its plain form runs on a whole batch and on its rows, with draws that are the same for
-all rows and all calls. The results differ if, and only if, rows other than its own matter.
+FFCV calls every operation on a whole batch, and nothing in its contract says which of them read
+more than the row that they write. Here an operation that draws single numbers, or in a loop, gets
+one row at a time, and there `images[i - 1]` would be the row itself: mixup would change nothing,
+without an error. So its plain form runs on a whole batch and on each of its rows, with draws that
+are the same for all rows and all calls. The results differ if, and only if, rows other than its own
+matter, or their number. What runs on the whole batch, and fails on one row, needs the batch too.
+
+Mixing may depend on a draw (`if np.random.rand() < 0.1`), so an operation that may read other rows
+by its source (`stoker.compat.ffcv.neighbors`) is tried with draws at both ends and between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,49 +23,134 @@ from stoker.compat.ffcv.calls import MANY, ONE
 from stoker.compat.ffcv.draws import WORDS
 from stoker.compat.ffcv.rewriting import rebound
 from stoker.compat.ffcv.working import WorkingMemory
+from stoker.protocol.errors import BuildError
 
-ROWS = 2
+ROWS: Final = 4
+"""Rows of the whole batch: even, and more than a neighbor's neighbor needs."""
+KEPT: Final = ((0, 1), (2, 3), (0, 2), (1, 3))
+"""Rows that keep their values while the others get new ones: each is once without each other."""
+POINTS: Final = (0, 14485, 2158, 17680, 10189, 9794, 14439, 16565, 14278)
+"""Ids of keys whose first draw, as a number in [0, 1), is 0.17, 0, 1, 0.5, 0.02, 0.1, ..., 0.9."""
+ROUNDING: Final = 1e-3
 
 
-def mixes(
+class MixesRows(BuildError):
+    """A trial found that an operation needs all rows of a batch; it is prepared again as such."""
+
+
+def needs_batch(
     function: FunctionType,
     batch: np.ndarray,
     ids: np.ndarray,
     memory: WorkingMemory,
+    *,
+    deep: bool = False,
 ) -> bool:
-    """Return whether the result for a row depends on other rows.
+    """Return whether an operation works on a batch otherwise than on its rows, one by one.
 
     Args:
         function: a rewritten function.
-        batch: at least `ROWS` rows that differ; not changed.
+        batch: more than `ROWS` rows that differ; not changed.
         ids: their sample ids.
         memory: what it works in.
-
-    A function that raises on the whole batch, where its arithmetic needs machine code for example,
-    counts as one that mixes nothing.
+        deep: whether several draws are tried, because the source may read other rows.
     """
-    same = rebound(function, unchanging, lambda helper: helper)
-
-    def run(low: int, high: int) -> bytes:
-        count = high - low
-        keys, counts = np.zeros((count, 2 * WORDS), np.uint64), np.zeros(count, np.int64)
-        dst, given = memory.request(count), batch[low:high].copy()
-        return np.asarray(same(keys, counts, given, dst, ids[low:high])).tobytes()
-
+    given = [batch]
+    if batch.dtype.kind in "iub":  # Python refuses arithmetic that machine code wraps
+        given.append(batch.astype(np.int64))
+    fill, memory.fill = memory.fill, 0  # what earlier rows left in memory is no difference
     try:
-        with np.errstate(all="ignore"):
-            return run(0, ROWS) != b"".join(run(row, row + 1) for row in range(ROWS))
-    except Exception:  # the user's function may raise anything
+        for point in POINTS if deep else POINTS[:1]:
+            probes = (_Probe(function, point, values, ids, memory) for values in given)
+            if next((found for probe in probes if (found := probe.depends()) is not None), False):
+                return True
+    finally:
+        memory.fill = fill
+    return False
+
+
+class _Probe:
+    """Runs a function on some of the rows, with one draw."""
+
+    def __init__(
+        self,
+        function: FunctionType,
+        point: int,
+        batch: np.ndarray,
+        ids: np.ndarray,
+        memory: WorkingMemory,
+    ) -> None:
+        self._function = rebound(
+            function, lambda draw: unchanging(draw, point), lambda helper: helper
+        )
+        self._batch = batch
+        self._ids = ids
+        self._memory = memory
+
+    def depends(self) -> bool | None:
+        """Return whether the rows of a batch matter together; None: it runs on no rows."""
+        rows = list(range(ROWS))
+        whole = self._run(rows)
+        apart = [self._run([row]) for row in rows]
+        if whole is None:
+            return None if any(one is None for one in apart) else False
+        singles = [one for one in apart if one is not None and one.shape[1:] == whole.shape[1:]]
+        if len(singles) < ROWS:
+            return True
+        joined = np.concatenate(singles)
+        if whole.tobytes() == joined.tobytes():
+            return False
+        return self._follows_others(whole) or not _is_near(whole, joined)
+
+    def _follows_others(self, whole: np.ndarray) -> bool:
+        """Whether rows change with the values of others; their sums may be rounded otherwise."""
+        for kept in KEPT:
+            rows = [row if row in kept else len(self._batch) - 1 - row // 2 for row in range(ROWS)]
+            again = self._run(rows, ids=self._ids[:ROWS])
+            if again is None or any(again[row].tobytes() != whole[row].tobytes() for row in kept):
+                return True
         return False
 
+    def _run(self, rows: Sequence[int], ids: np.ndarray | None = None) -> np.ndarray | None:
+        """Return the result for some rows; None: it raises, or returns something else."""
+        count, chosen = len(rows), np.array(rows)
+        keys, counts = np.zeros((count, 2 * WORDS), np.uint64), np.zeros(count, np.int64)
+        numbers = self._ids[chosen] if ids is None else ids
+        try:
+            with np.errstate(all="ignore"):
+                found = np.asarray(
+                    self._function(
+                        keys, counts, self._batch[chosen], self._memory.request(count), numbers
+                    )
+                ).copy()
+        except (Exception, SystemExit):  # the user's function may raise anything
+            return None
+        return found if found.shape[:1] == (count,) and found.dtype != object else None
 
-def unchanging(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a form of a draw whose result is the same for all rows and all calls."""
+
+def _is_near(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether arrays differ by rounding alone."""
+    if one.dtype.kind not in "iufb":
+        return False
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    size = float(np.nanmax(np.abs(second), initial=0.0))
+    limit = ROUNDING * size if one.dtype.kind == "f" else max(1.0, ROUNDING * size)
+    return bool(np.allclose(first, second, rtol=0, atol=limit, equal_nan=True))
+
+
+def unchanging(draw: Callable[..., Any], point: int = 0) -> Callable[..., Any]:
+    """Return a form of a draw whose result is the same for all rows and all calls.
+
+    Args:
+        draw: a function of `stoker.compat.ffcv.draws`.
+        point: the id in the key that it draws from.
+    """
     kinds = [kind for kind, many in MANY.items() if many is draw]
     single = ONE[kinds[0]] if kinds else draw
 
     def fixed(keys: np.ndarray, counts: np.ndarray, *arguments: Any) -> Any:
         nobody = np.zeros_like(keys[:1]), np.zeros_like(counts[:1])
+        nobody[0][0, 2] = point
         if not kinds:
             return single(*nobody, *arguments)
         return np.broadcast_to(single(*nobody, *arguments[:-1]), arguments[-1]).copy()

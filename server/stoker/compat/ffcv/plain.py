@@ -10,15 +10,16 @@ found by a trial when the loader is built: an operation that does runs on the sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
 
 from stoker.compat.ffcv.loops import rows_of
-from stoker.compat.ffcv.mixing import mixes
+from stoker.compat.ffcv.mixing import MixesRows, needs_batch
 from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
@@ -32,7 +33,14 @@ from stoker.compat.ffcv.rows import (
     on_samples,
     queries_of,
 )
-from stoker.compat.ffcv.trial import OF_VALUES, TRIAL_ROWS
+from stoker.compat.ffcv.trial import (
+    OF_VALUES,
+    TRIAL_ROWS,
+    check_reads,
+    mixing_error,
+    no_batch,
+    state_of,
+)
 from stoker.compat.ffcv.working import WorkingMemory
 from stoker.ops.custom.foreign import (
     generator,
@@ -57,15 +65,26 @@ class PlainStep:
 
     Attributes:
         name: field and operation, for messages.
-        after: the state after it.
+        after: the state after it: as it declares it, or as its results are.
         draws: whether it draws.
         is_foreign: whether generators of the process, or of libraries, are seeded for it.
         seeds: whether it seeds its draws alike in all pipelines.
         is_batch_op: whether it gets all rows at once.
+        is_declared: whether its class says so.
+        code: its rewritten function.
     """
 
+    gets_one_row = True
+
     def __init__(
-        self, operation: Operation, before: State, name: str, stream: str, sample: Sample | None
+        self,
+        operation: Operation,
+        before: State,
+        name: str,
+        stream: str,
+        sample: Sample | None,
+        *,
+        alone: bool = False,
     ) -> None:
         """Prepare an operation.
 
@@ -75,26 +94,44 @@ class PlainStep:
             name: its name in messages.
             stream: name of the stream that it draws from.
             sample: rows of the dataset; None: only noise is known.
+            alone: it must not mix rows.
 
         Raises:
             BuildError: it cannot run, or a row would depend on more than its key.
         """
         self.name = name
-        self.is_batch_op = bool(operation.is_batch_op)
         self._before = before
         self._stream = stream
         self.after, allocation = declared(operation, before, name)
         queries = queries_of(allocation, name)
         several = bool(queries) and not isinstance(allocation, AllocationQuery)
-        self._memory = WorkingMemory(queries, self.after, several=several)
-        self._memory.is_cleared = True
+        self._remember = partial(WorkingMemory, queries, several=several)
+        self._take(self.after)
+        self._is_fixed = False
         function = generated(operation, name)
-        self._code = rewrite(function, name, mixes=self.is_batch_op, machine=False)
-        self._owned = list(_with_seeds(self._code.function, operation))
-        self.seeds = self._code.seeds
+        self.is_declared = operation.is_batch_op is not None
+        try:
+            self._prepare(function, operation, sample, is_batch_op=bool(operation.is_batch_op))
+        except MixesRows:
+            if alone:
+                raise no_batch(name) from None
+            self._prepare(function, operation, sample, is_batch_op=True)
+
+    def _prepare(
+        self,
+        function: Callable[..., Any],
+        operation: Operation,
+        sample: Sample | None,
+        *,
+        is_batch_op: bool,
+    ) -> None:
+        self.is_batch_op = is_batch_op
+        self.code = rewrite(function, self.name, mixes=is_batch_op, machine=False)
+        self._owned = list(_with_seeds(self.code.function, operation))
+        self.seeds = self.code.seeds
         self.is_foreign = bool(self._owned)
         self._try(sample)
-        self.draws = self._code.draws or self.is_foreign
+        self.draws = self.code.draws or self.is_foreign
 
     def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
         """Return the operation's result on a batch.
@@ -122,20 +159,31 @@ class PlainStep:
             ends: receives the states of the generators after the first row, by name.
         """
         keys, counts = np.hstack([keys, keys]), np.zeros(len(keys), np.int64)
-        dst, out = self._memory.request(len(batch)), self._memory.result(len(batch))
-        out = out.view(self.after.dtype)
+        dst = self._memory.request(len(batch))
+        out: np.ndarray | None = None
         step = len(batch) if self.is_batch_op else 1
         for low in range(0, len(batch), max(step, 1)):
             part = slice(low, low + step)
             with self._seeded(keys[low]):
-                result = self._code.function(
+                result = self.code.function(
                     keys[part], counts[part], batch[part], rows_of(dst, low, low + step), ids[part]
                 )
                 if ends is not None and low == 0:
                     for generator_name, state in generator_states().items():
                         ends.setdefault(generator_name, set()).add(state)
-            out[part] = self._checked(result, batch[part])
+            array = self._checked(result, batch[part])
+            if out is None:
+                out = self._memory.result(len(batch)).view(self.after.dtype)
+            out[part] = array
+        if out is None:
+            out = self._memory.result(0).view(self.after.dtype)
         return out
+
+    def _take(self, after: State) -> None:
+        """Take the state of its results, and prepare memory for them."""
+        self.after = after
+        self._memory = self._remember(after)
+        self._memory.is_cleared = True
 
     def _seeded(self, words: np.ndarray) -> Any:
         if not self.is_foreign:
@@ -146,24 +194,30 @@ class PlainStep:
         return seeded(key)
 
     def _checked(self, result: Any, given: np.ndarray) -> np.ndarray:
+        """Return a result as an array; the first one of the trial may have its own form."""
         array = np.asarray(result)
-        expected = (len(given), *self.after.shape), np.dtype(self.after.dtype)
-        if (array.shape, array.dtype) != expected:
-            raise BuildError(
-                f"{self.name} returned {array.dtype} of shape {array.shape[1:]} per row, but it "
-                f"declared {self.after}: correct declare_state_and_memory, or the result of the "
-                "function"
-            )
+        found = (array.shape, array.dtype)
+        if found != ((len(given), *self.after.shape), np.dtype(self.after.dtype)):
+            after = state_of(array, len(given), self.after, self.name)
+            if self._is_fixed:
+                raise BuildError(
+                    f"{self.name} returned {after} for one row and {self.after} for another: "
+                    "return one dtype and shape for all rows"
+                )
+            self._take(after)
+        self._is_fixed = True
         return array
 
     def _try(self, sample: Sample | None) -> None:
         """Try it on noise or on rows of the dataset, as `stoker.compat.ffcv.trial` does."""
-        if sample is None or not self._code.calls_machine_code:
+        if sample is None or not self.code.calls_machine_code:
             ids = np.arange(100, 100 + 2 * TRIAL_ROWS) if sample is None else sample.ids
             rng = generator(make_key(1, 2, 3, 4))
             value = noise((len(ids), *self._before.shape), self._before.dtype, rng)
             try:
                 self._try_on(value, ids)
+            except MixesRows:
+                raise
             except BuildError as error:
                 if sample is None or not isinstance(error.__cause__, OF_VALUES):
                     raise
@@ -171,9 +225,27 @@ class PlainStep:
                 return
         self._try_on(sample.values(), sample.ids)
 
-    def _try_on(self, value: np.ndarray, ids: np.ndarray) -> None:
+    def _try_on(self, whole: np.ndarray, ids: np.ndarray) -> None:
         rows = BatchRows(5, 6, ids[: TRIAL_ROWS + self.is_batch_op])
-        value = value[: len(rows.ids)]
+        value = whole[: len(rows.ids)]
+        if self.is_batch_op:
+            return self._check(value, rows)
+        try:
+            self._check(value, rows)
+        except BuildError:
+            if self._needs_batch(whole, ids):
+                raise mixing_error(self.name, is_declared=self.is_declared) from None
+            raise
+        if not self.is_foreign and self._needs_batch(whole, ids):
+            raise mixing_error(self.name, is_declared=self.is_declared)
+        return check_reads(self)
+
+    def _needs_batch(self, value: np.ndarray, ids: np.ndarray) -> bool:
+        deep = not self.code.reads.is_certain
+        with kept(0):
+            return needs_batch(self.code.function, value, ids, self._memory, deep=deep)
+
+    def _check(self, value: np.ndarray, rows: BatchRows) -> None:
         with kept(0) as untouched:
             first = self._tried(value, rows)
             self.is_foreign = self.is_foreign or not untouched()
@@ -186,12 +258,6 @@ class PlainStep:
             )
         if self.is_foreign:
             self._check_epochs(value, rows)
-        elif not self.is_batch_op and mixes(self._code.function, value, rows.ids, self._memory):
-            raise BuildError(
-                f"{self.name} cannot be used: its result for a row depends on the other rows of "
-                "the batch. Read only row i for row i; or, if it should mix rows, set is_batch_op "
-                "= True on its class"
-            )
 
     def _check_epochs(self, value: np.ndarray, rows: BatchRows) -> None:
         """Check that it has not seeded the generators of the process by itself."""

@@ -28,6 +28,7 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from stoker.compat.ffcv.calls import COMPILED
+from stoker.compat.ffcv.neighbors import RowReads, row_reads
 from stoker.compat.ffcv.origins import Origins, RowOrigin
 from stoker.compat.ffcv.replacing import (
     COUNTS,
@@ -60,6 +61,7 @@ class RewrittenFunction:
         seeds: whether it seeds rows with a number that is the same in all pipelines, so that its
             keys have ten words.
         calls_machine_code: whether a helper is compiled already, without checks of its indices.
+        reads: how its source reads rows.
     """
 
     function: FunctionType
@@ -68,6 +70,7 @@ class RewrittenFunction:
     loops: bool
     seeds: bool
     calls_machine_code: bool
+    reads: RowReads
 
 
 def rewrite(
@@ -156,6 +159,7 @@ class _Rewriting:
         code = plain.__code__
         names = {**plain.__globals__, **_closed_over(plain)}
         local = frozenset((*code.co_varnames, *code.co_cellvars))
+        reads = row_reads(tree, first_line)
         place = Place(
             self._what, code.co_filename, first_line, names, local, self._mixes, self._machine
         )
@@ -173,6 +177,7 @@ class _Rewriting:
             replacer.loops,
             replacer.seeds,
             self._calls_machine_code(plain, set()),
+            reads,
         )
 
     def draws(self, function: FunctionType) -> bool:

@@ -79,8 +79,8 @@ class OperationStreams:
             raise BuildError(
                 f"{name} is a batch op, and {single[other]} is not. Both seed their draws alike, "
                 "but would not draw alike: single numbers of a batch op come from the first row of "
-                "the batch, others from the row itself. Set is_batch_op = True on both classes, or "
-                "on none"
+                "the batch, others from the row itself. Set is_batch_op = True on the class of the "
+                "other one too"
             )
         for name, uses in self._uses.items():
             for use in uses[1:]:

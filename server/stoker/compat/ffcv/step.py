@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from stoker.compat.ffcv.loops import each_row_in_python, loop_around
+from stoker.compat.ffcv.mixing import MixesRows
 from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
 from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
@@ -31,11 +32,10 @@ from stoker.compat.ffcv.rows import (
     on_samples,
     queries_of,
 )
-from stoker.compat.ffcv.trial import try_step
+from stoker.compat.ffcv.trial import no_batch, try_step
 from stoker.compat.ffcv.working import WorkingMemory
 from stoker.jit import compiled
 from stoker.jit.functions import content_key
-from stoker.protocol.errors import BuildError
 
 __all__ = ["BatchRows", "LineStep", "Sample"]
 _parallel = threading.Lock()
@@ -47,12 +47,14 @@ class LineStep:
     Attributes:
         name: field and operation, for messages.
         before: the state before it.
-        after: the state after it.
+        after: the state after it: as it declares it, or as its results are.
         queries: the memory that it requests.
         code: its rewritten function.
         plain: that function with compiled helpers as Python.
         memory: what it works in.
         is_batch_op: whether it gets all rows at once and may mix them.
+        is_declared: whether its class says so.
+        gets_one_row: whether it never gets more than one row, because it is a step of a pipeline.
         draws: whether it draws.
         seeds: whether it seeds its draws alike in all pipelines.
     """
@@ -78,18 +80,24 @@ class LineStep:
             sample: rows of the dataset.
 
         Raises:
-            BuildError: it cannot run, or mixes rows; the message names it and the reason.
+            BuildError: it cannot run; the message names it and the reason.
         """
         self.name = name
         self.before = before
         self._stream = stream
-        self._alone = alone
+        self.gets_one_row = alone
         self.after, allocation = declared(operation, before, name)
         self.queries = queries_of(allocation, name)
-        several = bool(self.queries) and not isinstance(allocation, AllocationQuery)
-        self.memory = WorkingMemory(self.queries, self.after, several=several)
+        self._several = bool(self.queries) and not isinstance(allocation, AllocationQuery)
+        self.take(self.after)
         self._function = generated(operation, name)
-        self._prepare(sample, is_batch_op=bool(operation.is_batch_op))
+        self.is_declared = operation.is_batch_op is not None
+        try:
+            self._prepare(sample, is_batch_op=bool(operation.is_batch_op))
+        except MixesRows:
+            if alone:
+                raise no_batch(name) from None
+            self._prepare(sample, is_batch_op=True)
 
     def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
         """Return the operation's result on a batch.
@@ -122,6 +130,17 @@ class LineStep:
         """Return the keys that rows have in a trial."""
         return rows.keys(self._stream)
 
+    def take(self, after: State) -> None:
+        """Take the state of its results, and prepare memory for them."""
+        self.after = after
+        self.memory = WorkingMemory(self.queries, after, several=self._several)
+
+    def one(self, batch: np.ndarray, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Return the result for one row as the function returns it."""
+        keys, counts = np.hstack([keys, keys]), np.zeros(1, np.int64)
+        result: np.ndarray = self._run(keys, counts, batch, self.memory.request(1), ids)
+        return result
+
     def interpret(self, *, tried: bool = False) -> None:
         """Run as Python from now on; if it is tried, its compiled helpers too."""
         self._run: Callable[..., Any] = self.plain if tried else self.code.function
@@ -134,7 +153,8 @@ class LineStep:
         if not self._by_row:
             self._run = machine(function, inside, checked=checked, key=self._key)
         else:
-            loop = loop_around(machine(function, False, checked=checked))
+            self._run = machine(function, False, checked=checked)
+            loop = loop_around(self._run)
             several = self._parallel and not checked
             self._loop = machine(loop, several, checked=checked, key=self._key_of_loop)
 
@@ -151,27 +171,11 @@ class LineStep:
         self._by_row = self.code.by_row and not is_batch_op
         # In a batch op all draws of a loop come from the first row, one after the other.
         in_order = is_batch_op and self.code.loops
-        wanted = bool(getattr(self._function, "is_parallel", False)) and not self._alone
+        wanted = bool(getattr(self._function, "is_parallel", False)) and not self.gets_one_row
         self._parallel = wanted and not in_order and Compiler.is_enabled()
         self.plain = without_machine_code(self.code.function)
         self.interpret()
-        try:
-            try_step(self, sample)
-        except BuildError as error:
-            if is_batch_op or not isinstance(error.__cause__, AssertionError):
-                raise
-            self._prepare_as_batch_op(sample, error)
-
-    def _prepare_as_batch_op(self, sample: Sample | None, error: BuildError) -> None:
-        """Prepare a function again that asserts that it gets more rows, such as an even number.
-
-        Raises:
-            BuildError: the first error, if it does not run on an even number of rows either.
-        """
-        try:
-            self._prepare(sample, is_batch_op=True)
-        except BuildError:
-            raise error from error.__cause__
+        try_step(self, sample)
 
     def _compute(
         self, keys: np.ndarray, counts: np.ndarray, batch: np.ndarray, dst: Any, ids: np.ndarray

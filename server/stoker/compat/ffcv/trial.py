@@ -10,12 +10,14 @@ integer arithmetic, where Python and NumPy refuse more. A batch op gets an even 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from stoker.compat.ffcv.mixing import mixes
+from stoker.compat.ffcv.loops import OTHER_FORM
+from stoker.compat.ffcv.mixing import MixesRows, needs_batch
 from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
 from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.pipeline.state import State
@@ -38,14 +40,21 @@ OF_VALUES: Final = (
 """Errors of values that no sample of the dataset may have: class numbers, or ids beyond its end."""
 
 
-class TriedStep(Protocol):
-    """What is tried; see `stoker.compat.ffcv.step.LineStep`."""
+class RowsOfStep(Protocol):
+    """What decides about the rows of a step; see `stoker.compat.ffcv.step.LineStep`."""
 
     name: str
+    code: RewrittenFunction
+    is_declared: bool
+    gets_one_row: bool
+
+
+class TriedStep(RowsOfStep, Protocol):
+    """What is tried; see `stoker.compat.ffcv.step.LineStep`."""
+
     before: State
     after: State
     queries: tuple[AllocationQuery, ...]
-    code: RewrittenFunction
     plain: FunctionType
     memory: WorkingMemory
     is_batch_op: bool
@@ -56,6 +65,14 @@ class TriedStep(Protocol):
 
     def trial_keys(self, rows: BatchRows) -> np.ndarray:
         """Return the keys of rows."""
+        ...
+
+    def take(self, after: State) -> None:
+        """Take the state of its results."""
+        ...
+
+    def one(self, batch: np.ndarray, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Return the result for one row as the function returns it."""
         ...
 
     def interpret(self, *, tried: bool = False) -> None:
@@ -71,7 +88,8 @@ def try_step(step: TriedStep, sample: Sample | None) -> None:
     """Try a step on noise, and if that has values that it cannot take, on rows of the dataset.
 
     Raises:
-        BuildError: it cannot run, or mixes rows without being a batch op.
+        MixesRows: it needs all rows of a batch, and does not say whether it is a batch op.
+        BuildError: it cannot run, mixes rows although it says that it does not, or may mix them.
     """
     rng = generator(make_key(1, 2, 3, 4))
     count = 2 * TRIAL_ROWS if sample is None else len(sample.ids)
@@ -80,6 +98,8 @@ def try_step(step: TriedStep, sample: Sample | None) -> None:
         value = noise((count, *step.before.shape), step.before.dtype, rng)
         try:
             _Trial(step, value, ids).check()
+        except MixesRows:
+            raise
         except BuildError as error:
             if sample is None or not isinstance(error.__cause__, OF_VALUES):
                 raise
@@ -98,6 +118,39 @@ class _Trial:
         self._some = range(EVEN_ROWS if step.is_batch_op else TRIAL_ROWS)
 
     def check(self) -> None:
+        """Try it; one that fails on some rows may need all of them."""
+        if self._step.is_batch_op:
+            return self._check()
+        if self._step.code.by_row and self._needs_batch():
+            raise self._mixing()
+        try:
+            self._check()
+        except MixesRows:
+            raise
+        except BuildError:
+            if not self._step.code.by_row and self._needs_batch():
+                raise self._mixing() from None
+            raise
+        return check_reads(self._step)
+
+    def _needs_batch(self) -> bool:
+        step = self._step
+        deep = not step.code.reads.is_certain
+        return needs_batch(step.plain, self._value, self._rows.ids, step.memory, deep=deep)
+
+    def _check(self) -> None:
+        """Try it; results of another form than declared are taken as they are, as FFCV does."""
+        try:
+            self._check_form()
+        except BuildError as error:
+            if not _is_other_form(error.__cause__):
+                raise
+            step, some = self._step, self._rows._replace(ids=self._rows.ids[:1])
+            result = step.one(self._value[:1], step.trial_keys(some), some.ids)
+            self._take(result, 1)
+            self._check_form()
+
+    def _check_form(self) -> None:
         step = self._step
         step.interpret(tried=True)
         if not Compiler.is_enabled():
@@ -120,20 +173,13 @@ class _Trial:
             self._check_mixing(first)
 
     def _check_mixing(self, first: np.ndarray) -> None:
-        step = self._step
-        if step.code.by_row and mixes(step.plain, self._value, self._rows.ids, step.memory):
-            raise BuildError(self._mixing())
         for others in ([TRIAL_ROWS + 1, 0], [0, TRIAL_ROWS, 2, 1]):
             among = self._run(others)
             if among[others.index(0)].tobytes() != first[0].tobytes():
-                raise BuildError(self._mixing())
+                raise self._mixing()
 
-    def _mixing(self) -> str:
-        return (
-            f"{self._step.name} cannot be used: its result for a row depends on the other rows of "
-            "the batch, so a sample would depend on its neighbors. Read only row i for row i; or, "
-            "if it should mix rows, set is_batch_op = True on its class"
-        )
+    def _mixing(self) -> BuildError:
+        return mixing_error(self._step.name, is_declared=self._step.is_declared)
 
     def _check_memory(self) -> None:
         """Zero the memory for each batch if results depend on what is in it."""
@@ -177,33 +223,93 @@ class _Trial:
                 f"{user_line(error, step.code.function.__code__)}{step.name} fails on "
                 f"{step.before}: {type(error).__name__}: {reason(error)}. It declared "
                 f"{step.after}{self._memory()}. Check that the sides of its input and its output "
-                f"agree, also for odd sizes: -n // 2 is -(n // 2) - 1 if n is odd{self._even()}"
+                "agree, also for odd sizes: -n // 2 is -(n // 2) - 1 if n is odd"
             ) from error
 
     def _memory(self) -> str:
         shapes = ", ".join(str(query.shape) for query in self._step.queries)
         return f" and requested memory of shape {shapes}" if shapes else ""
 
-    def _even(self) -> str:
-        if self._step.is_batch_op:
-            return ""
-        return (
-            ". If it works on halves or pairs of the batch, set is_batch_op = True on its class: "
-            "then it gets all rows at once, an even number of them in this trial"
-        )
-
     def _check_result(self, result: Any) -> None:
-        step = self._step
-        shape = tuple(np.shape(result))[1:]
-        dtype = getattr(result, "dtype", type(result).__name__)
-        if not isinstance(result, np.ndarray) or (shape, dtype) != (
-            tuple(step.after.shape),
-            np.dtype(step.after.dtype),
-        ):
-            raise BuildError(
-                f"{step.name} returned {dtype} of shape {shape} per row, but it declared "
-                f"{step.after}: correct declare_state_and_memory, or the result of the function"
-            )
+        after = self._step.after
+        found = getattr(result, "shape", None), getattr(result, "dtype", None)
+        if found != ((len(self._some), *after.shape), np.dtype(after.dtype)):
+            self._take(result, len(self._some))
+
+    def _take(self, result: Any, count: int) -> None:
+        self._step.take(state_of(result, count, self._step.after, self._step.name))
+
+
+def state_of(result: Any, count: int, after: State, name: str) -> State:
+    """Return the state of an operation's results, which differ from what it declares.
+
+    FFCV passes on what a function returns, whatever its class declares.
+
+    Args:
+        result: what the function returned for some rows.
+        count: the number of the rows.
+        after: what the operation declares.
+        name: field and operation.
+
+    Raises:
+        BuildError: it is not an array of numbers with one item for each row.
+    """
+    if not isinstance(result, np.ndarray) or result.dtype.kind not in "biufc":
+        what = f"an array of {result.dtype}" if isinstance(result, np.ndarray) else type(result)
+        raise BuildError(
+            f"{name} returned {getattr(what, '__name__', what)}, but it declared {after}: return "
+            "an array of numbers"
+        )
+    if result.shape[:1] != (count,):
+        raise BuildError(
+            f"{name} returned an array of shape {result.shape} for {count} rows, but it declared "
+            f"{after}: return one item for each row"
+        )
+    return replace(after, shape=result.shape[1:], dtype=result.dtype)
+
+
+def _is_other_form(cause: BaseException | None) -> bool:
+    return isinstance(cause, TypeError) and cause.args == (OTHER_FORM,)
+
+
+def mixing_error(name: str, *, is_declared: bool) -> BuildError:
+    """Return the error of an operation that needs all rows of a batch, and is no batch op.
+
+    Args:
+        name: field and operation.
+        is_declared: whether it says so itself; otherwise it is prepared again as one.
+    """
+    made = BuildError if is_declared else MixesRows
+    return made(
+        f"{name} cannot be used: its result for a row depends on the other rows of the batch, but "
+        "its class has is_batch_op = False. Read only row i for row i; or remove is_batch_op"
+    )
+
+
+def no_batch(name: str) -> BuildError:
+    """Return the error of an operation that needs a batch, where it gets one row at a time."""
+    return BuildError(
+        f"{name} mixes the rows of a batch, but in a pipeline it would get one row at a time; use "
+        "a batch op of stoker.ops instead"
+    )
+
+
+def check_reads(step: RowsOfStep) -> None:
+    """Check the source of an operation that gets one row at a time, after trials found no mixing.
+
+    Raises:
+        BuildError: it may read other rows, and does not say whether it does.
+    """
+    reads = step.code.reads
+    if reads.other and not step.is_declared and (step.code.by_row or step.gets_one_row):
+        file = step.code.function.__code__.co_filename
+        raise BuildError(
+            f"{file}:{reads.line}: {step.name} may mix rows: {reads.other} reads another row than "
+            "the one that is written, but no result of the trial depended on that. Set is_batch_op "
+            "= True on its class if it mixes rows, or False if it does not",
+            file=file,
+            line=reads.line,
+        )
 
 
 def user_line(error: BaseException, code: CodeType) -> str:

@@ -20,13 +20,13 @@ class Operation(ABC):
     sample ids. With a true attribute `is_parallel` it is compiled for many cores.
 
     Class attributes:
-        is_batch_op: whether the function may read rows of the batch other than the one it writes.
-            Otherwise such a function is rejected when the loader is built.
+        is_batch_op: whether the function reads rows of the batch other than the one it writes, so
+            that it needs all of them at once; None: a trial finds out when the loader is built.
         stream: name of the stream that it draws from, in every pipeline, so operations with one
             name make the same decisions; None: a stream of its own.
     """
 
-    is_batch_op: ClassVar[bool] = False
+    is_batch_op: ClassVar[bool | None] = None
     stream: ClassVar[str | None] = None
 
     @abstractmethod
