@@ -14,6 +14,11 @@ from stoker.ops.kernels.means import Tools
 IMAGE = State.fixed("image", "uint16", (40, 56, 3))
 EVERY = np.arange(65536, dtype=np.uint16).reshape(128, 512, 1)
 TAKE = {
+    "autocontrast", "box_blur", "brightness", "channel_drop", "channel_shuffle", "coarse_dropout",
+    "color_jitter", "contrast", "defocus", "downscale", "erase", "gamma", "gaussian_blur",
+    "gaussian_noise", "grayscale", "grid_mask", "hue", "invert", "median_blur", "motion_blur",
+    "rgb_shift", "rgb_to_ycbcr", "salt_and_pepper", "saturation", "sharpness", "solarize",
+    "to_gray", "to_rgb", "ycbcr_to_rgb",
     "cast", "center_crop", "corner_crop", "crop", "crop_non_empty_mask", "cutmix",
     "horizontal_flip", "fit_bucket", "layout", "mirror", "mosaic", "normalize", "pad",
     "random_crop",

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import llvmlite.binding as untyped_llvm
@@ -106,15 +106,17 @@ class Uncounted(library):  # type: ignore[misc]
             open_ones = itertools.chain(*(one for one in callees if _names(one, STAND_IN)))
             self._take_over({one.name for one in open_ones if not one.is_declaration})
 
-    def _take_over(self, names: Iterable[str]) -> None:
+    def _take_over(self, names: Collection[str]) -> None:
         """Make functions of open callees private to this library; elsewhere they may count.
+
+        LLVM links only those that something still calls after it has copied functions into callers.
 
         They get other names too: the JIT linker takes the first function of a name that it has
         seen, though it was private to its library, and optimized for calls from there.
         """
-        for name in names:
-            own = self._final_module.get_function(name)
-            own.linkage, own.name = "internal", name + PRIVATE
+        for one in list(self._final_module.functions):
+            if one.name in names:
+                one.linkage, one.name = "internal", one.name + PRIVATE
 
     def _define(self, stand_ins: str) -> None:
         used = _names(self._final_module.functions, STAND_IN)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from stoker.ops.bases.wide_floats import float_room
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import refuse, require_pixels
+from stoker.ops.contract.rules import WIDE, refuse, require_pixels
 from stoker.ops.contract.states import State
 
 
@@ -21,12 +22,13 @@ class ColorSpaceOp(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
+        require_pixels(self.name, states, floats=True, wide=bool(self.wide))
         for state in states:
             if state.shape[2] != 3:
                 remedy = "Convert where the image has three channels"
                 raise refuse(self.name, "an image of 3 channels", state, remedy)
-        return states, 0
+        rooms = (float_room(s, self.wide["image"]) for s in states if s.dtype == WIDE)
+        return states, max(rooms, default=0)
 
 
 def plain_of_floats(convert: Callable[[np.ndarray], np.ndarray]) -> Callable[..., None]:

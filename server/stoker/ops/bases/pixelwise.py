@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.bases.wide_floats import WideKernel, as_floats, float_room
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import MAX_CHANNELS, require_pixels
+from stoker.ops.contract.rules import MAX_CHANNELS, WIDE, require_pixels
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.lookup import map_colors, map_levels
 from stoker.ops.kernels.runs import copy_run
@@ -128,7 +129,13 @@ class PixelOp(Op):
             wide=self.takes_wide,
             most=self.most_channels,
         )
-        return states, max(self.scratch(state) for state in states)
+        return states, max(self._room(state) for state in states)
+
+    def _room(self, state: State) -> int:
+        wide = self.wide.get(state.kind) if state.dtype == WIDE else None
+        if isinstance(wide, WideKernel):
+            return float_room(state, wide) + self.scratch(as_floats(state))
+        return self.scratch(state)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def _run_box(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None
     resize_wide(src, dst, box_of(record), int(params["interpolation"]), scratch)
 
 
-def _plain_wide(part: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
+def plain_wide(part: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
     """Resize an image with NumPy."""
     if interpolation == NEAREST:
         dst[...] = plain_nearest(part, dst.shape[:2])
@@ -87,13 +87,13 @@ def _plain_wide(part: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain_wide(src, dst, int(params["interpolation"]))
+    plain_wide(src, dst, int(params["interpolation"]))
 
 
 def _plain_box(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     top, left, height, width = box_of(record)
     part = src[top : top + height, left : left + width]
-    _plain_wide(part, dst, int(params["interpolation"]))
+    plain_wide(part, dst, int(params["interpolation"]))
 
 
 WIDE_RESIZE: Final = {"image": Kernel(_run, _plain)}

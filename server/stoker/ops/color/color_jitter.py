@@ -17,12 +17,13 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import begin
+from stoker.ops.bases.wide_floats import float_room, narrow, through_floats, widened
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import FLOAT, require_colors, require_pixels
+from stoker.ops.contract.rules import FLOAT, WIDE, require_colors, require_pixels
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import (
     LOW,
@@ -135,6 +136,13 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
             rotate_unit(image, record["hue"])
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, rest = widened(src, scratch)
+    _run_floats(image, image, params, record, rest)
+    narrow(image, dst)
+
+
 def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = src
     with np.errstate(all="ignore"):
@@ -210,6 +218,7 @@ class ColorJitter(Op):
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
+    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
     draw = staticmethod(_draw)
     rescale = staticmethod(keep_record)
 
@@ -228,9 +237,11 @@ class ColorJitter(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
+        require_pixels(self.name, states, floats=True, wide=True)
         require_colors(self.name, states)
-        return states, MEAN_BYTES if any(state.dtype == FLOAT for state in states) else 0
+        rooms = [float_room(state, self.wide["image"]) for state in states if state.dtype == WIDE]
+        mean = MEAN_BYTES if any(state.dtype in (FLOAT, WIDE) for state in states) else 0
+        return states, max(rooms, default=0) + mean
 
 
 def color_jitter(

@@ -1,7 +1,7 @@
 """Make all three channels a pixel's gray, with probability p, as torchvision's RandomGrayscale.
 
-Gray is Pillow's luma (`kernels.color`; for floats `kernels.color_floats`). The image keeps three
-channels. An image of one channel is gray already.
+Gray is Pillow's luma, of uint16 too (`kernels.color`; for floats `kernels.color_floats`). The image
+keeps three channels. An image of one channel is gray already.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def write_gray(image: Any) -> None:
     """Set all three channels of a pixel to its gray."""
     for i in range(np.uint64(image.size // 3)):
         k = K3 * i
-        gray = np.uint8(luma(image[k], image[k + K1], image[k + K2]))
+        gray = luma(image[k], image[k + K1], image[k + K2])
         fill_pixel(image, k, gray)
 
 
@@ -96,6 +96,7 @@ class Grayscale(ByChance):
 
     name: ClassVar[str] = "grayscale"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
+from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -49,6 +50,13 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         rotate_unit(image, record["turn"])
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, rest = widened(src, scratch)
+    _run_floats(image, image, params, record, rest)
+    narrow(image, dst)
+
+
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return plain_rotate_unit(image, float(record["turn"]))
@@ -69,12 +77,14 @@ class Hue(PixelOp):
 
     name: ClassVar[str] = "hue"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("turn", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
+    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
     draw = staticmethod(_draw)
 
     def check(self) -> None:

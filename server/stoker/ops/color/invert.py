@@ -1,4 +1,4 @@
-"""Invert every level with probability p: 255 - x, as torchvision's RandomInvert.
+"""Invert every level with probability p: 255 - x, of uint16 65535 - x: torchvision's RandomInvert.
 
 For floats 1 - x, one float32 subtraction; nothing is clipped.
 """
@@ -15,21 +15,22 @@ from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.float_levels import ONE, number, plain_number
 
-HIGH: Final = np.uint8(255)
+HIGH: Final = np.uint16(65535)
+"""All bits of a level; uint8 keeps the lower half."""
 
 
 @kernel
 def invert_levels(image: Any) -> None:
     """Invert a flat image in place."""
     for i in range(np.uint64(image.size)):
-        image[i] = np.uint8(image[i] ^ HIGH)
+        image[i] = image[i] ^ HIGH
 
 
 @kernel
 def invert_into(source: Any, image: Any) -> None:
     """Write a flat image inverted to other memory."""
     for i in range(np.uint64(image.size)):
-        image[i] = np.uint8(source[i] ^ HIGH)
+        image[i] = source[i] ^ HIGH
 
 
 @kernel
@@ -43,7 +44,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = 255 - src if record["apply"] else src
+    dst[...] = ~src if record["apply"] else src
 
 
 @kernel
@@ -82,6 +83,7 @@ class Invert(ByChance):
 
     name: ClassVar[str] = "invert"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)

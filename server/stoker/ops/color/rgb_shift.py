@@ -12,6 +12,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, look_up, plain_floats
+from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -78,6 +79,13 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         shift_floats(image, red, green, np.float32(shift[2] * PART))
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, rest = widened(src, scratch)
+    _run_floats(image, image, params, record, rest)
+    narrow(image, dst)
+
+
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return plain_unit(image + (np.asarray(record["shift"]) * PART).astype(np.float32))
@@ -103,6 +111,7 @@ class RgbShift(PixelOp):
 
     name: ClassVar[str] = "rgb_shift"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8", (3,)), ("high", "f8", (3,)), ("p", "f8")]
     )
@@ -111,6 +120,7 @@ class RgbShift(PixelOp):
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
+    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
     draw = staticmethod(_draw)
 
     def check(self) -> None:

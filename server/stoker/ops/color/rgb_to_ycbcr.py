@@ -8,6 +8,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
+from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
@@ -38,6 +39,13 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     floats_to_ycbcr(begin(src, dst))
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, rest = widened(src, scratch)
+    _run_floats(image, image, params, record, rest)
+    narrow(image, dst)
+
+
 @register
 @dataclass(frozen=True)
 class RgbToYcbcr(ColorSpaceOp):
@@ -50,6 +58,7 @@ class RgbToYcbcr(ColorSpaceOp):
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, plain_of_floats(plain_floats_to_ycbcr), in_place=True)
     }
+    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
 
 
 def rgb_to_ycbcr(*values: Value, stream: str | None = None, relative: bool = False) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
+from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
@@ -42,6 +43,13 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         saturate_unit(image, record["factor"])
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, rest = widened(src, scratch)
+    _run_floats(image, image, params, record, rest)
+    narrow(image, dst)
+
+
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     if image.shape[2] == 1:
@@ -56,10 +64,12 @@ class Saturation(FactorOp):
 
     name: ClassVar[str] = "saturation"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
+    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""

@@ -1,6 +1,7 @@
 """Invert levels at or above a threshold, with probability p, as torchvision's RandomSolarize.
 
-For floats the threshold is threshold / 255, rounded to float32, the same value that `to_float`
+For uint16 the threshold is 257 * threshold, the same part of the range, and such levels become
+65535 - x. For floats it is threshold / 255, rounded to float32, the same value that `to_float`
 gives. Such values become 1 - x, one float32 subtraction; nothing is clipped.
 """
 
@@ -18,9 +19,12 @@ from stoker.ops.contract.registry import register
 from stoker.ops.kernels.color_floats import PART
 from stoker.ops.kernels.float_levels import ONE
 
-HIGH: Final = np.uint8(255)
+HIGH: Final = np.uint16(65535)
+"""All bits of a level; uint8 keeps the lower half."""
 NONE: Final = 256
 """A threshold above every level: nothing is inverted."""
+WIDE_LEVEL: Final = np.uint32(257)
+"""Levels of uint16 in one of uint8."""
 
 
 @kernel
@@ -28,7 +32,7 @@ def invert_from(image: Any, threshold: Any) -> None:
     """Invert the levels of a flat image that are at least the threshold, in place."""
     for i in range(np.uint64(image.size)):
         x = image[i]
-        image[i] = np.uint8(x ^ HIGH) if x >= threshold else x
+        image[i] = x ^ HIGH if x >= threshold else x
 
 
 @kernel
@@ -40,6 +44,18 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = np.where(record["apply"] & (src >= params["threshold"]), 255 - src, src)
+
+
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image = begin(src, dst)
+    if record["apply"] and params["threshold"] < NONE:
+        invert_from(image, np.uint16(WIDE_LEVEL * params["threshold"]))
+
+
+def _plain_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    bright = record["apply"] & (src >= WIDE_LEVEL * np.int64(params["threshold"]))
+    dst[...] = np.where(bright, ~src, src)
 
 
 @kernel
@@ -70,7 +86,8 @@ class Solarize(PixelOp):
     """Invert levels at or above a threshold.
 
     Attributes:
-        threshold: lowest level to invert, for floats in units of 1 / 255; 256 inverts none.
+        threshold: lowest level to invert, for uint16 and floats in parts of 255 of white; 256
+            inverts none.
         p: probability.
     """
 
@@ -79,11 +96,14 @@ class Solarize(PixelOp):
 
     name: ClassVar[str] = "solarize"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("threshold", "u2"), ("p", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
+
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain_wide, in_place=True)}
 
     def check(self) -> None:
         """Check the parameters."""

@@ -1,8 +1,8 @@
 """Make images of one channel: the gray level of each pixel. No randomness.
 
-Gray is Pillow's luma, as in `Image.convert("L")` (`stoker.ops.kernels.color`); for floats
-`kernels.color_floats`, where nothing is clipped. A last channel after one or three is alpha and
-is dropped. `grayscale` makes an image gray but keeps its channels.
+Gray is Pillow's luma, as in `Image.convert("L")`, of uint16 too (`stoker.ops.kernels.color`); for
+floats `kernels.color_floats`, where nothing is clipped. A last channel after one or three is alpha
+and is dropped. `grayscale` makes an image gray but keeps its channels.
 """
 
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ which processors treat as one place."""
 HALF: Final = np.uint64(32)
 PLANES_BYTES: Final = 3 * 4 * 256
 K0: Final = np.uint64(0)
+K4: Final = np.uint64(4)
 LEVEL: Final = np.int32(255)
 BITS: Final = np.int32(8)
 
@@ -36,7 +37,7 @@ def write_luma(levels: Any, grays: Any) -> None:
     """Write the gray of each pixel of three levels."""
     for i in range(np.uint64(grays.size)):
         k = K3 * i
-        grays[i] = np.uint8(luma(levels[k], levels[k + K1], levels[k + K2]))
+        grays[i] = luma(levels[k], levels[k + K1], levels[k + K2])
 
 
 @kernel
@@ -46,6 +47,14 @@ def write_luma_of_words(words: Any, grays: Any) -> None:
         word = np.int32(words[i])
         green, blue = np.int32(word >> BITS), np.int32(word >> np.int32(BITS + BITS))
         grays[i] = np.uint8(luma(word & LEVEL, green & LEVEL, blue & LEVEL))
+
+
+@kernel
+def write_luma_of_four(levels: Any, grays: Any) -> None:
+    """Write the gray of each pixel of four levels of any dtype."""
+    for i in range(np.uint64(grays.size)):
+        k = K4 * i
+        grays[i] = luma(levels[k], levels[k + K1], levels[k + K2])
 
 
 @kernel
@@ -103,6 +112,17 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         take_first(np.uint64(src.shape[2]), image, grays)
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    levels, grays = src.reshape(src.size), dst.reshape(dst.size)
+    if src.shape[2] == 3:
+        write_luma(levels, grays)
+    elif src.shape[2] == 4:
+        write_luma_of_four(levels, grays)
+    else:
+        take_first(np.uint64(src.shape[2]), levels, grays)
+
+
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src[..., :1] if src.shape[2] < 3 else plain_luma(src[..., :3].astype(np.int64))
 
@@ -131,13 +151,14 @@ class ToGray(Op):
     name: ClassVar[str] = "to_gray"
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain)}
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of one channel."""
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True, most=COLORS)
+            require_image(self.name, state, floats=True, wide=True, most=COLORS)
         split = any(state.dtype == "float32" and state.shape[2] == 4 for state in states)
         return tuple(of_channels(state, 1) for state in states), PLANES_BYTES * split
 

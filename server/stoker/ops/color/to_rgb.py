@@ -47,8 +47,8 @@ def leave_fourth(source: Any, image: Any) -> None:
 
 
 @kernel
-def leave_fourth_float(source: Any, image: Any) -> None:
-    """Write the first three of every four floats: four at once, the next pixel covers the last."""
+def leave_fourth_at_once(source: Any, image: Any) -> None:
+    """Write the first three of every four values: four at once, the next pixel covers the last."""
     last = np.uint64(image.size // 3 - 1)
     for i in range(last):
         k, j = K3 * i, K4 * i
@@ -73,7 +73,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     elif src.itemsize == 1:
         leave_fourth(source, image)
     else:
-        leave_fourth_float(source, image)
+        leave_fourth_at_once(source, image)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
@@ -94,7 +94,7 @@ class ToRgb(Op):
         """Return states of three channels."""
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True, most=COLORS)
+            require_image(self.name, state, floats=True, wide=True, most=COLORS)
         return tuple(of_channels(state, 3) for state in states), 0
 
 

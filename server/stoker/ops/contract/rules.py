@@ -92,7 +92,11 @@ def require_image(
         if state.dtype == FLOAT:
             remedy += ", or call from_float before it, or before what contains it (as rand_augment)"
         if state.dtype == WIDE and not wide:
-            remedy = f"Call to_float before {op}" + ", and from_float after that" * (not floats)
+            remedy = f"Call to_float before {op}"
+            if not floats:
+                remedy = (
+                    f"It works with the 256 levels of uint8. {remedy}, and from_float after that"
+                )
         raise refuse(
             op,
             f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {most} channels",

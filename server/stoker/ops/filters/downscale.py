@@ -14,6 +14,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.fit import fit_scratch
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.resizing import INTERPOLATIONS, plain_image, resize_floats, resize_levels
+from stoker.ops.bases.wide_resize import plain_wide, resize_wide
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -68,14 +69,32 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     resize_floats(small, dst, (0, 0, small.shape[0], small.shape[1]), int(params["up"]), rest)
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if not record["apply"]:
+        begin(src, dst)
+        return
+    small, rest = small_image(src, record["scale"], scratch)
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_wide(src, small, box, int(params["down"]), rest)
+    resize_wide(small, dst, (0, 0, small.shape[0], small.shape[1]), int(params["up"]), rest)
+
+
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src
     if record["apply"]:
         height, width, channels = src.shape
         tall, wide = (shrunk(side, float(record["scale"])) for side in (height, width))
         small = np.empty((tall, wide, channels), src.dtype)
-        plain_image(src, small, (0, 0, height, width), int(params["down"]))
-        plain_image(small, dst, (0, 0, tall, wide), int(params["up"]))
+        _plain_resize(src, small, int(params["down"]))
+        _plain_resize(small, dst, int(params["up"]))
+
+
+def _plain_resize(src: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
+    if src.dtype == np.uint16:
+        plain_wide(src, dst, interpolation)
+    else:
+        plain_image(src, dst, (0, 0, *src.shape[:2]), interpolation)
 
 
 @register
@@ -97,12 +116,14 @@ class Downscale(PixelOp):
 
     name: ClassVar[str] = "downscale"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("down", "u1"), ("up", "u1"), ("p", "f8")]
     )
     record: ClassVar[np.dtype[Any]] = np.dtype([("scale", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain)}
     draw = staticmethod(_draw)
 
     def check(self) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, plain_floats
+from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -133,6 +134,13 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = np.clip((total + 2**15) >> 16, 0, 255)
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, rest = widened(src, scratch)
+    _run_floats(image, image, params, record, rest)
+    narrow(image, dst)
+
+
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return plain_unit(image + plain_noise(record, image.shape).astype(np.float32) * PART)
@@ -154,12 +162,14 @@ class GaussianNoise(PixelOp):
 
     name: ClassVar[str] = "gaussian_noise"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
+    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
     units: ClassVar[dict[str, str]] = {"sigma": "gray levels"}

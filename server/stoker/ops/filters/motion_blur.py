@@ -28,6 +28,7 @@ from stoker.ops.bases.weighted import (
     weighted_bytes,
     window_weights,
 )
+from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, widened
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -115,6 +116,14 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = plain_levels(src, *plain_line(record)) if record["apply"] else src
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, more = widened(src, scratch)
+    made, rest = image_like(src, more)
+    _run_floats(image, made, params, record, rest)
+    narrow(made, dst)
+
+
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return image if int(record["size"]) == 1 else plain_sum_floats(image, *plain_line(record))
@@ -133,6 +142,7 @@ class MotionBlur(BlurOp):
 
     name: ClassVar[str] = "motion_blur"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     largest: ClassVar[int] = 63
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("from", "f8"), ("to", "f8"), ("low", "i4"), ("high", "i4"), ("p", "f8")]
@@ -140,6 +150,7 @@ class MotionBlur(BlurOp):
     record: ClassVar[np.dtype[Any]] = np.dtype([("angle", "f8"), SIZE, APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
+    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
     draw = staticmethod(_draw)
 
     def check(self) -> None:

@@ -3,7 +3,7 @@
 Draws: 0 applied if uniform < p; 1 the amount, uniform in its range; 2 words 0 and 1: a Philox key,
 the record's `seed`, whose blocks are read as in gaussian_noise. Pixel n, in memory order, has
 v = byte 2n + 256 * byte 2n + 1: if v is below floor(65536 * amount + 0.5), all its channels become
-255 if v is odd, else 0. Floats become 1 or 0.
+255 (of uint16 65535) if v is odd, else 0. Floats become 1 or 0.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,9 @@ from stoker.rng.maths import floor
 ODD: Final = np.uint16(1)
 BLACK: Final = np.uint8(0)
 WHITE: Final = np.uint8(255)
+WIDE_BLACK: Final = np.uint16(0)
+WIDE_WHITE: Final = np.uint16(65535)
+WHITES: Final = {"uint8": WHITE, "uint16": WIDE_WHITE}
 
 
 @kernel
@@ -74,6 +77,11 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    spoil_all(begin(src, dst), src.shape[2], record, (WIDE_BLACK, WIDE_WHITE), scratch)
+
+
+@kernel
 def spoil_all(image: Any, channels: int, record: Any, colors: Any, scratch: Any) -> None:
     """Give pixels of a flat image the first or the second color, in place."""
     if record["apply"]:
@@ -97,7 +105,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         noise = plain_blocks(blocks, seed).view("<u2")[: height * width]
         noise = noise.reshape(height, width)
         hit = noise < limit_of(float(record["amount"]))
-        white = WHITE if src.dtype == np.uint8 else ONE
+        white: Any = WHITES.get(src.dtype.name, ONE)
         dst[hit] = np.where(noise[hit] % 2 == 1, white, BLACK)[:, None]
 
 
@@ -116,10 +124,12 @@ class SaltAndPepper(PixelOp):
 
     name: ClassVar[str] = "salt_and_pepper"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain, in_place=True)}
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain, in_place=True)}
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
 

@@ -16,6 +16,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
+from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
@@ -124,6 +125,14 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
                 sharpen_floats(image, result, start, count, steps, (part, rest))
 
 
+@kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, more = widened(src, scratch)
+    made, rest = image_like(src, more)
+    _run_floats(image, made, params, record, rest)
+    narrow(made, dst)
+
+
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     part, rest = np.float32(record["factor"]), np.float32(1.0 - record["factor"])
@@ -145,8 +154,10 @@ class Sharpness(FactorOp):
 
     name: ClassVar[str] = "sharpness"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
+    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
 
 
 def sharpness(

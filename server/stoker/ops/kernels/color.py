@@ -22,9 +22,11 @@ ONE: Final = np.int32(1 << BITS)
 HALF: Final = np.int32(1 << (BITS - 1))
 LOW: Final = np.int32(0)
 HIGH: Final = np.int32(255)
-RED: Final = np.int32(19595)
-GREEN: Final = np.int32(38470)
-BLUE: Final = np.int32(7471)
+RED: Final = np.uint32(19595)
+GREEN: Final = np.uint32(38470)
+BLUE: Final = np.uint32(7471)
+ROUND: Final = np.uint32(1 << (BITS - 1))
+DOWN: Final = np.uint32(BITS)
 TWO: Final = np.int32(2)
 THREE: Final = np.int32(3)
 FOUR: Final = np.int32(4)
@@ -49,9 +51,10 @@ def level(total: Any) -> Any:
 
 @kernel
 def luma(red: Any, green: Any, blue: Any) -> Any:
-    """Return the gray level of a pixel as int32."""
-    total = np.int32(RED * np.int32(red)) + np.int32(GREEN * np.int32(green))
-    return np.int32(np.int32(total + np.int32(BLUE * np.int32(blue)) + HALF) >> SHIFT)
+    """Return the gray level of a pixel, of uint8 or uint16, as int32; the sum fits uint32."""
+    total = np.uint32(RED * np.uint32(red)) + np.uint32(GREEN * np.uint32(green))
+    total = np.uint32(total + np.uint32(BLUE * np.uint32(blue)) + ROUND)
+    return np.int32(total >> DOWN)
 
 
 @kernel(twin="stoker.ops.kernels.simd.blends:blend_levels")

@@ -18,6 +18,8 @@ from stoker.ops.kernels.float_levels import ONE, ZERO, greater, lesser, plain_un
 from stoker.ops.kernels.lane_sums import EMPTY, add_lanes, plain_total, total
 
 PART: Final = np.float64(1 / 255)
+WIDE_PART: Final = np.float64(1 / 65535)
+"""A level of uint8, and of uint16, as a float."""
 
 RED, GREEN, BLUE = (np.float32(weight / 65536) for weight in LUMA)
 TWO: Final = np.float32(2)

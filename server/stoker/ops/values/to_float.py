@@ -6,7 +6,7 @@ it is the float32 nearest to level / 255, as in PyTorch's division. Levels of ui
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,10 +17,7 @@ from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import FLOAT, require_image
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.color_floats import PART
-
-WIDE_PART: Final = np.float64(1.0 / 65535.0)
-"""A level of uint16 as a float."""
+from stoker.ops.kernels.color_floats import PART, WIDE_PART
 
 
 @kernel
