@@ -152,7 +152,7 @@ def test_what_is_wrong_is_named_by_line(tmp_path, image_folder, listed):
         (b"a,b\n", "has a header, but no rows"),
         (b"a,a\n1,2\n", "two columns are named 'a'; rename one"),
         (b"a;b\n1;2\n", "expected columns separated by ',', got 'a;b'; write it with ','"),
-        (b"a\n\xff\n", "expected UTF-8, got the byte 0xff near line"),
+        (b"a\n\xff\n", "line 2: expected UTF-8, got the byte 0xff; save it as UTF-8, as in `iconv"),
         (b'a\n"b"c\n', "line 2: ',' expected after"),
         (b"a b,a-b\n1,2\n", "columns 'a b' and 'a-b' both give the field 'a_b'; rename one"),
     ],

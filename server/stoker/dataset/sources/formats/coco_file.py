@@ -88,7 +88,9 @@ def _decoded(path: Path) -> tuple[CocoFile, list[str]]:
         data = without_mark(path.read_bytes())
         file = msgspec.json.decode(data, type=analyzed(CocoFile))
         lacking = file.annotations is UNSET
-        return file, list(msgspec.json.decode(data, type=dict[str, Raw])) if lacking else []
+        return file, list(
+            msgspec.json.decode(data, type=analyzed(dict[str, Raw]))
+        ) if lacking else []
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
     except EncodingError as error:

@@ -2,15 +2,15 @@
 
 The kind of a column is that of `--field COLUMN=KIND`. Without it, a column whose name suggests an
 image, a mask or a label, and whose values fit, becomes that; other columns get their type in
-Parquet. A column of a CSV is int64 or float64 if all its values are, otherwise text. Paths are
-relative to the file, or to `--images`. The order of rows is that of the file. Labels that are text
-become classes in alphabetical order; whole numbers that pandas wrote as floats (`10.0`) are labels,
-other floats are targets of a regression. A column of whole image files, in Parquet, becomes images.
-Blanks around values count in text alone.
+Parquet. A column of a CSV is int64, float64 or bool if all its values are, otherwise text. Paths
+are relative to the file, or to `--images`. The order of rows is that of the file. Labels that are
+text become classes in alphabetical order; whole numbers that pandas wrote as floats (`10.0`) are
+labels, other floats are targets of a regression. A column of whole image files, in Parquet, becomes
+images. Blanks around values count in text alone.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -26,8 +26,22 @@ from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name, plain_kind
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import SUFFIXES, look_at
-from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, Table, read_table
+from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, read_table
+from stoker.dataset.sources.formats.tables import Table
+from stoker.dataset.sources.formats.text_columns import (
+    TextColumn,
+    check_spellings,
+    is_regression,
+    kind_of,
+    number,
+    remarks_on_classes,
+    remarks_on_numbers,
+    remarks_on_text,
+    shown,
+    whole,
+)
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.absent import why_absent
 
 _KNOWN = {
     **dict.fromkeys(("image", "img", "picture", "path", "file", "filename", "filepath"), "image"),
@@ -35,11 +49,7 @@ _KNOWN = {
     **dict.fromkeys(("label", "class", "target", "category"), "label"),
 }
 _TAIL = re.compile(r"_?(path|file|filename|name|id)$")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _VALUE_BYTES = 8
-_SHOWN = 80
-_WHOLE = re.compile(r"([+-]?[0-9]{1,15})(\.0*)?")
 _BASE64 = re.compile(r"(/9j/|iVBORw0KGgo|R0lGOD|UklGR|Qk)[A-Za-z0-9+/\r\n]{32,}={0,2}")
 """Text of a JPEG, PNG, GIF, WebP or BMP in base64."""
 
@@ -64,6 +74,8 @@ def scan_table(source: Path, request: Request) -> SourceScan:
         raise UsageError(f"--field {name}=...: {source} has no such column; it has "
                          f"{', '.join(table.columns)}")  # fmt: skip
     root = request.images or source.parent
+    if not root.is_dir():
+        raise UsageError(f"--images: there is no folder {root}{why_absent(str(root))}")
     columns = _columns(table, request, root)
     scan = SourceScan(
         "table", root, tuple(column.field for column in columns), [], aligned=False,
@@ -112,6 +124,11 @@ def _place(column: _TableColumn, value: Any) -> ValueSource:
             f"column {column.name!r} is empty; if samples may lack it, declare a fill: "
             f"{how_to_declare(column.name, column.kind)}"
         )
+    if column.kind != TEXT and _is_misquoted(value):
+        raise ValueError(
+            f"column {column.name!r}: a blank is before the quote of {shown(value)}; remove the "
+            "blank"
+        )
     try:
         return column.place_of(value)
     except (ValueError, KeyError):
@@ -122,8 +139,8 @@ def _place(column: _TableColumn, value: Any) -> ValueSource:
 def _columns(table: Table, request: Request, root: Path) -> list[_TableColumn]:
     columns: dict[str, _TableColumn] = {}
     for index, (name, typed) in enumerate(table.columns.items()):
-        values = [row[index] for row in table.rows if row[index] not in (None, "")]
-        kind = request.fields.get(name) or _guess(name, typed, values)
+        column = _text_column(table, name, index)
+        kind = request.fields.get(name) or _guess(column, typed)
         if kind == IGNORE:
             continue
         if kind.startswith("unknown"):
@@ -147,13 +164,56 @@ def _columns(table: Table, request: Request, root: Path) -> list[_TableColumn]:
                 f"{field.name!r}; rename one, or leave it out with --field {name}={IGNORE}"
             )
         if field.kind == "label":
-            field, place_of = _labels(field, values, request.classes)
+            field, place_of = _labels(field, column, typed, request, table)
         else:
+            if typed == "" and name not in request.fields:
+                table.remarks += _remarks(column, kind)
             place_of = _converter(field, plain, typed, root)
         columns[field.name] = _TableColumn(index, name, plain, field, place_of)
     if not columns:
         raise UsageError("no column is left as a field; ignore fewer of them")
+    table.remarks += _remarks_on_names(table, request, columns)
     return list(columns.values())
+
+
+def _text_column(table: Table, name: str, index: int) -> TextColumn:
+    """Return the values of a column that are not empty, nor text with a quote after a blank."""
+    kept = [
+        number
+        for number, row in enumerate(table.rows)
+        if row[index] not in (None, "") and not _is_misquoted(row[index])
+    ]
+    places = [table.places[number] for number in kept]
+    return TextColumn(name, table.unit, places, [table.rows[number][index] for number in kept])
+
+
+def _is_misquoted(value: Any) -> bool:
+    """Whether CSV took a quote for a part of a value, because a blank stands before it."""
+    return isinstance(value, str) and value[:1].isspace() and value.lstrip()[:1] == '"'
+
+
+def _remarks(column: TextColumn, kind: str) -> Iterator[str]:
+    """Yield lines about a column of a CSV whose kind was not declared."""
+    if kind == "int64":
+        yield from remarks_on_numbers(column, label=False)
+    elif kind == TEXT:
+        yield from remarks_on_text(column, label=False)
+
+
+def _remarks_on_names(
+    table: Table, request: Request, columns: dict[str, _TableColumn]
+) -> Iterator[str]:
+    """Yield lines about columns whose names, but not their values, suggest images or masks."""
+    there = {column.field.kind for column in columns.values()}
+    for column in columns.values():
+        known = _KNOWN.get(_stem(column.name))
+        if known in ("image", "mask") and known not in there and column.name not in request.fields:
+            first = next((row[column.index] for row in table.rows if row[column.index]), None)
+            yield (
+                f"column {column.name!r} is packed as {column.kind}, because no value ends like "
+                f"the name of an image file; the first is {shown(first)}; --field "
+                f"{column.name}={known} reads the files that it names"
+            )
 
 
 def _stem(name: str) -> str:
@@ -161,27 +221,19 @@ def _stem(name: str) -> str:
     return _TAIL.sub("", stem) or stem
 
 
-def _guess(name: str, typed: str, values: list[Any]) -> str:
+def _guess(column: TextColumn, typed: str) -> str:
     """Return the KIND of a column without a declared one."""
+    name, values = column.name, column.values
     known = _KNOWN.get(_stem(name))
     texts = typed in ("", TEXT)
     if known in ("image", "mask"):
-        if values and _is_place(values[0]):
+        if any(map(_is_place, values)):
             return known
         if texts and values:
             _check_is_no_picture(name, values[0])
     elif known == "label" and (texts or "int" in typed):
-        if texts and all(map(_is_float, values)) and any(_whole(value) is None for value in values):
-            return "float64"
-        return known
-    return typed or _type_of(values)
-
-
-def _type_of(values: list[str]) -> str:
-    """Return the KIND of values of a CSV that say no more than what they are."""
-    if all(_INTEGER.fullmatch(value.strip()) for value in values):
-        return "int64"
-    return "float64" if all(map(_is_float, values)) else TEXT
+        return "float64" if texts and is_regression(column) else known
+    return typed or kind_of(values)
 
 
 def _is_place(value: object) -> bool:
@@ -206,28 +258,6 @@ def _check_is_no_picture(name: str, value: str) -> None:
         )
 
 
-def shown(value: object) -> str:
-    """Return a value for a message: bytes and long text are cut."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return f"{len(value)} bytes"
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _whole(text: str) -> int | None:
-    """Return a whole number, also one like 10.0; None if it is not one."""
-    found = _WHOLE.fullmatch(str(text).strip())
-    return None if found is None else int(found[1])
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any], ValueSource]:
     """Return a function from a value to a place."""
     if field.is_picture and typed == "bytes":
@@ -240,16 +270,22 @@ def _converter(field: Field, kind: str, typed: str, root: Path) -> Callable[[Any
         return Given
     if field.shape:
         raise UsageError(f"expected a kind without a shape for a CSV, got {field.name}={kind}")
-    return lambda value: Given(_number(field.dtype, value))
+    return lambda value: Given(number(field.dtype, value))
 
 
 def _labels(
-    field: Field, values: list[Any], given: tuple[str, ...]
+    field: Field, column: TextColumn, typed: str, request: Request, table: Table
 ) -> tuple[Field, Callable[[Any], ValueSource]]:
     """Return a label field, with classes if it has any, and a function from value to place."""
-    if not given and all(_whole(value) is not None for value in values):
+    given, texts = request.classes, typed in ("", TEXT)
+    if not given and all(whole(value) is not None for value in column.values):
+        if texts:
+            check_spellings(column)
+            table.remarks += remarks_on_numbers(column, label=True)
         return field, lambda value: Given(_whole_of(value))
-    classes = order_classes((str(value).strip() for value in values), given)
+    classes = order_classes((str(value).strip() for value in column.values), given)
+    if texts and not given:
+        table.remarks += remarks_on_classes(column, classes)
     numbers = {name: number for number, name in enumerate(classes)}
     return (
         msgspec.structs.replace(field, classes=classes),
@@ -263,7 +299,7 @@ def _whole_of(value: Any) -> int:
     Raises:
         ValueError: the value is not one.
     """
-    found = _whole(value)
+    found = whole(value)
     if found is None:
         raise ValueError(value)
     return found
@@ -276,19 +312,3 @@ def _file_at(root: Path, name: str) -> WholeFile:
     if exact.size_bytes or trimmed == name:
         return WholeFile(exact)
     return WholeFile(look_at(root / trimmed, trimmed))
-
-
-def _number(dtype: str, text: str) -> float | int | bool:
-    """Parse a number of a CSV.
-
-    Raises:
-        ValueError, KeyError: the text is not such a number.
-    """
-    text = text.strip()
-    if dtype == "bool":
-        return _BOOLEANS[text.lower()]
-    if "int" not in dtype:
-        return float(text)
-    if not _INTEGER.fullmatch(text):
-        raise ValueError(text)
-    return int(text)
