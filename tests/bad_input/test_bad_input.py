@@ -229,9 +229,9 @@ def test_an_address_where_nobody_listens(tmp_path):
 
 
 def test_too_little_memory(address):
-    with pytest.raises(ResourceError, match="memory") as caught:
+    numbers = r"needed \d+ bytes .* allowed \d+ \(memory.limit \d+, used \d+\); use a smaller batch"
+    with pytest.raises(ResourceError, match=numbers):
         Loader(address, dataset="photos", pipeline=plain, batch_size=6, prefetch=200)
-    assert re.search(r"\d", str(caught.value))
     # The refusal cost nobody anything: a smaller request is served.
     assert first(address, plain, dataset="photos", prefetch=1).image.shape == (2, 32, 32, 3)
 

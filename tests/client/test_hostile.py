@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 from itertools import islice
 
 import msgpack
@@ -433,6 +434,21 @@ def memory_of(data: bytes) -> int:
     return memory
 
 
+def replayed(request: int, data: bytes) -> tuple[m.Record, int]:
+    return m.Replayed(request, len(data)), memory_of(data)
+
+
+def with_array(array: list[object]) -> bytes:
+    """A replay with one field and 64 bytes of arrays."""
+    value = ["image", "image", 0, None, array]
+    head = msgpack.packb(["0" * 32, 0, 3, 0, 0, 0, [value], [], []])
+    data = struct.pack("<Q", len(head)) + head
+    return data + bytes(-len(data) % 64 + 64)
+
+
+LONG_HEAD = struct.pack("<Q", 2**22 + 1) + bytes(2**22 + 1)
+
+
 def readable_end() -> int:
     reader, writer = os.pipe()
     os.close(writer)
@@ -445,6 +461,13 @@ def readable_end() -> int:
         (lambda r: (m.Replayed(r, 99), memory_of(b"abc")), "expected a replay of 99 bytes, got 3"),
         (lambda r: (m.Replayed(r, 9), memory_of(bytes(9))), "expected a replay"),
         (lambda r: (m.Replayed(r, 8), memory_of(b"\xff" * 8)), "cannot have a head of"),
+        (
+            lambda r: replayed(r, struct.pack("<Q", 2**22 + 1) + bytes(2**22 + 1)),
+            "cannot have a head",
+        ),
+        (lambda r: replayed(r, with_array(["object", [1], 0])), r"expected an array as \[dtype"),
+        (lambda r: replayed(r, with_array(["uint8", [65], 0])), "within 64 bytes, got 0 to 65"),
+        (lambda r: replayed(r, with_array(["uint8", [1], 64])), "within 64 bytes, got 64 to 65"),
         (lambda r: (m.Replayed(r, 9), readable_end()), "the replay's memory cannot be read"),
         (lambda r: (m.Replayed(r, 9), None), "unexpected record Replayed on the side socket"),
     ],

@@ -185,6 +185,8 @@ def test_a_secret_that_others_can_read(served, tmp_path, mode) -> None:
         (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key", "--clients={r}/nameless"],
          r"expected a public key and a name, got 1 words"),
         (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key", "--clients={r}/open"], r"chmod go-w"),
+        (["--tcp=tcp://127.0.0.1:0", "--key={r}/loose.key", "--clients={r}/clients"],
+         r"nobody else can read or write.*chmod 600"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
@@ -196,6 +198,8 @@ def test_a_daemon_refuses_flags_and_files_that_are_wrong(served, tmp_path, flags
     (root / "nameless").write_text(f"{served.alice}\n")
     (root / "open").write_text(f"{served.alice} a\n")
     (root / "open").chmod(0o666)
+    (root / "loose.key").write_bytes((root / "daemon.key").read_bytes())
+    (root / "loose.key").chmod(0o640)
     flags = [flag.format(r=root) for flag in flags]
     daemon = daemons.Daemon(tmp_path, f"--dataset=d={root}/data", *flags, warm=True)
     try:

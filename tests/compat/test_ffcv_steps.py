@@ -269,32 +269,6 @@ def test_odd_sizes_where_the_guides_code_fails(guide):
     assert "-n // 2 is -(n // 2) - 1 if n is odd" in message
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "PassesOn",
-            r"ffcv_ops.py:\d+: .*draw_one draws .*, so it cannot be passed on",
-        ),
-        ("Chooses", r"ffcv_ops.py:\d+: .*several draws .*, so it cannot be passed on"),
-        ("Recurses", r"draws_again draws random numbers and calls itself"),
-        (
-            "Gamma",
-            r"ffcv_ops.py:\d+: .*np.random.gamma cannot be drawn per row; supported",
-        ),
-        ("SeededByNothing", r"ffcv_ops.py:\d+: .*np.random.seed\(\): expected a number"),
-        ("HandsOn", r"ffcv_ops.py:\d+: .*np.random.rand cannot be passed on: call it directly"),
-        ("FewerRows", r"returned an array of shape \(2, 6, 8, 3\) for 3 rows, but it declared"),
-        ("Pair", "Pair of field 'image' returned tuple, but it declared NumPy uint8 of shape"),
-        ("Untypable", "fails on NumPy uint8 of shape .*: TypingError"),
-        ("Lambda", "generate_code must return a function made with `def`"),
-    ],
-)
-def test_what_cannot_run_is_refused_when_it_is_built(name, message):
-    with pytest.raises(BuildError, match=message):
-        run(getattr(ffcv_ops, name)())
-
-
 def test_what_it_keeps_from_call_to_call_is_refused(interpreted):
     with pytest.raises(BuildError, match="it returned two results for the same rows"):
         run(ffcv_ops.Remembers())

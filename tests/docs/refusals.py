@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from stoker.pipeline import pipeline
 from stoker.pipeline.authoring.pipeline import Pipeline
 
-MODULES = ("refused_targets", "refused_language", "refused_numbers", "refused_ops")
+MODULES = ("refused_targets", "refused_language", "refused_numbers", "refused_ops", "refused_code")
 REFUSAL = re.compile(
     r"\b(?:is|are) (?:\w+ ){0,2}(?:refused|rejected)\b|\brefused(?: by name)?:"
     r"|\brefuses?\b|\| refused\b|\b(?:is|are) (?:an? )?(?:\w+ )?errors?\b"

@@ -179,6 +179,22 @@ def padded_and_mixed(sample):
     return {"image": ops.mixup(image), "words": outputs.pad(sample.words)}
 
 
+@refused(SHAPES, "and such a pipeline is refused", "a condition that reads pixels (mean)")
+def padded_by_brightness(sample):
+    image = sample.image
+    if image.mean() < 60:
+        image = ops.resize(image, size=(64, 64))
+    return {"image": outputs.pad(image)}
+
+
+@refused(SHAPES, "Padding to the longest row is refused in these cases", "sizes must be known")
+def padded_by_a_count(sample):
+    image, boxes = ops.random_crop(sample.image, sample.boxes, size=16)
+    if boxes.count > 0:
+        image = ops.resize(image, size=(8, 8))
+    return {"image": outputs.pad(image)}
+
+
 @refused(SHAPES, "of the cases above only batch ops are refused", "batch ops cannot")
 def padded_to_the_bound_and_mixed(sample):
     image = ops.resize(sample.image, size=(16, 16))

@@ -4,6 +4,7 @@ One daemon serves them all. `refusals` says how to add a promise.
 """
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,18 +14,24 @@ import refusals
 from commands import call
 from daemons import Daemon, serving
 from page_blocks import pages
+from refused_data import write_fields
 from user_folders import importing_from
+from warm import Script
 
 from stoker import ops
-from stoker.client import Buckets, Loader
+from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.dataset import schema, write
-from stoker.pipeline import pipeline, sample_frames
-from stoker.protocol.errors import BuildError, DatasetError, ResumeError, StokerError
+from stoker.pipeline import outputs, pipeline, sample_frames
+from stoker.protocol.errors import (
+    BuildError,
+    DatasetError,
+    ResumeError,
+    StokerError,
+)
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 PROMISES = refusals.promises()
-EYES = ("left_eye", "right_eye")
 PROOFS = refusals.proofs()
 UNSAID = (
     "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/", "docs/contracts/", "docs/decisions.md",
@@ -38,53 +45,7 @@ PAGES = [page for page in pages(Path(__file__).parents[2]) if not page.startswit
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two samples with a field of every kind."""
     folder = tmp_path_factory.mktemp("refusals") / "packed"
-    rng = np.random.default_rng(3)
-    mask = rng.integers(0, 4, (32, 32), np.uint8)
-    fields = [
-        schema.image(encoding="raw"),
-        schema.image("depth", encoding="raw", dtype="float32", channels=1),
-        schema.image("clean", encoding="raw"),
-        schema.image("ct", encoding="bands", dtype="float32", channels=1),
-        schema.array("numbers", "int32", (32, 32, 3)),
-        schema.blob("words"),
-        schema.image("wide", encoding="raw", dtype="uint16", channels=1),
-        schema.flow("flow"),
-        schema.normals("normals"),
-        schema.label("grade"),
-        schema.array("heat", "float32", (32, 32)),
-        schema.array("face_bbox", "float32", (4,)),
-        schema.array("landmarks", "float32", (5, 2)),
-        schema.mask(encoding="raw"),
-        schema.relative(schema.mask("small", encoding="raw")),
-        schema.boxes(),
-        schema.with_classes(schema.keypoints("points", {"keypoint": "int64"}), EYES),
-        schema.label(classes=("cat", "dog", "eel", "fox")),
-        schema.scalar("weight"),
-        schema.blob("text"),
-    ]  # fmt: skip
-    row = {
-        "image": rng.integers(0, 256, (32, 32, 3), np.uint8),
-        "depth": rng.random((32, 32, 1), np.float32),
-        "clean": rng.integers(0, 256, (32, 32, 3), np.uint8),
-        "ct": np.linspace(-1000, 1200, 32 * 32, dtype=np.float32).reshape(32, 32, 1),
-        "numbers": rng.integers(0, 9, (32, 32, 3), np.int32),
-        "words": b"some words",
-        "wide": rng.integers(0, 65536, (32, 32, 1), np.uint16),
-        "flow": rng.random((32, 32, 2), np.float32),
-        "normals": rng.random((32, 32, 3), np.float32),
-        "grade": 10,
-        "heat": rng.random((32, 32), np.float32),
-        "face_bbox": np.float32([2, 3, 10, 12]),
-        "landmarks": rng.random((5, 2), np.float32),
-        "mask": mask,
-        "small": mask[::2, ::2],
-        "boxes": {"xyxy": [[2, 3, 10, 12]]},
-        "points": {"xy": [[4, 5], [20, 9]], "keypoint": [0, 1]},
-        "label": 1,
-        "weight": 0.5,
-        "text": b"a word",
-    }
-    write(str(folder), fields, [row, row])
+    write_fields(folder)
     return folder
 
 
@@ -97,7 +58,7 @@ def daemon(session_folder: Path, dataset: Path) -> Iterator[Daemon]:
     with importing_from(HERE):
         where = [f"--dataset=fields={dataset}", f"--dataset=again={dataset}"]
         where.append("--dataset=live=refused_numbers:Tissue")
-        where += [f"--python-path={HERE}", "--workers=1"]
+        where += [f"--python-path={HERE}", "--op-module=refused_code", "--workers=1"]
         with serving(folder, *where, *named) as running:
             yield running
     shutil.rmtree(folder)
@@ -152,6 +113,11 @@ def framed(sample):
 
 
 @pipeline
+def fitted(sample):
+    return {"text": outputs.pad(ops.fit_length(sample.text))}
+
+
+@pipeline
 def frames(sample):
     return {"image": sample_frames(sample, frames=2, by="grade").image}
 
@@ -196,10 +162,18 @@ def test_the_first_sample_of_a_live_source_decides(daemon):
 @pytest.mark.parametrize(
     ("given", "parts"),
     [
-        ({"subset": "nowhere"}, ("'nowhere'", "split")),
+        ({"subset": "nowhere"}, ("'nowhere'", "'train', 'val'")),
         ({"subset": [1, 1], "batch_size": 1}, ("subset", "1", "twice")),
         ({"weights": {"cat": 1}}, ("weights", "dog")),
         ({"weights": [1.0, 2.0**-70]}, ("weights", "too small")),
+        ({"weights": "negative"}, ("weights", "'negative'", "-1.0")),
+        ({"weights": "unknown"}, ("weights", "'unknown'", "nan")),
+        ({"weights": "zero"}, ("weights", "all 2 weights are 0")),
+        ({"weights": [1.0, 2.0, 3.0]}, ("weights", "2 samples", "3")),
+        (
+            {"pipeline": fitted, "buckets": LengthBuckets(field="text", bounds=(4,))},
+            ("id 0 has length 6", "2 are longer than 4"),
+        ),
     ],
 )
 def test_an_argument_is_refused_by_a_loader(given, parts, daemon):
@@ -234,6 +208,52 @@ def test_writing_impossible_boxes(tmp_path):
         row = {"image": np.zeros((32, 32, 3), np.uint8), "boxes": {"xyxy": [box]}}
         with pytest.raises(DatasetError, match=r"row 0.*boxes"):
             write(tmp_path / "d", [schema.image(encoding="raw"), schema.boxes()], [row])
+
+
+CLIPS = [
+    (lambda clip: {"boxes": clip.boxes}, {}, "boxes"),
+    (lambda clip: {"points": clip.points}, {}, "keypoints"),
+    (lambda clip: {"heat": outputs.pad(clip.heat)}, {}, "pad"),
+    (lambda clip: {"image": ops.mixup(clip.image)}, {}, "mixup"),
+    (lambda clip: {"image": clip.image}, {"buckets": Buckets(max_area=4096)}, "buckets"),
+    (lambda clip: {"image": clip.image}, {"dataset": None, "mix": {"fields": 1}}, "mix"),
+]
+
+
+@pytest.mark.parametrize(("made", "more", "part"), CLIPS)
+def test_what_clips_cannot_do(made, more, part, daemon):
+    clips = pipeline(lambda s: made(sample_frames(s, frames=2, by="grade")))
+    error = refused_by(daemon, clips, **{"batch_size": 1, **more})
+    assert "frames" in error
+    assert part in error
+
+
+SCRIPT = """
+import sys
+from stoker.client import Loader
+from stoker.ops import define
+from stoker.pipeline import pipeline
+
+@define()
+def copied(src, dst, params, record, scratch):
+    dst[...] = src
+
+@pipeline
+def train(sample):
+    return {"image": copied()(sample.image)}
+
+Loader(sys.argv[1], dataset="fields", pipeline=train, batch_size=2, device="numpy")
+"""
+
+
+def test_an_op_of_the_script_itself(daemon, tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    words = (tmp_path / "train.py", daemon.address)
+    with Script(*words, imports=["numba"], stderr=subprocess.PIPE) as done:
+        error = done.communicate(timeout=60)[1]
+    assert done.returncode == 1
+    assert f"{tmp_path}/train.py:13: op 'copied' is defined in __main__, which a worker" in error
+    assert "move it into a module and import it from there" in error
 
 
 def test_bench_refuses_clips(dataset):

@@ -227,6 +227,11 @@ try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
             sock.settimeout(10)
             sock.connect(f"{path}.fd")
+    elif act == "ask":
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            sock.settimeout(10)
+            sock.connect(f"{path}.fd")
+            sys.exit(b"user 4242 may not use this daemon" not in sock.recv(65536))
     elif act == "replace":
         os.unlink(path)
     elif act == "plant":
@@ -253,4 +258,7 @@ def test_other_users_reach_the_sockets_only_by_the_group(daemon, honest):
         assert act(name, [GROUP]) == 13
         assert act(name, []) == 13
     assert act("kill", [GROUP]) == 1
+    for place, mode in ((os.path.dirname(path), 0o755), (f"{path}.fd", 0o666)):
+        os.chmod(place, mode)  # as an operator might who knows no better
+    assert act("ask", []) == 0
     honest(3)

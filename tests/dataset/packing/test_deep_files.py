@@ -1,11 +1,13 @@
 """Files of more than 8 bits from Pillow and OpenCV: images, masks of instances, depth maps."""
 
 import io
+import re
 
 import cv2
 import numpy as np
 import pytest
 import skimage.data
+from commands import call
 from PIL import Image
 
 from stoker.dataset import open_dataset
@@ -90,8 +92,10 @@ def test_numbers_that_do_not_fit_and_kinds_that_there_are_not(tmp_path, scenes):
 
 def test_images_of_16_bits_that_are_not(tmp_path, scenes):
     def refused(name, kind, message):
-        with pytest.raises(DatasetError, match=message):
-            pack(scenes, tmp_path / "d", Options(workers=1, fields={**KINDS, name: kind}))
+        flags = [f"--field={field}={form}" for field, form in {**KINDS, name: kind}.items()]
+        code, _, error = call("pack", scenes, tmp_path / "d", "--workers=1", *flags, COLUMNS="9999")
+        assert code == 1
+        assert re.search(message, error), error
 
     refused(
         "floats", "image[uint16]", r"whole numbers for uint16, got floats; declare image\[float"

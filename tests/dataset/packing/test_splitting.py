@@ -5,6 +5,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
+from commands import call
 
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.manifest import NAME, read_manifest, write_manifest
@@ -112,6 +113,10 @@ def test_parts_that_cannot_be(dataset, parts, message):
     before = read_manifest(dataset)
     with pytest.raises(UsageError, match=message):
         split(dataset, parts)
+    if all(type(part) in (int, float) or part == "rest" for part in parts.values()):
+        words = [f"{name}={part}" for name, part in parts.items()]
+        code, _, error = call("split", dataset, *words, COLUMNS="9999")
+        assert (code, message in error) == (1, True), error
     assert read_manifest(dataset) == before
 
 

@@ -67,6 +67,7 @@ def test_tables_that_are_read_as_they_are_meant(tmp_path, pack, text, labels, sa
             "the first line holds a sample ('0.png'); add a first line such",
         ),
         ("0.5,1.25\n0.25,3\n", "the first line holds a sample ('0.5')"),
+        ("image,label\nnone.png,2\n", "none.png: it cannot be read: No such file or directory"),
         ("a,,c\n1,2,3\n", "expected a header with a name per column"),
         (",image\n5,0.png\n", "its first column has no name, and holds no row numbers from 0"),
         (

@@ -4,13 +4,11 @@ import importlib
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from stoker.ops import registered
 from stoker.ops.contract.registry import choices
 from stoker.ops.custom.purity import check_purity, impurities
-from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError
 
 
@@ -50,12 +48,3 @@ def test_ours_name_none():
     ]
     assert len(ours) > 40
     assert [(op.name, use) for op in ours for use in impurities(op)] == []
-
-
-def test_binding_a_pipeline_says_where_it_uses_the_op(random_ops):
-    @pipeline
-    def train(sample):
-        return {"image": random_ops.RunNumpy()(sample.image)}
-
-    with pytest.raises(BuildError, match=r"test_purity\.py:\d+: .*random_ops\.py:\d+: run_numpy"):
-        train.plan_for({"image": np.zeros((8, 8, 3), np.uint8)})

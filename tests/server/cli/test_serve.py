@@ -166,3 +166,37 @@ def test_a_ready_descriptor_that_is_none(serve, folder):
     errors = served.log.read_text()
     assert "stoker: --ready-fd 99: Bad file descriptor; pass the number of an open" in errors
     assert os.listdir(folder / "run") == []
+
+
+def test_a_file_in_the_place_of_the_lock_is_left_alone(serve, folder):
+    (folder / "run").mkdir()
+    lock = folder / "run" / "s.sock.lock"
+    lock.write_text("precious")
+    served = serve(warm=True)
+    assert served.ready["error"][:2] == [
+        "usage",
+        f"{lock} exists and is not the lock of a daemon; move it away or choose another address",
+    ]
+    assert served.wait() == 1
+    assert lock.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("file/kernels", "cannot be used (Not a directory): choose another folder with daemon.c"),
+        ("open", "that others cannot write, got owner 0, mode drwxrwxrwx: machine code is loaded"),
+    ],
+)
+def test_a_folder_of_caches_that_is_named_and_cannot_be_used(serve, folder, place, message):
+    """The default folder has a substitute; see tests/jit."""
+    (folder / "file").touch()
+    (folder / "open").mkdir()
+    (folder / "open").chmod(0o777)
+    (folder / "stoker.toml").write_text(f"[daemon]\ncache_root = '{folder}/{place}'\n")
+    served = serve(f"--config={folder}/stoker.toml", warm=True)
+    code, said, _ = served.ready["error"]
+    assert code == "resource"
+    assert f"kernel cache {folder}/{place}: " in said
+    assert message.replace("owner 0", f"owner {os.geteuid()}") in said
+    assert served.wait() == 1

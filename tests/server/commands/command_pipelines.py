@@ -17,6 +17,11 @@ def train(sample):
     return {"image": image, "mask": mask, "label": sample.label}
 
 
+@pipeline
+def marked(sample):
+    return {"image": ops.crop_non_empty_mask(sample.image, sample.mask, size=16)[0]}
+
+
 def doubled(image):
     return np.minimum(image, 127) * np.uint8(2)
 

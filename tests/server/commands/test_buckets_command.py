@@ -10,7 +10,7 @@ from PIL import Image
 from stoker.client import Buckets
 from stoker.dataset import open_dataset, schema, write
 from stoker.order.buckets.sizes import bucket_size
-from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
+from stoker.protocol.errors import BuildError, DatasetError, UnknownNameError, UsageError
 from stoker.server.commands.buckets import buckets
 from stoker.server.commands.explain import explain
 from stoker.server.commands.preview import preview
@@ -100,12 +100,23 @@ def test_flags_that_choose_sizes(shapes, run, flags, sizes):
         (("--size", "64x60"), "multiples of divisor=64, got"),
         (("--size", "64x64", "--max-area", 4096), "max_area chooses sizes, and sizes= lists them"),
         (("--lengths", "words", "--size", "64x64"), "--size does not go with --lengths"),
+        (("--max-area", 4096, "--max-side", 48), "no multiple of divisor=64 is between"),
+        (("--max-area", 4032), "max_area=4032 is too small for any bucket: the smallest side is"),
         (("--max-area", 4096, "--cut-weight", 99), "cut_weight: expected an integer from 2 to 16"),
     ],
 )
 def test_sizes_that_cannot_be_are_refused(shapes, run, flags, message):
     with pytest.raises(UsageError, match=message):
         run(buckets, shapes, "--batch-size", 4, *flags)
+
+
+def test_more_sizes_than_there_may_be_are_refused(run, tmp_path):
+    rows = ({"image": np.zeros((1 + n % 64, 1 + n // 64, 3), np.uint8)} for n in range(4097))
+    write(tmp_path / "d", [schema.image(encoding="raw")], rows)
+    with pytest.raises(UsageError, match="4097 different sizes, but at most 4096 are allowed"):
+        run(buckets, tmp_path / "d", "--batch-size", 1, "--no-resize", "--divisor", 1)
+    with pytest.raises(DatasetError, match="row 0, field 'image': it has 0x5 pixels, so it is em"):
+        write(tmp_path / "e", [schema.image()], [{"image": np.zeros((0, 5, 3), np.uint8)}])
 
 
 def test_samples_that_are_left_out_are_in_no_bucket(shapes, run, tmp_path):

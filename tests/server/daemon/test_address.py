@@ -108,18 +108,6 @@ def test_a_file_in_the_way_is_left_alone(folder, make_config):
     assert os.listdir(folder / "run") == ["s.sock"]
 
 
-def test_a_file_in_the_place_of_the_lock_is_left_alone(folder, make_config):
-    (folder / "run").mkdir()
-    (folder / "run" / "s.sock.lock").write_text("precious")
-    with pytest.raises(UsageError) as caught:
-        Daemon(make_config())
-    assert caught.value.message == (
-        f"{folder}/run/s.sock.lock exists and is not the lock of a daemon; move it away or choose"
-        " another address"
-    )
-    assert (folder / "run" / "s.sock.lock").read_text() == "precious"
-
-
 def test_an_empty_lock_file_of_another_program_stays(folder, start, make_config):
     """Others may wait for it; if it were removed, two could hold it."""
     lock = folder / "run" / "s.sock.lock"

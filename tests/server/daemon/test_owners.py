@@ -11,11 +11,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from commands import call
 from users import ATTACKER, VICTIM, as_user, shared_folder, why_none
 
 from stoker.client.peer import TRUSTED, check_listener
 from stoker.client.session import ClientSession
-from stoker.protocol.errors import ConfigError, ConnectError, UsageError
+from stoker.protocol.errors import ConfigError, ConnectError
 from stoker.server.daemon.address import SocketFolder, make_folder, open_to_others
 
 two_users = pytest.mark.skipif(bool(why_none()), reason=why_none() or "two users")
@@ -113,18 +114,37 @@ def test_a_daemon_refuses_a_default_folder_of_another_user(made, tmp_path):
             place.unlink() if place.is_symlink() else shutil.rmtree(place)
 
 
-@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
-def test_a_default_folder_that_others_can_write_is_refused(folder, mode):
-    (folder / "run").mkdir()
-    (folder / "run").chmod(mode)
-    with pytest.raises(UsageError, match=f"socket, {folder}/run: expected a folder .*; remove it"):
-        make_folder(f"{folder}/run", None, default=True)
-    make_folder(f"{folder}/run", None)
+@pytest.mark.parametrize(
+    ("above", "mode", "at"),
+    [
+        (0o700, 0o770, "run/stoker"),
+        (0o700, 0o702, "run/stoker"),
+        (0o700, 0o777, "run/stoker"),
+        (0o777, 0o700, "run"),
+        (0o700, None, "run/stoker"),
+    ],
+)
+def test_a_default_folder_that_others_can_write_is_refused(folder, above, mode, at):
+    run = folder / "run"
+    (run / "stoker").mkdir(parents=True)
+    if mode is None:
+        (run / "stoker").rename(run / "elsewhere")
+        (run / "stoker").symlink_to("elsewhere")
+    else:
+        (run / "stoker").chmod(mode)
+    run.chmod(above)
+    (folder / "served.tar").touch()
+    code, _, error = call("serve", f"--dataset=d={folder}/served.tar", XDG_RUNTIME_DIR=str(run))
+    assert code == 1
+    assert f"the default folder of the daemon's socket, {folder}/{at}: expected a folder" in error
+    assert "that others cannot write" in error
+    assert "remove it, or choose another place with --address" in error
+
+
+def test_a_default_folder_that_others_cannot_write(folder):
+    make_folder(f"{folder}/run", None, default=True)
     (folder / "run").chmod(0o750)
     make_folder(f"{folder}/run", None, default=True)
-    (folder / "run").chmod(0o777)
-    with pytest.raises(UsageError, match=f"socket, {folder}/run: expected a folder"):
-        make_folder(f"{folder}/run/stoker", None, default=True)
     (folder / "run").chmod(0o1777)
     make_folder(f"{folder}/run/stoker", None, default=True)
 
@@ -137,13 +157,6 @@ def test_a_configured_folder_where_others_can_swap_the_socket_is_noticed(folder,
     (folder / "run").chmod(mode)
     why = open_to_others(f"{folder}/run")
     assert why == (f"owner {os.geteuid()}, mode drwxrwxrwx" if is_open else None)
-
-
-def test_a_default_folder_is_no_link(folder):
-    (folder / "elsewhere").mkdir()
-    (folder / "run").symlink_to("elsewhere")
-    with pytest.raises(UsageError, match=r"got owner .* mode lrwxrwxrwx; remove it, or choose"):
-        make_folder(f"{folder}/run", None, default=True)
 
 
 @pytest.fixture

@@ -1,16 +1,18 @@
 """Files of users that are edited while a daemon runs: a new stream runs the new code."""
 
+import importlib
 import json
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from daemons import children
 
-from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.errors import BuildError, ResumeError, UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +30,7 @@ from stoker.pipeline import pipeline
 LEVEL = {level}
 
 
-@define()
+@define(version={version})
 def painted(src, dst, params, record, scratch):
     for y in range(src.shape[0]):
         for x in range(src.shape[1]):
@@ -95,9 +97,10 @@ def with_later(sample):
 """
 
 
-def write(folder: Path, level: int) -> None:
+def write(folder: Path, level: int, version: int = 1) -> None:
     """Write both files, as an editor does: a new file, whose time is another one."""
-    texts = {"edited_code": PIPELINE.format(level=level), "edited_parts": f"STEP = {level}\n"}
+    text = PIPELINE.format(level=level, version=version)
+    texts = {"edited_code": text, "edited_parts": f"STEP = {level}\n"}
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text)
         os.utime(folder / f"{name}.py", (level, level))
@@ -126,6 +129,7 @@ def edited(folder, serve):
     write(code, 11)
     return code, serve(
         f"--python-path={code}",
+        "--op-module=edited_code",
         "--pipeline=edited=edited_code:train",
         "--pipeline=only_op=edited_code:only_op",
         "--pipeline=with_table=edited_code:with_table",
@@ -216,3 +220,34 @@ def test_a_table_that_differs_in_each_process_is_refused_by_name(edited, loader)
         loader(daemon, "with_noise", batch_size=1) as refused,
     ):
         next(iter(refused))
+
+
+def test_an_op_of_another_version_is_refused_on_resume(edited, loader):
+    code, daemon = edited
+    with loader(daemon, "only_op", batch_size=1) as first:
+        next(iter(first))
+        cursor = first.state_dict()
+    write(code, 22, version=2)
+    with (
+        loader(daemon, "only_op", batch_size=1) as second,
+        pytest.raises(ResumeError, match=r"pipeline: was '[0-9a-f]{32}', is '[0-9a-f]{32}'"),
+    ):
+        second.load_state_dict(cursor)
+
+
+def test_a_program_that_imported_other_values_is_refused(edited, loader, monkeypatch):
+    """It sends a pipeline whose function reads a table; the daemon's is of the edited file."""
+    code, daemon = edited
+    monkeypatch.syspath_prepend(str(code))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    sent = importlib.import_module("edited_code").with_table
+    try:
+        with loader(daemon, sent, batch_size=1) as first:
+            next(iter(first))
+        write_data(code, 22)
+        said = r"edited_code:folded here is not the code .* It reads edited_code\.TABLE"
+        with pytest.raises(BuildError, match=said), loader(daemon, sent, batch_size=1) as second:
+            next(iter(second))
+    finally:
+        for name in ("edited_code", "edited_parts"):
+            sys.modules.pop(name)

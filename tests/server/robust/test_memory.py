@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, loader):
-    daemon = serve(warm=True)
+    daemon = serve("--memory-session-limit=40MiB", warm=True)
     source = Path(__file__).with_name("robust_pipelines.py")
     line = (
         source.read_text()
@@ -33,6 +33,12 @@ def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, lo
     assert "for decoded images and values between its steps" in message
     assert f"resize ({source}:{line + 1}) needs the most" in message
     assert caught.value.details["needed_bytes"] >= 2 * 3 * 20000**2
+    line = next(line for line in daemon.log.read_text().splitlines() if "request_refused" in line)
+    assert "request=OPEN dataset=small pipeline=huge code=resource" in line
+    assert "needs the most" in line
+    numbers = r"needed \d+ bytes .* allowed 41943040; .* raise memory.session_limit of the daemon"
+    with pytest.raises(ResourceError, match=numbers):
+        loader(daemon, "wide", batch_size=1, prefetch=64)
     with loader(daemon) as fine:
         assert [batch.step for batch in fine] == [0, 1]
 

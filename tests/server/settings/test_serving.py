@@ -5,6 +5,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from commands import call
 
 from stoker.protocol.errors import ConfigError
 from stoker.server.settings.config import load
@@ -158,9 +159,10 @@ def test_what_exists_is_accepted(folder):
 )
 def test_what_does_not_exist_is_rejected_by_name(folder, more, reason):
     file = write(folder, GOOD + more)
-    with pytest.raises(ConfigError) as caught:
-        check_served(load(file, environment={}))
-    assert caught.value.message.startswith(f"{file}: {reason}".replace("{}", str(folder)))
+    for command in ("config", "serve"):
+        code, _, error = call(command, "--config", file)
+        assert code == 1
+        assert error.startswith(f"stoker: {file}: {reason}".replace("{}", str(folder)))
 
 
 @pytest.mark.parametrize(

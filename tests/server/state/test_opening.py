@@ -457,7 +457,7 @@ def test_memory_does_not_suffice(make_rig, make_open, make_result):
     (error,) = rig.errors(token)
     assert (error.code, error.request) == ("resource", 8)
     assert "needed 24576 bytes (6 batches of 4096: those prefetched, those that" in error.message
-    assert "allowed 16384 (limit 40960, used 24576)" in error.message
+    assert "allowed 16384 (memory.limit 40960, used 24576)" in error.message
     assert "use a smaller batch size or prefetch" in error.message
     assert error.details == {
         "needed_bytes": 24576, "allowed_bytes": 16384, "limit_bytes": 40960

@@ -52,8 +52,8 @@ class Budget:
         if need > free:
             raise ResourceError(
                 f"not enough memory: needed {need} bytes ({slots} batches of {slot_bytes}: those"
-                f" prefetched, those that the client holds, and a spare), allowed {free} (limit"
-                f" {self.limit_bytes}, used {self.used_bytes}); {REMEDY}",
+                f" prefetched, those that the client holds, and a spare), allowed {free}"
+                f" (memory.limit {self.limit_bytes}, used {self.used_bytes}); {REMEDY}",
                 needed_bytes=need,
                 allowed_bytes=free,
                 limit_bytes=self.limit_bytes,
@@ -63,7 +63,7 @@ class Budget:
             raise ResourceError(
                 f"not enough memory: the pipeline needs {build.working_bytes} bytes in each of"
                 f" {self._workers} workers for decoded images and values between its steps,"
-                f" {working} in all, and {need} for {slots} slots; allowed {free} (limit"
+                f" {working} in all, and {need} for {slots} slots; allowed {free} (memory.limit"
                 f" {self.limit_bytes}, used {self.used_bytes}). {build.most} needs the most,"
                 f" {build.most_bytes} bytes: make its values smaller, use fewer workers, or raise"
                 " memory.limit",
