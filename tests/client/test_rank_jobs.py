@@ -14,6 +14,7 @@ import pytest
 from daemons import serving
 from warm import Script
 
+from stoker.client.ranks.launcher import host_key
 from stoker.dataset import schema, write
 
 HERE = Path(__file__).parent
@@ -25,10 +26,13 @@ TORCHRUN = {
 MPI = {"PMIX_NAMESPACE": "prterun-node1-4711@1", "OMPI_COMM_WORLD_SIZE": "2"}
 OLDER_MPI = {"OMPI_MCA_ess_base_jobid": "2706178049", "OMPI_COMM_WORLD_SIZE": "2"}
 SLURM = {"SLURM_JOB_ID": "81234", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
-RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+HYDRA = {"PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 RANK = """
 import json, os, sys, threading
+sys.path.insert(0, sys.argv[1])
+import rank_children
 from stoker.client import Loader
 from stoker.protocol.errors import StokerError
 usual, loaders = dict(os.environ), []
@@ -51,6 +55,8 @@ def answer(asked):
     os.environ.clear()
     os.environ.update(usual | asked["environment"])
     arguments = asked["options"], asked["address"], asked["lines"]
+    if asked["within"] in ("fork", "spawn"):
+        return rank_children.opened(asked["within"], asked["options"], asked["address"])
     if asked["within"] != "thread":
         return said(*arguments)
     found = []
@@ -83,7 +89,8 @@ class Rank:
             environment: what the launcher says, without the rank.
             address: of the daemon, if not that of the module.
             lines: name of the file that makes the loader; another one for each test.
-            within: "thread" if a thread of its own makes it.
+            within: "thread" if a thread of its own makes it; "fork" or "spawn" if two processes
+                that are started in this way make one each, with other seeds.
             close: whether the loaders of this process are closed first.
             changes: arguments of the loader.
         """
@@ -124,7 +131,12 @@ def processes(address: str) -> Iterator[list[Rank]]:
     with contextlib.ExitStack() as stack:
         started = [
             stack.enter_context(
-                Script("-c", RANK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, daemons=True)
+                Script(
+                    *("-c", RANK, str(HERE)),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    daemons=True,
+                )
             )
             for _ in range(3)
         ]
@@ -165,7 +177,7 @@ def test_a_rank_whose_arguments_differ_is_refused_with_the_fields(ranks, changes
     assert "pass rank=0, world_size=1" in refused
 
 
-@pytest.mark.parametrize("launcher", [TORCHRUN, MPI, OLDER_MPI, SLURM])
+@pytest.mark.parametrize("launcher", [TORCHRUN, MPI, OLDER_MPI, HYDRA, SLURM])
 def test_each_launcher_names_its_job(ranks, launcher) -> None:
     first, second, third = ranks
     stream = first.opens(launcher)
@@ -242,13 +254,63 @@ def test_ranks_with_lists_of_daemons(ranks, address) -> None:
     assert "seed: rank 0 has 5, rank 1 has 6" in second.opens(address=[address], seed=6)
 
 
-def test_ranks_that_share_a_private_daemon(ranks, packed) -> None:
+@pytest.mark.parametrize("launcher", [TORCHRUN, HYDRA, SLURM])
+def test_ranks_of_one_host_share_a_private_daemon(ranks, packed, launcher) -> None:
+    """They are compared, so they have one daemon."""
     first, second, _ = ranks
     options = {"address": str(packed), "pipeline": "client_pipelines:tensors", "workers": 1}
-    launcher = {**TORCHRUN, "PYTHONPATH": str(HERE)}
+    launcher = {**launcher, "PYTHONPATH": str(HERE)}
     assert len(first.opens(launcher, **options)) == 32
     assert "seed: rank 0 has 5, rank 1 has 6" in second.opens(launcher, seed=6, **options)
     assert len(first.opens(lines="elsewhere.py", close=True)) == 32
+
+
+@pytest.mark.parametrize(
+    ("environment", "other", "same"),
+    [
+        (TORCHRUN, {}, True),
+        (TORCHRUN, {"RANK": "1"}, True),
+        (TORCHRUN, {"MASTER_PORT": "29501"}, False),
+        (SLURM, {"SLURM_PROCID": "1", "SLURM_LOCALID": "1"}, True),
+        (SLURM, {"SLURM_STEP_ID": "1"}, False),
+        (SLURM, {"SLURM_JOB_ID": "81235"}, False),
+        (MPI, {"OMPI_COMM_WORLD_RANK": "1"}, True),
+        (MPI, {"PMIX_NAMESPACE": "another"}, False),
+        (HYDRA, {"PMI_RANK": "1"}, True),
+        ({"MASTER_ADDR": "node1", "MASTER_PORT": "1"}, {"RANK": "1"}, True),
+        ({"MASTER_ADDR": "node1", "MASTER_PORT": "1"}, {"MASTER_PORT": "2"}, False),
+    ],
+)
+def test_what_names_a_job_on_a_host(monkeypatch, environment, other, same) -> None:
+    for name in {*TORCHRUN, *MPI, *OLDER_MPI, *HYDRA, *SLURM, *RANKS}:
+        monkeypatch.delenv(name, raising=False)
+    assert host_key(2) is None
+    found = []
+    for said in (environment, {**environment, **other}):
+        for name, value in said.items():
+            monkeypatch.setenv(name, value)
+        found.append(host_key(2))
+    assert None not in found
+    assert (found[0] == found[1]) == same
+    assert host_key(1) is None
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_workers_that_a_rank_starts_are_no_ranks(ranks, how) -> None:
+    """Python has set the variables of the launcher in the rank itself."""
+    streams = {*ranks[0].opens(within=how), *ranks[1].opens(within=how)}
+    assert [len(stream) for stream in streams] == [32, 32], streams
+
+
+def test_a_rank_may_make_its_loader_again(ranks) -> None:
+    """Then it is one loader ahead of the others, and a later difference says what to do."""
+    first, second, _ = ranks
+    stream = first.opens()
+    assert second.opens() == stream
+    assert first.opens(close=True) == stream
+    refused = second.opens(seed=6)
+    assert "seed: rank 0 has 5, rank 1 has 6" in refused
+    assert "If one rank closed its loader and made it again, do so on every rank" in refused
 
 
 def test_processes_that_a_rank_starts_may_be_several_jobs(address, tmp_path) -> None:

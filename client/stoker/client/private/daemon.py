@@ -2,10 +2,10 @@
 
 The daemon is started by command line (`python -P -m stoker.server serve`) in a new session, so that
 Ctrl-C reaches the training script but not the daemon. It ends with its last client, which it
-notices on its side socket even if that client is killed. The local ranks of one job share one
-daemon: the key of its folder is made from the dataset's real path, the pipeline and the job's
-rendezvous. A lock decides which rank starts it (`runtime`). Its log is in the folder; if the daemon
-fails, the end of the log becomes part of the error.
+notices on its side socket even if that client is killed. The ranks of one job on one host share one
+daemon: the key of its folder is made from the dataset's real path, the pipeline and what the job's
+launcher says (`ranks.launcher`). A lock decides which rank starts it (`runtime`). Its log is in the
+folder; if the daemon fails, the end of the log becomes part of the error.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ import weakref
 from stoker.client.options import LoaderOptions
 from stoker.client.outage import patiently
 from stoker.client.private.folder import RuntimeFolder, is_running
+from stoker.client.ranks.launcher import host_key
 from stoker.client.session import ClientSession
 from stoker.protocol.descriptors import MORE_PROCESSES, NO_PROCESS, await_readable
 from stoker.protocol.errors import (
@@ -49,7 +50,6 @@ DATASET = "data"
 PIPELINE = "main"
 TAIL_BYTES = 2000
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-_JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")
 _children: dict[str, list[subprocess.Popen[bytes]]] = {}
 """Daemons that this process started, by folder; all but the last one of a folder were replaced."""
 _folders: "weakref.WeakSet[RuntimeFolder]" = weakref.WeakSet()
@@ -76,7 +76,7 @@ class PrivateDaemon:
             )
         self._dataset = dataset
         self._workers = number
-        key = _job_key(options.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
+        key = host_key(options.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
         parts = "\0".join([dataset, self._code or "", str(number), key])
         self._folder = RuntimeFolder(hashlib.blake2b(parts.encode(), digest_size=8).hexdigest())
         _folders.add(self._folder)
@@ -288,12 +288,6 @@ def _private_options(options: LoaderOptions) -> tuple[LoaderOptions, str | None]
     checked = dataclasses.replace(options, dataset=DATASET, pipeline=PIPELINE)
     checked.record(1)
     return checked, options.pipeline
-
-
-def _job_key(world_size: int) -> str | None:
-    """Return the launcher's name for the job of this rank; None for a lone process."""
-    names = [os.environ.get(name, "") for name in _JOB]
-    return "\0".join(names) if world_size > 1 and any(names) else None
 
 
 def read_line(reader: int, deadline: float) -> bytes | None:

@@ -2,9 +2,8 @@
 
 import datetime
 import itertools
-import sys
-from typing import Any
 
+from stoker.client.ranks.forks import default_store
 from stoker.protocol.errors import UsageError
 
 AGREE_S = 60.0
@@ -27,12 +26,9 @@ def check_agreed(name: str, said: str, rank: int, world_size: int) -> None:
     Raises:
         UsageError: a rank said something else, or did not call in time. All ranks that call get it.
     """
-    distributed = sys.modules.get("torch.distributed")
-    if world_size == 1 or distributed is None or not distributed.is_available():
+    store = default_store(world_size)
+    if store is None:
         return
-    if not distributed.is_initialized() or distributed.get_world_size() != world_size:
-        return
-    store: Any = distributed.distributed_c10d._get_default_store()
     call = name.partition("/")[0]
     turn = next(_calls)
     keys = [f"stoker/{name}/{turn}/{number}" for number in range(world_size)]

@@ -1,4 +1,7 @@
-"""The key of a job, by which a daemon knows the ranks of one job: from what its launcher says.
+"""The keys of a job, from what its launcher says: for a daemon, and for the ranks of one host.
+
+`job_key` lets a daemon know the ranks of one job, and `host_key` lets the ranks of a job on one
+host share a private daemon.
 
 Each launcher has variables that name the job, alike for all its processes and unlike those of any
 other job. Two jobs must never be taken for one, so there is no key, and nothing is compared, where
@@ -6,7 +9,9 @@ that is in doubt:
 
 - The world size of the loader is not that of the launcher: several jobs may share its processes.
 - The process that started this one has the same variables: it is a rank, or a script of one, and
-  may start several trainings.
+  may start several trainings, or workers that read for it. That is so for a process that was forked
+  with them, and for one of `multiprocessing` that began with them, although Python may have set
+  them in the rank itself.
 - The loader is made in another thread than the main one: the order of threads is not that of ranks.
 
 A launcher that restarts ranks says how often, so ranks of before are not compared with those after.
@@ -14,14 +19,17 @@ With a loopback address a job has one host, and one launcher starts all its rank
 the job from one that ranks are left of, although their launcher was killed.
 """
 
+import contextlib
 import hashlib
 import ipaddress
+import multiprocessing
 import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from stoker.client.ranks.forks import environment_at_fork
 from stoker.client.ranks.place import LoaderPlace
 
 KEY_BYTES: Final = 16
@@ -38,6 +46,8 @@ class Launcher:
         more: variables that also do, if they are there.
         host: the variable of `needed` with an address; if that is a loopback address, the job has
             one host, and others may use the same address.
+        is_parent: whether no variable names the job, but one process starts all its ranks of a
+            host, and no other job.
     """
 
     size: str
@@ -45,6 +55,7 @@ class Launcher:
     needed: tuple[str, ...]
     more: tuple[str, ...] = ()
     host: str = ""
+    is_parent: bool = False
 
     def says(self, environment: Mapping[str, str]) -> list[str]:
         """Return the values of the variables; empty for those that are missing."""
@@ -56,6 +67,8 @@ _TORCHRUN: Final = Launcher(
     "WORLD_SIZE", "RANK", ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"),
     ("TORCHELASTIC_RESTART_COUNT",), "MASTER_ADDR",
 )  # fmt: skip
+_ADDRESS: Final = ("MASTER_ADDR", "MASTER_PORT")
+"""What a program without a known launcher sets for `torch.distributed`."""
 _MPI_SIZE: Final = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
 _MPI: Final = Launcher(*_MPI_SIZE, ("PMIX_NAMESPACE",), ("OMPI_MCA_orte_hnp_uri",))
 _OLDER_MPI: Final = Launcher(*_MPI_SIZE, ("OMPI_MCA_ess_base_jobid",), ("OMPI_MCA_orte_hnp_uri",))
@@ -63,7 +76,9 @@ _SLURM: Final = Launcher(
     "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", ("SLURM_JOB_ID", "SLURM_STEP_ID"),
     ("SLURM_CLUSTER_NAME", "SLURM_RESTART_COUNT"),
 )  # fmt: skip
-LAUNCHERS: Final = (_TORCHRUN, _MPI, _OLDER_MPI, _SLURM)
+_HYDRA: Final = Launcher("PMI_SIZE", "PMI_RANK", ("MPI_LOCALNRANKS",), is_parent=True)
+"""MPICH, Intel MPI and MVAPICH."""
+LAUNCHERS: Final = (_TORCHRUN, _MPI, _OLDER_MPI, _HYDRA, _SLURM)
 """The innermost one comes first: SLURM may start one `torchrun` for each host."""
 
 
@@ -74,12 +89,36 @@ def job_key(place: LoaderPlace, world_size: int) -> bytes:
     launcher = _launcher(os.environ)
     if launcher is None or os.environ.get(launcher.size) != str(world_size):
         return b""
-    if launcher.says(_parents()) == launcher.says(os.environ):
+    if _is_started_by_rank(launcher):
         return b""
     words = [place.name, *launcher.says(os.environ)[:-1]]  # all but the rank
-    if launcher.host and _is_loopback(os.environ[launcher.host]):
+    if launcher.is_parent or (launcher.host and _is_loopback(os.environ[launcher.host])):
         words += _this_host()
     return hashlib.blake2b("\0".join(words).encode(), digest_size=KEY_BYTES).digest()
+
+
+def host_key(world_size: int) -> str | None:
+    """Return what the ranks of this job on this host have in common; None for a lone process.
+
+    Two jobs may have one key: they then share what they would start alike.
+    """
+    if world_size == 1:
+        return None
+    launcher = _launcher(os.environ)
+    if launcher is None:
+        words = [os.environ.get(name, "") for name in _ADDRESS]
+        return "\0".join([*words, *_host()]) if any(words) else None
+    words = launcher.says(os.environ)[:-1]
+    return "\0".join([*words, *(_this_host() if launcher.is_parent else _host())])
+
+
+def _is_started_by_rank(launcher: Launcher) -> bool:
+    """Whether the process that started this one has the same variables."""
+    said = launcher.says(os.environ)
+    if said in (launcher.says(_begun_with(os.getppid())), launcher.says(environment_at_fork())):
+        return True
+    began = launcher.says(_begun_with(os.getpid())) == said
+    return began and multiprocessing.parent_process() is not None
 
 
 def _launcher(environment: Mapping[str, str]) -> Launcher | None:
@@ -89,10 +128,10 @@ def _launcher(environment: Mapping[str, str]) -> Launcher | None:
     return None
 
 
-def _parents() -> dict[str, str]:
-    """Return the environment with which the parent began; empty if it belongs to another user."""
+def _begun_with(process: int) -> dict[str, str]:
+    """Return the environment that a process began with; empty if it belongs to another user."""
     try:
-        with open(f"/proc/{os.getppid()}/environ", "rb") as file:
+        with open(f"/proc/{process}/environ", "rb") as file:
             data = file.read()
     except OSError:
         return {}
@@ -109,11 +148,16 @@ def _is_loopback(address: str) -> bool:
 
 def _this_host() -> list[str]:
     """Return what tells this host, its network and the launcher from others."""
-    said = [str(os.getppid())]
+    said = [str(os.getppid()), *_host()]
+    with contextlib.suppress(OSError):
+        said.append(str(os.stat("/proc/self/ns/net").st_ino))
+    return said
+
+
+def _host() -> list[str]:
+    """Return what tells this host from others, with which it may share a file system."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
-            said.append(file.read().strip())
-        said.append(str(os.stat("/proc/self/ns/net").st_ino))
+            return [file.read().strip()]
     except OSError:
-        said.append(os.uname().nodename)
-    return said
+        return [os.uname().nodename]

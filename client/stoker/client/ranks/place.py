@@ -26,6 +26,7 @@ class LoaderPlace:
 
     Attributes:
         line: the line that makes it, as text.
+        number: how many loaders the lines have made for the rank, this one among them.
     """
 
     def __init__(self, kind: str, rank: int) -> None:
@@ -37,24 +38,24 @@ class LoaderPlace:
         """
         self._digest, self.line = _lines(sys._getframe(1), kind)
         self._counted = self._digest, rank
-        self._number = 0
+        self.number = 0
 
     @property
     def name(self) -> str:
         """The lines and the number, the same on all ranks."""
-        return f"{self._digest}/{self._number}"
+        return f"{self._digest}/{self.number}"
 
     def __enter__(self) -> Self:
         with _lock:
             _made[self._counted] += 1
-            self._number = _made[self._counted]
+            self.number = _made[self._counted]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         with _lock:
-            if kind is not None and _made[self._counted] == self._number:
+            if kind is not None and _made[self._counted] == self.number:
                 _made[self._counted] -= 1
 
 

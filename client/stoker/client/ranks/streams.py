@@ -14,10 +14,10 @@ Runs in the caller's thread.
 
 import contextlib
 import json
-import sys
 import time
-from typing import Any, Final
+from typing import Final
 
+from stoker.client.ranks.forks import default_store
 from stoker.client.ranks.place import LoaderPlace
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec, differences
@@ -45,11 +45,11 @@ class RankStreams:
             UsageError: another rank opened another stream.
         """
         self._spec, self._rank = spec, rank
-        self._store = _store(world_size)
+        self._store = default_store(world_size)
         self._missing: list[int] = []
         if self._store is None:
             return
-        self._line = place.line
+        self._line = f"{place.line}, loader {place.number} of that line"
         self._prefix = f"stoker/streams/{place.name}"
         self._missing = [0] if rank else list(range(1, world_size))
         until = time.monotonic() + WAIT_S
@@ -86,15 +86,7 @@ class RankStreams:
                     f"rank {self._rank} opened another stream than rank {other} ({self._line}), so"
                     " rows would come twice or be missing:\n  " + "\n  ".join(apart) + "\ngive"
                     " every rank the same arguments: each gets its own rows of every batch, and"
-                    " each row its own draws. For a stream that only this rank reads, pass rank=0,"
+                    " each row its own draws. If one rank closed its loader and made it again, do"
+                    " so on every rank. For a stream that only this rank reads, pass rank=0,"
                     " world_size=1"
                 )
-
-
-def _store(world_size: int) -> Any:
-    """Return the store of the default process group; None if its number of ranks differs."""
-    distributed = sys.modules.get("torch.distributed")
-    if world_size == 1 or distributed is None or not distributed.is_initialized():
-        return None
-    internals = getattr(distributed, "distributed_c10d", None)
-    return None if internals is None else internals._get_default_store()

@@ -56,8 +56,8 @@ class Jobs:
             f"{_said(rank, other)}, so rows would come twice or be missing:\n  "
             + "\n  ".join(apart)
             + "\ngive every rank the same arguments: each gets its own rows of every batch, and"
-            " each row its own draws. For a stream that only this rank reads, pass rank=0,"
-            " world_size=1",
+            " each row its own draws. If one rank closed its loader and made it again, do so on"
+            " every rank. For a stream that only this rank reads, pass rank=0, world_size=1",
             rank=rank,
             other=other,
         )
