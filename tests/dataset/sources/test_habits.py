@@ -107,7 +107,6 @@ def test_a_parquet_column_of_image_files_becomes_images(tmp_path, pack, form):
         (["0.png", "0_gt.png"], ["--kind", "folder"], 0, "packed 2 samples"),
         (["0.png", "mask.png", "gas_mask.png"], [], 0, "packed 3 samples"),
         (["0.png", ".1.png", "._0.png", "Thumbs.db"], [], 0, "ignored: 2 hidden files or folders"),
-        (["__MACOSX/._0.png", "cat/0.png", "dog/1.png"], [], 0, "ignored: 1 hidden files"),
         (["1/a.png", "2/a.png", "10/a.png"], [], 0, "class '1' has the label 0; if the labels"),
         (["0/a.png", "1/a.png", "2/a.png"], [], 0, "label: 0: 1, 1: 1, 2: 1"),
     ],

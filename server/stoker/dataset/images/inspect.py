@@ -22,6 +22,7 @@ from stoker.dataset.images.png import (
     check_png_kind,
     check_rows,
     frames_of,
+    has_transparency,
     read_png_header,
 )
 from stoker.dataset.images.transcode import is_deep_mask, transcode
@@ -96,7 +97,7 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches", keep: bool = F
         if (frames := frames_of(data)) > 1:
             raise CodecError(f"it is a PNG of {frames} frames; store the frame you want by itself")
         check_rows(data, header)
-        notes += _png_notes(header, kind)
+        notes += _png_notes(data, header, kind)
         stored = header.height, header.width
     else:
         stored = read_jpeg_size(data)
@@ -146,7 +147,7 @@ class Scratches:
         self.again = ImageScratch()
 
 
-def _png_notes(header: PngHeader, kind: str) -> tuple[str, ...]:
-    if kind == "image" and header.has_alpha:
-        return ("alpha channel present: stored, but ignored when decoding",)
+def _png_notes(data: bytes, header: PngHeader, kind: str) -> tuple[str, ...]:
+    if kind == "image" and has_transparency(data, header):
+        return ("transparency present: stored, but ignored when decoding",)
     return ()

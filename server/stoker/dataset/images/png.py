@@ -52,7 +52,7 @@ class PngHeader:
 
     @property
     def has_alpha(self) -> bool:
-        """Whether the pixels have an alpha channel (a palette's transparency does not count)."""
+        """Whether the pixels have an alpha channel."""
         return self.color in (4, 6)
 
 
@@ -103,6 +103,16 @@ def frames_of(data: bytes | memoryview) -> int:
         if name == b"acTL" and len(body) == 8:
             return max(int.from_bytes(body[:4], "big"), 1)
     return 1
+
+
+def has_transparency(data: bytes | memoryview, header: PngHeader) -> bool:
+    """Whether pixels may be transparent: by an alpha channel, a palette or a color (chunk tRNS)."""
+    if header.has_alpha:
+        return True
+    for name, _ in chunks(memoryview(data)):
+        if name in (b"tRNS", b"IDAT"):  # in this order
+            return name == b"tRNS"
+    return False
 
 
 def _header(name: bytes, body: memoryview) -> PngHeader:

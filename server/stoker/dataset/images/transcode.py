@@ -93,6 +93,7 @@ def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[
             )
         most = _require_short(picture, name)
         turn = _orientation(picture)
+        clear = kind == "image" and picture.has_transparency_data
         upright = ImageOps.exif_transpose(picture)
         if kind == "mask":
             pixels = _mask_pixels(upright, name, most)
@@ -106,7 +107,8 @@ def transcode(data: bytes, kind: str, keep: bool = False) -> tuple[bytes, tuple[
     stored = np.ascontiguousarray(laid_back(pixels, turn)) if keep else pixels
     Image.fromarray(stored).save(out, "PNG", compress_level=6)
     what = {"PNG": "16-bit PNG", "JPEG": "JPEG of unusual sampling"}.get(name, name)
-    note = f"{what} re-encoded as PNG without loss"
+    less = "its transparency" if clear else "loss"
+    note = f"{what} re-encoded as PNG without {less}"
     return out.getvalue(), (note, KEPT) if keep and turn != 1 else (note,)
 
 

@@ -1,8 +1,8 @@
 """Walk a tree of files for images.
 
 Order: by path, part by part, by code point, so it is the same on every machine and file system.
-Hidden files and folders (a leading dot) and files without an image suffix are left out and counted.
-Links are followed, but never in a cycle.
+Hidden files and folders (a leading dot), folders that systems make, and files without an image
+suffix are left out and counted. Links are followed, but never in a cycle.
 """
 
 import os
@@ -21,6 +21,10 @@ SUFFIXES = frozenset(
     )
 )
 """Suffixes of images, also of formats that packing rejects: such files are bad samples."""
+_OF_SYSTEMS = frozenset(
+    ["__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found"]
+)
+"""Folders that archivers, servers of files and file systems make next to the files of people."""
 _LOOKED_AT = 10_000
 
 
@@ -44,9 +48,11 @@ def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
         here = above | {(status.st_dev, status.st_ino)}
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_dir():
+            if is_folder(entry):
                 inside = entry.stat()
-                if (inside.st_dev, inside.st_ino) not in here:
+                if (inside.st_dev, inside.st_ino) in here:
+                    ignored["links to a folder that they are in"] += 1
+                else:
                     pending.append((path, here))
             elif (suffix := Path(entry.name).suffix.lower()) not in SUFFIXES:
                 ignored[f"{suffix} files" if suffix else "files without a suffix"] += 1
@@ -59,13 +65,25 @@ def has_pictures(source: Path) -> bool:
     """Whether there is an image file among the first files in a folder or below it."""
     looked_at = 0
     for _, folders, names in os.walk(source):
-        folders[:] = sorted(name for name in folders if name[0] != ".")
+        folders[:] = sorted(name for name in folders if not _is_left_out(name))
         if any(name[0] != "." and Path(name).suffix.lower() in SUFFIXES for name in names):
             return True
         looked_at += len(names) + len(folders)
         if looked_at > _LOOKED_AT:
             return False
     return False
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder, or a link to one; not a link that leads to itself."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _is_left_out(name: str) -> bool:
+    return name[0] == "." or name in _OF_SYSTEMS
 
 
 def check_folder(source: Path) -> None:
@@ -82,12 +100,12 @@ def check_folder(source: Path) -> None:
 def list_folder(
     root: Path, folder: str = "", ignored: Counter[str] | None = None
 ) -> list[os.DirEntry[str]]:
-    """List a folder without hidden entries, sorted by name.
+    """List a folder without hidden entries and folders of the system, sorted by name.
 
     Args:
         root: the source.
         folder: relative to the source.
-        ignored: counts the hidden entries.
+        ignored: counts what is left out.
 
     Raises:
         UsageError: it cannot be read, or a name in it is not UTF-8.
@@ -100,9 +118,13 @@ def list_folder(
             f"cannot read the folder {root / folder}: {error.strerror}; check the path and its "
             "permissions"
         ) from None
-    found = [entry for entry in every if entry.name[0] != "."]
+    found = [entry for entry in every if not _is_left_out(entry.name)]
     if ignored is not None and len(found) < len(every):
-        ignored["hidden files or folders"] += len(every) - len(found)
+        for entry in every:
+            if entry.name in _OF_SYSTEMS:
+                ignored[f"folders of the system ({entry.name})"] += 1
+            elif entry.name[0] == ".":
+                ignored["hidden files or folders"] += 1
     for entry in found:
         try:
             entry.name.encode()

@@ -18,8 +18,9 @@ from stoker.dataset.format.item import Given, Item, SourceFile, WholeFile
 from stoker.dataset.format.optional import how_to_declare, kind_of
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import DEEP, declare, field_name, plain_kind
+from stoker.dataset.sources.common.lookalikes import look_of, remarks_on_lookalikes
 from stoker.dataset.sources.common.scan import Request, SourceScan
-from stoker.dataset.sources.common.walk import check_folder, list_folder, walk
+from stoker.dataset.sources.common.walk import check_folder, is_folder, list_folder, walk
 from stoker.protocol.errors import UsageError
 
 FIRST = ("images", "image")
@@ -50,7 +51,7 @@ def scan_parallel(source: Path, request: Request) -> SourceScan:
     ignored: Counter[str] = Counter()
     trees: dict[str, list[SourceFile]] = {}
     for entry in list_folder(source):
-        if not entry.is_dir():
+        if not is_folder(entry):
             ignored["files next to the folders"] += 1
             continue
         files = walk(source, entry.name, ignored)
@@ -117,6 +118,7 @@ def _match(
     folders = [folder for folder, _ in trees]
     stems = sorted(set().union(*by_stem), key=lambda stem: stem.split("/"))
     classes: tuple[str, ...] = ()
+    looks: list[dict[str, str]] = []
     whole: list[tuple[str, list[SourceFile | None]]] = []
     for stem in stems:
         files = [tree.get(stem) for tree in by_stem]
@@ -131,16 +133,20 @@ def _match(
         there = next(file for file in files if file is not None)
         missing = ", ".join(f"{folder}/{stem}.*" for folder, _ in lacking)
         remedy = ", ".join(how_to_declare(folder, kind_of(field)) for folder, field in lacking)
-        scan.bad.append(
-            (
-                there.path,
-                f"its partner is missing: expected {missing}; if files may be missing, declare a "
-                f"fill: {remedy}",
-            )
+        if not looks:
+            looks = [{look_of(stem): file.path for stem, file in tree.items()} for tree in by_stem]
+        close = (tree.get(look_of(stem), "") for tree in looks)
+        alike = next((path for path in close if path and path != there.path), "")
+        told = (
+            f"the name of {alike!a} differs only in case, blanks or Unicode form; rename one"
+            if alike
+            else f"if files may be missing, declare a fill: {remedy}"
         )
+        scan.bad.append((there.path, f"its partner is missing: expected {missing}; {told}"))
     if any("/" in stem for stem, _ in whole):
         found = {stem.split("/", 1)[0] for stem, _ in whole if "/" in stem}
         classes = order_classes(found, given)
+        scan.remarks += () if given else remarks_on_lookalikes(classes)
         scan.fields = (*scan.fields, schema.label(classes=classes))
     numbers = {name: number for number, name in enumerate(classes)}
     items: list[Item] = []
