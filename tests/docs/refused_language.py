@@ -177,3 +177,25 @@ def changed_directly(sample):
 @refused(GUIDE, "A parameter of an op cannot follow the id", "p")
 def parameter_of_the_id(sample, ctx):
     return {"image": ops.invert(sample.image, p=ctx.id / 10)}
+
+
+@refused(GUIDE, "(`uint8 + 300`) is refused", "300 does not fit uint8", "ops.cast")
+def too_large_a_number(sample):
+    return {"x": ops.one_hot(sample.label, classes=4, dtype="uint8") + 300}
+
+
+@refused(GUIDE, "so `if array > 3:` is refused", "ambiguous", ".any()")
+def truth_of_an_array(sample):
+    return {"x": 1 if sample.numbers > 3 else 0}
+
+
+@refused(
+    GUIDE, "is refused when the pipeline is built, if it and the side", "index 4", "4 elements"
+)
+def index_out_of_bounds(sample):
+    return {"x": sample.face_bbox[4]}
+
+
+@refused(GUIDE, "so it cannot work, and is refused with its line", "a slice", "ops.python")
+def slice_of_an_array(sample):
+    return {"x": sample.face_bbox[1:3]}

@@ -134,9 +134,17 @@ def test_statistics_of_what_has_none(toys):
         with pytest.raises(
             BuildError,
             match=r"test_statistics.py:\d+: mean: expected an image, mask or array of "
-            r"uint8, uint16, int32, float32, got .*: ask for it before an op converts the levels",
+            r"bool, uint8, .*, float64, got .*: ask for it before an op converts the levels",
         ):
             bind(pipeline(lambda sample: {"x": body(sample).mean()}).graph(), states)
 
     refused(lambda sample: ops.normalize(sample.image, dtype="float16"))
-    refused(lambda sample: sample.label)
+
+    @pipeline
+    def of_a_number(sample):
+        return {"x": sample.label.mean()}
+
+    with pytest.raises(
+        BuildError, match=r"mean: expected an image, mask or array, got label int64"
+    ):
+        bind(of_a_number.graph(), states)

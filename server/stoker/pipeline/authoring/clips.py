@@ -22,8 +22,9 @@ from stoker.ops.contract.numbers import settled
 from stoker.pipeline.authoring.frames import is_frames
 from stoker.pipeline.graph.clip import MAX_FRAMES, Clip
 from stoker.pipeline.tracing.naming import scoped, views_are_shared
+from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.trace import GraphTracer
-from stoker.pipeline.tracing.values import TracedSample, fault, tracer_of
+from stoker.pipeline.tracing.values import TracedSample, tracer_of
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
 from stoker.rng.row import Row

@@ -16,8 +16,9 @@ from __future__ import annotations
 import difflib
 
 from stoker.ops.values.choices import Chance, Integer, Uniform
+from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.trace import GraphTracer
-from stoker.pipeline.tracing.values import TracedValue, fault
+from stoker.pipeline.tracing.values import TracedValue
 
 
 class Context:

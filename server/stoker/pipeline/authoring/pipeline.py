@@ -41,8 +41,9 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.bucketed import given_size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
+from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.rewrite import remember, rewritten
-from stoker.pipeline.tracing.values import TracedSample, fault
+from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.row import Row
 

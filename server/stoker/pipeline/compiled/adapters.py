@@ -18,7 +18,17 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.contract.forms import same_size
 from stoker.pipeline.compiled import support
-from stoker.pipeline.graph.statistics import ends_of_floats, max_of, mean_of, mean_of_floats, min_of
+from stoker.pipeline.graph.statistics import (
+    ends_of_doubles,
+    ends_of_floats,
+    max_of,
+    mean_of,
+    mean_of_floats,
+    min_of,
+    nonzero_of,
+    sum_of,
+    sum_of_floats,
+)
 
 copy, padded, whole = support.copy, support.padded, support.whole
 rule: Any = same_size
@@ -113,8 +123,32 @@ def min_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 
 
 @kernel
+def sum_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the sum of integers, int64."""
+    dst[0] = sum_of(src)
+
+
+@kernel
+def any_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write whether an element is not 0, as int64."""
+    dst[0] = np.int64(nonzero_of(src) != 0)
+
+
+@kernel
+def all_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write whether no element is 0, as int64."""
+    dst[0] = np.int64(nonzero_of(src) == src.size)
+
+
+@kernel
+def sum_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the sum of floats, float64."""
+    dst[0] = sum_of_floats(src)
+
+
+@kernel
 def mean_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the mean of float32, float64."""
+    """Write the mean of floats or of int64, float64."""
     dst[0] = mean_of_floats(src)
 
 
@@ -128,6 +162,18 @@ def max_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) 
 def min_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
     """Write the minimum element of float32, float64."""
     dst[0] = ends_of_floats(src)[0]
+
+
+@kernel
+def max_of_doubles_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the bits of the maximum element of float64, int64."""
+    dst[0] = ends_of_doubles(src)[1]
+
+
+@kernel
+def min_of_doubles_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write the bits of the minimum element of float64, int64."""
+    dst[0] = ends_of_doubles(src)[0]
 
 
 @kernel

@@ -11,7 +11,9 @@ address and up to MAX_RANK sides, or, for a scalar, its int64 or the bits of its
 and records; `check` is the status of a row that does not fit; `low0`, `high0`, ... bound the sides;
 `ranks` is 8 times the rank of the source plus that of the destination; `item` and `into` are the
 bytes of their elements; `place` and `count` give the index of a fold's value and the number of
-values; `most` bounds the items of `dst`; `dtype` is an index in ELEMENTS; `float` marks a float
+values; `most` bounds the items of `dst`; `index0`, ... are lines of indices; `op` is the code of a
+scalar instruction, and `kind` in KINDS is how its numbers are computed; an `item` of 0 marks a
+number in a word; `dtype` is an index in ELEMENTS; `float` marks a float
 scalar; `to` is the next line of the program to execute.
 """
 
@@ -48,8 +50,13 @@ ELEMENTS: Final = (
 
 _BOUNDS: Final = tuple(f"{word}{axis}" for axis in range(MAX_RANK) for word in ("low", "high"))
 _KERNEL: Final = ("function", "dst", "src", "ranks", "decision", "item", "into")
+_INDICES: Final = tuple(f"index{axis}" for axis in range(MAX_RANK))
+_EACH: Final = ("left_dtype", "left_item", "right_dtype", "right_item", "dtype", "into", "rank")
 _ONE: Final = ("dst", "src")
 _TWO: Final = ("dst", "left", "right")
+
+KINDS: Final = ("int64", "float64", "float32")
+"""How numbers of arrays are computed; float32 is float64 rounded to it, which is the same."""
 
 FORMS: Final[dict[str, tuple[str, ...]]] = {
     # Calls of kernels and draws.
@@ -70,7 +77,11 @@ FORMS: Final[dict[str, tuple[str, ...]]] = {
     "frame": ("function", "frame", "decision", "visible", "dst", "most"),
     "box": ("function", "dst", "src", "decision", "first"),
     "count": ("dst", "src", "check"),
+    "element": ("dst", "src", "check", "dtype", "item", "rank", *_INDICES),
+    "fits": ("src", "check", "low0", "high0"),
     "room": ("left", "right", "check"),
+    # Arithmetic on arrays.
+    "each": ("dst", "left", "right", "op", "kind", *_EACH),
     # Places.
     "slot": ("dst", "output", "rank"),
     "note": ("at", "word"),

@@ -28,8 +28,10 @@ def _line(program: Program, number: int) -> str:
             words += [str(call)] if call else []
         elif operand in _LINES:
             words.append(f"{operand} v{value}")
-        elif operand == "dtype":
+        elif operand.endswith("dtype"):
             words.append(ELEMENTS[value])
+        elif operand == "op":
+            words.append(_NAMES[value])
         elif not operand.startswith(("low", "high")):
             words.append(f"{operand} {value}")
     bounds = [

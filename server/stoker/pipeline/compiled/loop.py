@@ -34,6 +34,7 @@ from stoker.pipeline.compiled.instructions import (
     VISIBLE,
     instruction,
 )
+from stoker.pipeline.compiled.loop_arrays import each
 from stoker.pipeline.compiled.loop_scalars import LAST_READ, compute, read
 from stoker.pipeline.compiled.support import key_of
 
@@ -43,6 +44,7 @@ UNLESS, GOTO = instruction("unless"), instruction("goto")
 TAKE, GIVEN, SAME_SIZE = (instruction(n) for n in ("take", "given", "same_size"))
 RESCALE, SIZE, FRAME = (instruction(n) for n in ("rescale", "size", "frame"))
 BOX, COUNT, ROOM = (instruction(n) for n in ("box", "count", "room"))
+ELEMENT, FITS, EACH = (instruction(n) for n in ("element", "fits", "each"))
 SLOT, NOTE_WORD, SIDES, JOIN = (instruction(n) for n in ("slot", "note", "sides", "join"))
 COPY, STORE, PUT = (instruction(n) for n in ("copy", "store", "put"))
 EXTENT, WRITE = instruction("extent"), instruction("write")
@@ -159,7 +161,23 @@ def surround(code, at, words, parts, note):  # type: ignore[no-untyped-def]
 
 
 @handwritten
-def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untyped-def]  # noqa: C901 - one branch for each instruction
+def element(code, at, row, words, found):  # type: ignore[no-untyped-def]
+    """Read an element of an array; return 0, or the status of an index that is out of bounds."""
+    src, place = code[at, ELEMENT.src], np.int64(0)
+    for axis in range(code[at, ELEMENT.rank]):
+        side = words[src, 1 + axis]
+        index = words[code[at, ELEMENT.index0 + axis], 0]
+        if index < -side or index >= side:
+            refuse(found, row, (index, side), (0, 0))
+            return code[at, ELEMENT.check]
+        place = place * side + (index + side if index < 0 else index)
+    address = words[src, 0] + place * code[at, ELEMENT.item]
+    words[code[at, ELEMENT.dst], 0] = load_word(address, code[at, ELEMENT.dtype])
+    return np.int64(0)
+
+
+@handwritten
+def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912 - one branch for each instruction
     """Execute an instruction about sizes; return 0, or the status of a size that does not fit."""
     op = code[at, 0]
     if op == SIZE.code:
@@ -186,6 +204,13 @@ def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untype
             refuse(found, row, (note[ANSWER], most), (0, 0))
             return code[at, COUNT.check]
         words[code[at, COUNT.dst], 1] = note[ANSWER]
+    elif op == ELEMENT.code:
+        return element(code, at, row, words, found)
+    elif op == FITS.code:
+        number = words[code[at, FITS.src], 0]
+        if number < code[at, FITS.low0] or number > code[at, FITS.high0]:
+            refuse(found, row, (number, 0), (0, 0))
+            return code[at, FITS.check]
     elif op == ROOM.code:
         if note[ANSWER] == 0:
             left, right = code[at, ROOM.left], code[at, ROOM.right]
@@ -363,6 +388,8 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
                 status = measure(code, at, row, words, parts, note, found)
                 if status != 0:
                     return status
+            elif op == EACH.code:
+                each(code, at, words)
             elif op <= WRITE.code:
                 locate(code, at, row, words, outs, note)
             elif op <= LAST_READ:

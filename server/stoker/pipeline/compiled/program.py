@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import State
 from stoker.pipeline.compiled import adapters
@@ -22,10 +24,13 @@ from stoker.pipeline.compiled.calls import (
     turn_of,
 )
 from stoker.pipeline.compiled.emitter import Emitter, Program, bits
-from stoker.pipeline.compiled.instructions import ELEMENTS
+from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, KINDS
 from stoker.pipeline.compiled.scalars import Scalars, element_of, is_float, item_bytes
+from stoker.pipeline.graph import arrays
+from stoker.pipeline.graph.expressions import LOGIC
 from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.declared import MAX_RANK
+from stoker.pipeline.planning.expressions.steps import ArrayStep
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
@@ -116,7 +121,7 @@ class PlanWriter:
             case IfStep():
                 self.branch(step)
             case _:
-                self.scalars.number(step)
+                self.express(step)
 
     def bounds(self, state: State) -> list[int]:
         """Return minimum and maximum of each side."""
@@ -247,6 +252,40 @@ class PlanWriter:
             else:
                 call = own(adapters.copy_into, "copy", src, dst)
                 self.emit.kernel(call, step.src, step.dst, 0)
+
+    def express(self, step: Step) -> None:
+        """Compute an array or a scalar."""
+        if isinstance(step, ArrayStep):
+            self.each(step)
+        else:
+            self.scalars.number(step)
+
+    def each(self, step: ArrayStep) -> None:
+        """Compute an array from arrays and numbers, element by element."""
+        states = [self.plan.states[arg] for arg in step.args]
+        shaped = [arg for arg, state in zip(step.args, states, strict=True) if state.shape]
+        if step.check is not None:
+            self.emit.add("same_size", *shaped, step.check)
+        operands: list[tuple[int, int, int]] = []
+        for arg, state in zip(step.args, states, strict=True):
+            if state.shape:
+                operands.append((arg, element_of(state), item_bytes(state)))
+                continue
+            line, floating = self.scalars.scalar(arg)
+            operands.append((line, ELEMENTS.index("float64" if floating else "int64"), 0))
+        if step.fits is not None:
+            line, _ = self.scalars.scalar(step.fits[0])
+            self.emit.add("fits", line, step.fits[1], *arrays.limits(step.compute))
+        dst = self.plan.states[step.dst]
+        if not dst.is_fixed:
+            self.emit.add("sides", step.dst, shaped[0])
+        real = np.dtype(step.compute).kind == "f"
+        name = step.op + "_f" * (real and step.op not in LOGIC)
+        kind = KINDS.index(step.compute if real else "int64")
+        (left, *of_left), (right, *of_right) = operands[0], operands[-1]
+        into = element_of(dst), item_bytes(dst), len(dst.shape)
+        given = (left, right, CODES[name], kind, *of_left, *of_right, *into)
+        self.emit.add("each", step.dst, *given)
 
     def store(self, step: StoreStep) -> None:
         """Copy a value into an output's row."""

@@ -17,7 +17,8 @@ from stoker.pipeline.compiled.calls import own
 from stoker.pipeline.compiled.emitter import Emitter, bits
 from stoker.pipeline.compiled.instructions import ELEMENTS
 from stoker.pipeline.graph.expressions import LOGIC
-from stoker.pipeline.graph.statistics import STATISTICS
+from stoker.pipeline.graph.nodes import STATISTICS
+from stoker.pipeline.planning.expressions.steps import ElementStep
 from stoker.pipeline.planning.steps import (
     SIZES,
     ConstStep,
@@ -30,14 +31,30 @@ from stoker.pipeline.planning.tables import physical
 
 _STATISTICS: Final = {
     "mean": (adapters.mean_into, "float64"),
+    "sum": (adapters.sum_into, "int64"),
     "max": (adapters.max_into, "int64"),
     "min": (adapters.min_into, "int64"),
+    "any": (adapters.any_into, "int64"),
+    "all": (adapters.all_into, "int64"),
 }
-_STATISTICS_OF_FLOATS: Final = {
+_OF_FLOATS: Final = {
     "mean": (adapters.mean_of_floats_into, "float64"),
-    "max": (adapters.max_of_floats_into, "float64"),
-    "min": (adapters.min_of_floats_into, "float64"),
+    "sum": (adapters.sum_of_floats_into, "float64"),
 }
+_STATISTICS_OF: Final = {
+    "float32": {
+        **_OF_FLOATS,
+        "max": (adapters.max_of_floats_into, "float64"),
+        "min": (adapters.min_of_floats_into, "float64"),
+    },
+    "float64": {
+        **_OF_FLOATS,
+        "max": (adapters.max_of_doubles_into, "int64"),
+        "min": (adapters.min_of_doubles_into, "int64"),
+    },
+    "int64": {"mean": _OF_FLOATS["mean"]},
+}
+"""Where the statistics of a dtype differ; float64 gives bits."""
 
 
 class Scalars:
@@ -74,6 +91,8 @@ class Scalars:
                 self.field(step)
             case ExprStep():
                 self.expression(step)
+            case ElementStep():
+                self.element(step)
 
     def context(self, step: ContextStep) -> None:
         """Set a fact about the row."""
@@ -149,10 +168,17 @@ class Scalars:
             lines.append(line)
         self.emit.add(step.op + "_f" * real, step.dst, *lines)
 
+    def element(self, step: ElementStep) -> None:
+        """Read an element of an array."""
+        state = self.states[step.src]
+        lines = [self.scalar(index)[0] for index in step.indices]
+        given = (step.check, element_of(state), item_bytes(state), len(lines))
+        self.emit.add("element", step.dst, step.src, *given, *lines)
+
     def statistic(self, step: ExprStep) -> None:
         """Compute a statistic of an array."""
         src = self.states[step.args[0]]
-        function, dtype = (_STATISTICS_OF_FLOATS if is_float(src) else _STATISTICS)[step.op]
+        function, dtype = (_STATISTICS | _STATISTICS_OF.get(src.dtype, {}))[step.op]
         line = self.emit.new_line(0, 1, 1)
         self.emit.pointers[line] = step.dst
         dst = State.fixed("array", dtype, (1,))

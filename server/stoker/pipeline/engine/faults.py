@@ -26,8 +26,10 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         plan: the plan that ran.
         row: the row that failed.
         status: index into the plan's checks, plus 1.
-        got: height and width found; for "items" the numbers of items after and before the kernel.
-        other: for "same_size", "relative" and "ratio" the size of the second value, for "padded"
+        got: height and width found; for "items" the numbers of items after and before the kernel;
+            for "element" the index and the side; for "fits" the number.
+        other: for "same_size", "relative", "ratio" and "same_shape" the size of the second value,
+            for "padded"
             that of the batch, else unused.
     """
     check = plan.checks[status - 1]
@@ -49,6 +51,12 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
             f"{check.what}: with relative=True, expected the same ratio of height to width up to "
             f"rounding, got {found} and {other[0]}x{other[1]}"
         )
+    elif check.kind == "element":
+        text = f"{check.what}: index {got[0]} is out of bounds: that side has {got[1]} elements"
+    elif check.kind == "same_shape":
+        text = f"{check.what}: expected arrays of one shape, got {found} and {other[0]}x{other[1]}"
+    elif check.kind == "fits":
+        text = f"{check.what}: {got[0]} does not fit"
     elif check.kind == "items":
         text = (
             f"{check.what}: the op's kernel returned {got[0]} items for {got[1]}; it may keep or "

@@ -57,12 +57,6 @@ def result_type(op: str, types: list[str]) -> str:
     """
     if op in COMPARISONS or op in LOGIC:
         return "bool"
-    if op in ("height", "width", "count"):
-        return "int64"
-    if op == "mean":
-        return "float64"
-    if op in ("max", "min"):
-        return types[0]
     if "float64" in types and op in _OF_INTEGERS:
         raise BuildError(f"{_OF_INTEGERS[op]} takes integers; use / and a comparison instead")
     return "float64" if op == "div" or "float64" in types else "int64"

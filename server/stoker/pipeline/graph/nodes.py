@@ -30,11 +30,14 @@ Path = Annotated[str, msgspec.Meta(max_length=4096)]
 Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=MAX_ARGS)]
 Nodes = Annotated[tuple["Node", ...], msgspec.Meta(max_length=MAX_NODES)]
 
-UNARY: Final = ("neg", "not", "height", "width", "count", "mean", "max", "min", "record")
+STATISTICS: Final = ("mean", "max", "min", "sum", "any", "all")
+UNARY: Final = ("neg", "not", "height", "width", "count", "side", *STATISTICS, "record")
 BINARY: Final = (
     "add", "sub", "mul", "div", "floordiv", "mod", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
 )  # fmt: skip
-EXPRESSIONS: Final = (*UNARY, *BINARY)
+ELEMENT: Final = "element"
+"""The expression that takes a value and an index for each of its sides."""
+EXPRESSIONS: Final = (*UNARY, *BINARY, ELEMENT)
 
 
 class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="node"):
@@ -130,10 +133,17 @@ class Apply(_Struct, frozen=True, tag="apply", omit_defaults=True):
 
 
 class Expr(_Struct, frozen=True, tag="expr"):
-    """A scalar computed from values. `name` is the record's field for `record`, else empty.
+    """A scalar or array computed from values.
 
-    `height` and `width` take one image or mask, `count` takes boxes or keypoints, `record` a draw,
-    the others take scalars.
+    `height` and `width` take one image or mask, `count` takes boxes or keypoints, `side` any value
+    that has sides, `element` an array and an index for each side, `record` a draw, statistics an
+    image or array. The others take scalars and arrays.
+
+    Attributes:
+        op: one of EXPRESSIONS.
+        args: the values.
+        name: for `record` the record's field, for `side` the number of the side in decimal digits,
+            negative ones counted from the end; else empty.
     """
 
     op: Name

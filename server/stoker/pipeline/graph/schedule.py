@@ -17,14 +17,14 @@ from typing import Any, Final, NamedTuple
 
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.graph.nodes import Const, Draw, Expr, Fact, If, Node
+from stoker.pipeline.graph.nodes import ELEMENT, STATISTICS, Const, Draw, Expr, Fact, If, Node
 from stoker.pipeline.graph.normal import first_inside, number_nodes
 from stoker.protocol.errors import BuildError
 
 FACTS: Final = ("epoch", "step", "progress")
 OF_BUCKET: Final = ("bucket_height", "bucket_width", "bucket_length")
 """Facts that are the same for all rows of a bucket; a plan is bound to one, so it knows them."""
-OF_VALUES: Final = ("record", "height", "width", "count", "mean", "min", "max")
+OF_VALUES: Final = ("record", "height", "width", "count", "side", ELEMENT, *STATISTICS)
 """Expressions that read a sample's values or a draw."""
 _TYPES: Final = {"bool": bool, "int64": int, "float64": float}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from stoker.pipeline.graph.nodes import (
+    ELEMENT,
     EXPRESSIONS,
     MAX_DEPTH,
     MAX_INT,
@@ -198,7 +199,11 @@ class _Checker:
                 f"graph: {where}: unknown expression {node.op!r}; there are: "
                 f"{', '.join(sorted(EXPRESSIONS))}"
             )
-        if len(node.args) != (1 if node.op in UNARY else 2):
+        if node.op == ELEMENT:
+            good = len(node.args) >= 2
+        else:
+            good = len(node.args) == (1 if node.op in UNARY else 2)
+        if not good:
             raise BuildError(f"graph: {where}: {node.op} got {len(node.args)} values")
         for value in node.args:
             self.use(value, visible, where, draws=node.op == "record")

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from stoker.pipeline.engine.interface import Freeze
-from stoker.pipeline.graph.statistics import STATISTICS
+from stoker.pipeline.graph.nodes import STATISTICS
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
 from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.expressions.steps import ArrayStep, ElementStep
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ConvertStep,
@@ -184,6 +185,15 @@ class _Dry(PlainRun):
         made_of = not known_of_all and self.unknown.intersection(step.args)
         return step.op in STATISTICS or bool(made_of)
 
+    def element(self, step: ElementStep) -> None:
+        self.unknown.add(step.dst)
+        self.env[step.dst] = 0
+
+    def elementwise(self, step: ArrayStep) -> None:
+        shapes = [self.env[arg].shape for arg in step.args if self.plan.states[arg].shape]
+        self.unknown.add(step.dst)
+        self.env[step.dst] = shape_only(shapes[0], self.plan.states[step.dst].dtype)
+
     def branch(self, step: IfStep) -> None:
         super().branch(step)
         taken = self.number(step.cond) != 0
@@ -204,8 +214,8 @@ class _Dry(PlainRun):
         if value in self.unknown:
             site = self.plan.graph.site(value)
             raise UsageError(
-                f"decide: a condition reads a number computed from pixels or boxes at {site}, so "
-                "the parameters are not known without them: replay the sample instead (`stoker "
-                "replay` without --params-only)"
+                "decide: a condition reads a number computed from pixels, boxes or arrays at "
+                f"{site}, so the parameters are not known without them: replay the sample instead "
+                "(`stoker replay` without --params-only)"
             )
         return super().number(value)

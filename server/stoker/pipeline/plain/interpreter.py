@@ -18,13 +18,16 @@ from stoker.ops.kernels.points import MOVERS
 from stoker.pipeline.engine.faults import Sides, call_error, sample_error
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
-from stoker.pipeline.graph import expressions
-from stoker.pipeline.graph.statistics import STATISTICS, statistic
+from stoker.pipeline.graph import arrays, expressions
+from stoker.pipeline.graph.nodes import STATISTICS
+from stoker.pipeline.graph.statistics import statistic
 from stoker.pipeline.plain.arrays import as_python, check_arrays, fits, store
 from stoker.pipeline.plain.calls import call_plain, whole_sides
 from stoker.pipeline.planning.decision import Decision, made_for, source_of
+from stoker.pipeline.planning.expressions.steps import ArrayStep, ElementStep
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
+    SIZES,
     ApplyStep,
     ConstStep,
     ContextStep,
@@ -334,27 +337,61 @@ class PlainRun:
         for join in step.joins:
             self.env[join.dst] = self.env[join.then if taken else join.orelse]
 
+    def expression(self, step: ExprStep) -> bool | int | float:
+        """Compute a scalar from values."""
+        first = self.env[step.args[0]]
+        if step.op in SIZES:
+            return len(first) if step.op == "count" else size_of(first)[step.op == "width"]
+        if step.op in STATISTICS:
+            return statistic(step.op, first)
+        numbers = [as_python(self.number(arg)) for arg in step.args]
+        found: bool | int | float = expressions.evaluate(step.op, numbers, list(step.types))
+        return found
+
+    def element(self, step: ElementStep) -> None:
+        """Read an element."""
+        array = self.env[step.src]
+        indices = [int(self.number(index)) for index in step.indices]
+        for index, side in zip(indices, array.shape, strict=True):
+            if not -side <= index < side:
+                raise sample_error(self.plan, self.row, step.check, (index, side), (0, 0))
+        self.env[step.dst] = as_python(array[tuple(indices)])
+
+    def elementwise(self, step: ArrayStep) -> None:
+        """Compute an array from arrays and numbers."""
+        shaped = [arg for arg in step.args if self.plan.states[arg].shape]
+        shapes = {self.env[arg].shape for arg in shaped}
+        if step.check is not None and len(shapes) > 1:
+            left, right = (size_of(self.env[arg]) for arg in shaped)
+            raise sample_error(self.plan, self.row, step.check, left, right)
+        if step.fits is not None:
+            number = as_python(self.number(step.fits[0]))
+            low, high = arrays.limits(step.compute)
+            if not low <= number <= high:
+                raise sample_error(self.plan, self.row, step.fits[1], (number, 0), (0, 0))
+        given = [self.env[a] if a in shaped else as_python(self.number(a)) for a in step.args]
+        rule = arrays.Rule(step.compute, self.plan.states[step.dst].dtype)
+        self.env[step.dst] = arrays.compute(step.op, given, rule)
+        self.env[step.dst].flags.writeable = False
+
     def number(self, value: int) -> Any:
         """Return a scalar as a number, in memory or not."""
         found = self.env[value]
         return found[0] if isinstance(found, np.ndarray) else found
 
     def scalar(self, step: Step) -> None:
-        """Execute a step that makes a scalar, or a conversion."""
+        """Execute a step that makes a scalar, a conversion or an array from arrays."""
         match step:
             case ConstStep():
                 self.env[step.dst] = step.value
             case ContextStep():
                 self.env[step.dst] = getattr(self.row, step.name)
-            case ExprStep(op="height" | "width"):
-                self.env[step.dst] = size_of(self.env[step.args[0]])[step.op == "width"]
-            case ExprStep(op="count"):
-                self.env[step.dst] = len(self.env[step.args[0]])
-            case ExprStep() if step.op in STATISTICS:
-                self.env[step.dst] = statistic(step.op, self.env[step.args[0]])
             case ExprStep():
-                numbers = [as_python(self.number(arg)) for arg in step.args]
-                self.env[step.dst] = expressions.evaluate(step.op, numbers, list(step.types))
+                self.env[step.dst] = self.expression(step)
+            case ElementStep():
+                self.element(step)
+            case ArrayStep():
+                self.elementwise(step)
             case RecordStep():
                 _, record = self.engine.parts(step.decision)
                 self.env[step.dst] = record[step.name].item()

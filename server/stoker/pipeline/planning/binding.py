@@ -10,8 +10,6 @@ import difflib
 from collections.abc import Mapping
 from typing import Final
 
-import numpy as np
-
 from stoker.ops.contract.states import IMAGE_KINDS, State
 from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.graph import Graph
@@ -27,19 +25,18 @@ from stoker.pipeline.graph.nodes import (
     Node,
 )
 from stoker.pipeline.graph.normal import first_inside, number_nodes
-from stoker.pipeline.graph.statistics import STATISTICS, check_statistic
 from stoker.pipeline.planning.apart import check_apart
 from stoker.pipeline.planning.applies import Applies
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.branches import Branches
 from stoker.pipeline.planning.declared import fault_of
 from stoker.pipeline.planning.delivery import OutputBinder
+from stoker.pipeline.planning.expressions.binding import ExpressionBinder, check_condition
 from stoker.pipeline.planning.history import Histories
 from stoker.pipeline.planning.mixes import Mixes
 from stoker.pipeline.planning.sides import Sides
 from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import (
-    ConstStep,
     ContextStep,
     ExprStep,
     IfStep,
@@ -88,6 +85,7 @@ class _Binder:
         self.delivery = OutputBinder(bound, self.mixing)
         self.histories = Histories(bound)
         self.sides = Sides(bound)
+        self.expressions = ExpressionBinder(bound, self.sizes, self.applies, self.histories)
 
     def bind(self) -> Bound:
         """Walk the graph.
@@ -128,12 +126,9 @@ class _Binder:
                 case Input():
                     self._input(node, first, steps)
                 case ClassNumber():
-                    number = self._class_number(node, first)
-                    self.bound.scalar(first, int)
-                    steps.append(ConstStep(first, number))
+                    self.expressions.constant(first, self._class_number(node, first), steps)
                 case Const():
-                    self.bound.scalar(first, type(node.value))
-                    steps.append(ConstStep(first, node.value))
+                    self.expressions.constant(first, node.value, steps)
                 case Fact():
                     self.bound.scalar(first, float if node.name == "progress" else int)
                     steps.append(ContextStep(first, node.name))
@@ -197,13 +192,8 @@ class _Binder:
     def _expr(self, node: Expr, value: int, steps: list[Step]) -> None:
         if node.op == "record":
             self._record(node, value, steps)
-            return
-        self.applies.unmixed(node.args, value)
-        states = [self.bound.states[arg] for arg in node.args]
-        types = self.bound.within(value, node.op, lambda: _argument_types(node.op, states))
-        result = self.bound.within(value, node.op, lambda: expressions.result_type(node.op, types))
-        self.bound.scalar(value, result)
-        steps.append(ExprStep(value, node.op, node.args, tuple(types)))
+        else:
+            self.expressions.bind(node, value, steps)
 
     def _record(self, node: Expr, value: int, steps: list[Step]) -> None:
         decision = self.applies.draws[node.args[0]]
@@ -223,7 +213,7 @@ class _Binder:
 
     def _if(self, node: If, first: int, steps: list[Step]) -> None:
         cond = self.bound.states[node.cond]
-        self.bound.within(first, "if", lambda: _argument_types("not", [cond]))
+        self.bound.within(first, "if", lambda: check_condition(cond))
         inner: list[list[Step]] = []
         for block, start in zip((node.then, node.orelse), first_inside(node, first), strict=True):
             inner.append([])
@@ -251,23 +241,3 @@ def _no_class(node: ClassNumber, classes: tuple[str, ...]) -> str:
     hint = f"; did you mean {near[0]!r}?" if near else "."
     shown = ", ".join(classes[:_SHOWN]) + ", ..." * (len(classes) > _SHOWN)
     return f"{what}: there is no such class{hint} The classes of {node.field!r} are {shown}"
-
-
-def _argument_types(op: str, states: list[State]) -> list[str]:
-    if op in ("height", "width"):
-        if states[0].kind not in IMAGE_KINDS:
-            raise BuildError(f"{op}: expected an image or mask, got {states[0]}")
-        return [""]
-    if op == "count":
-        if not states[0].items:
-            raise BuildError(f"count: expected boxes or keypoints, got {states[0]}")
-        return [""]
-    if op in STATISTICS:
-        check_statistic(op, states[0])
-        return ["float64" if states[0].dtype == "float32" else "int64"]
-    for state in states:
-        if state.shape:
-            raise BuildError(
-                f"expected scalars, got {state}: a condition or expression takes one number"
-            )
-    return [expressions.widened(np.dtype(state.dtype).name) for state in states]

@@ -13,7 +13,7 @@ class Check:
 
     Attributes:
         kind: "input", "same_size", "relative" (the same, if relative=True is possible there),
-            "ratio", "out_size", "items" or "padded".
+            "ratio", "out_size", "items", "padded", "element", "same_shape" or "fits".
         what: text about the values, for the message.
         field: the dataset field, if the fault is in one field.
         site: where the user wrote the op.

@@ -103,6 +103,13 @@ class Histories:
             drawn = (decision.source or decision).stream is not None
             self.of[value] += (Move(key_of(decision), decision.op.name, value, drawn),)
 
+    def derive(self, srcs: Sequence[int], value: int) -> None:
+        """Note an array that was computed from arrays, element by element."""
+        known = [src for src in srcs if src in self.of]
+        if known and all(self.of[src] == self.of[known[0]] for src in known):
+            self.kinds[value], self.of[value] = self.kinds[known[0]], self.of[known[0]]
+            self.fields[value] = frozenset().union(*(self.fields[src] for src in known))
+
     def join(self, cond: int, value: int, pair: tuple[int, int]) -> None:
         """Note the result of an `if`."""
         if not all(side in self.of for side in pair):

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from stoker.ops.contract.forms import same_size
-from stoker.pipeline.graph.statistics import STATISTICS
+from stoker.pipeline.graph.nodes import STATISTICS
+from stoker.pipeline.planning.expressions.steps import ArrayStep, ElementStep
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConstStep,
@@ -138,8 +139,9 @@ class _Walk:
             roots[join.dst] = sides.pop() if len(sides) == 1 else join.dst
         if isinstance(step, Maker):
             self.makers[step.dst] = step
-            if isinstance(step, VectorsStep):
-                roots[step.dst] = roots.get(step.src, step.src)
+            if isinstance(step, VectorsStep | ArrayStep):
+                like = next(arg for arg in step.reads if self.plan.states[arg].shape)
+                roots[step.dst] = roots.get(like, like)
             elif isinstance(step, KernelStep | ConvertStep):
                 src = self.source_of_size(step)
                 roots[step.dst] = step.dst if src is None else roots.get(src, src)
@@ -219,6 +221,8 @@ class _Walk:
                 yield "size", of
             case ExprStep(op=op) if op in STATISTICS:
                 self.refuse(step, value, f"a condition that reads pixels ({op})")
+            case ElementStep():
+                self.refuse(step, value, "an element of an array")
             case ExprStep(args=args):
                 yield from (("number", arg) for arg in args)
             case (IfStep(cond=cond), Join(then=then, orelse=orelse)):

@@ -20,7 +20,7 @@ from stoker.pipeline.authoring.choices import among, given, tracer_for
 from stoker.pipeline.policies.magnitudes import NAMES, Look, Move, Values, fixed, sometimes, wide
 from stoker.pipeline.policies.policies import BINS, POLICIES
 from stoker.pipeline.tracing.naming import scoped
-from stoker.pipeline.tracing.values import fault
+from stoker.pipeline.tracing.refusals import fault
 
 
 def rand_augment(

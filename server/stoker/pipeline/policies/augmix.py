@@ -26,7 +26,7 @@ from stoker.ops.values.choices import Integer
 from stoker.pipeline.authoring.choices import tracer_for
 from stoker.pipeline.tracing.branches import choose
 from stoker.pipeline.tracing.naming import scoped
-from stoker.pipeline.tracing.values import fault
+from stoker.pipeline.tracing.refusals import fault
 
 NAME = "augmix"
 DRAWN = (1, 3)

@@ -16,6 +16,7 @@ from stoker.pipeline.graph.clip import Clip
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Form, If, Node
 from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.expressions.steps import ArrayStep, ElementStep
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
@@ -231,9 +232,18 @@ def _scalar_line(plan: Plan, step: Step) -> str:
             return f"v{step.dst} = the row's {step.name}"
         case RecordStep(decision=d):
             return f"v{step.dst} = {step.name} of d{d.index}"
+        case ElementStep() | ArrayStep():
+            return _array_line(plan, step)
         case ExprStep():
             return f"v{step.dst} = {step.op} {', '.join(f'v{arg}' for arg in step.args)}"
     raise TypeError(f"no line for {step}")
+
+
+def _array_line(plan: Plan, step: ElementStep | ArrayStep) -> str:
+    if isinstance(step, ElementStep):
+        return f"v{step.dst} = v{step.src}[{', '.join(f'v{index}' for index in step.indices)}]"
+    args = ", ".join(f"v{arg}" for arg in step.args)
+    return f"v{step.dst} = {step.op} {args}, element by element{_about(plan, step.dst)}"
 
 
 def _form(form: Form) -> str:

@@ -15,7 +15,8 @@ from typing import Any, Final, NoReturn
 
 from stoker.ops.contract.numbers import settled
 from stoker.pipeline.graph.sites import Site, user_site
-from stoker.pipeline.tracing.values import TracedValue, Unusable, fault
+from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.values import TracedValue, Unusable
 
 RESULT: Final = "_stoker_result"
 """Variable that holds the return value of a rewritten function."""
@@ -121,6 +122,13 @@ def member(value: Any, among: Any) -> Any:
         equal = value == number
         result = equal if result is False else result | equal
     return result
+
+
+def length(function: Any, value: Any) -> Any:
+    """`len(value)`; of a traced value it is the first side, or the number of boxes."""
+    if function is len and isinstance(value, TracedValue):
+        return value.shape[0]
+    return function(value)
 
 
 def plain(condition: Any, word: str, name: str = "") -> Any:

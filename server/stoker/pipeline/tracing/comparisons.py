@@ -1,9 +1,23 @@
-"""Comparisons of values that are not known yet: chained ones, `in`, and `match`."""
+"""Questions about values that are not known yet: chained comparisons, `in`, `len`, and `match`."""
 
 import ast
 from typing import Any
 
-from stoker.pipeline.tracing.syntax import SIMPLE, at_line_of, call_of, lambda_of
+from stoker.pipeline.tracing.syntax import SIMPLE, at_line_of, binds, call_of, lambda_of, name_of
+
+
+def _chain(left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> ast.expr:
+    """Return a chain whose operands are computed once, in Python's order.
+
+    `a < f(b) < c` becomes `(lambda x, y: _stoker_and(lambda: x < y, lambda: y < c))(a, f(b))`.
+    """
+    if len(ops) == 1:
+        return ast.Compare(left, ops, others)
+    names = [f"_stoker_left_{len(ops)}", f"_stoker_right_{len(ops)}"]
+    first = ast.Compare(name_of(names[0]), ops[:1], [name_of(names[1])])
+    rest = _chain(name_of(names[1]), ops[1:], others[1:])
+    both = call_of("_stoker_and", lambda_of(first), lambda_of(rest))
+    return ast.Call(lambda_of(both, names), [left, others[0]], [])
 
 
 class Comparisons(ast.NodeTransformer):
@@ -18,14 +32,24 @@ class Comparisons(ast.NodeTransformer):
                 found = call_of("_stoker_not", found)
             return at_line_of(found, node)
         middle = node.comparators[:-1]
-        if not middle or not all(isinstance(part, SIMPLE) for part in middle):
+        if not middle or binds(node):
             return node
+        if not all(isinstance(part, SIMPLE) for part in middle):
+            return at_line_of(_chain(node.left, node.ops, node.comparators), node)
         lefts = [node.left, *middle]
         pairs = [
             ast.Compare(left, [op], [right])
             for left, op, right in zip(lefts, node.ops, node.comparators, strict=True)
         ]
         return at_line_of(call_of("_stoker_and", *(lambda_of(pair) for pair in pairs)), node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """Replace `len`, which Python lets return whole numbers only."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(ast.Name("len"), [value], []) if not isinstance(value, ast.Starred):
+                return at_line_of(call_of("_stoker_len", node.func, value), node)
+        return node
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Refuse a subject that is decided for each sample."""

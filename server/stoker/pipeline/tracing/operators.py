@@ -19,7 +19,7 @@ class GraphRecorder(Tracer, Protocol):
         """Return the value of a field."""
         ...
 
-    def expr(self, op: str, *args: object) -> Any:
+    def expr(self, op: str, *args: object, name: str = "") -> Any:
         """Append an expression."""
         ...
 

@@ -31,7 +31,7 @@ from stoker.ops.custom.foreign import generator_states, state_of
 from stoker.ops.custom.purity import named
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.sites import NOWHERE, Site, is_user
-from stoker.pipeline.tracing.values import fault
+from stoker.pipeline.tracing.refusals import fault
 
 AGAIN: Final = 6
 """How often code that names a clock or entropy is traced again."""

@@ -9,6 +9,7 @@ functions of `stoker.pipeline.tracing.branches`):
     a if c else b            _stoker_choose(c, lambda: a, lambda: b)
     a and b, a or b, not a   _stoker_and(lambda: a, lambda: b), _stoker_or(...), _stoker_not(a)
     a < b < c                _stoker_and(lambda: a < b, lambda: b < c)
+    len(a)                   _stoker_len(len, a)
     if c: return a           if c: result = a
     return b                 else: result = b
                              return result
@@ -49,7 +50,7 @@ from stoker.pipeline.tracing.edits import (
     key_of,
     source_of,
 )
-from stoker.pipeline.tracing.syntax import at_line_of, call_of, lambda_of, name_of
+from stoker.pipeline.tracing.syntax import at_line_of, binds, call_of, lambda_of, name_of
 from stoker.protocol.errors import BuildError
 
 HELPERS = {
@@ -59,6 +60,7 @@ HELPERS = {
     "_stoker_or": branches.either,
     "_stoker_not": branches.negation,
     "_stoker_in": branches.member,
+    "_stoker_len": branches.length,
     "_stoker_plain": branches.plain,
     "_stoker_get": branches.get,
 }
@@ -241,7 +243,7 @@ class _Rewriter(Comparisons):
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         self.generic_visit(node)
-        if _binds(node):
+        if binds(node):
             return node
         return at_line_of(
             call_of("_stoker_choose", node.test, lambda_of(node.body), lambda_of(node.orelse)), node
@@ -249,7 +251,7 @@ class _Rewriter(Comparisons):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         self.generic_visit(node)
-        if _binds(node):
+        if binds(node):
             return node
         helper = "_stoker_and" if isinstance(node.op, ast.And) else "_stoker_or"
         return at_line_of(call_of(helper, *(lambda_of(value) for value in node.values)), node)
@@ -379,13 +381,6 @@ def _extended(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
         match node:
             case ast.AugAssign(target=ast.Name() as name, value=ast.List() | ast.ListComp()):
                 yield name
-
-
-def _binds(node: ast.AST) -> bool:
-    return any(
-        isinstance(part, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await)
-        for part in ast.walk(node)
-    )
 
 
 def _branch(name: str, names: list[str], body: list[ast.stmt]) -> ast.FunctionDef:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 SIMPLE = (ast.Name, ast.Attribute, ast.Constant)
@@ -18,10 +19,24 @@ def call_of(helper: str, *args: ast.expr) -> ast.Call:
     return ast.Call(name_of(helper), list(args), [])
 
 
-def lambda_of(body: ast.expr) -> ast.Lambda:
-    """Return a function without arguments that evaluates an expression."""
-    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    return ast.Lambda(nothing, body)
+def lambda_of(body: ast.expr, names: Sequence[str] = ()) -> ast.Lambda:
+    """Return a function of these arguments that evaluates an expression."""
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(name) for name in names],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
+    )
+    return ast.Lambda(arguments, body)
+
+
+def binds(node: ast.AST) -> bool:
+    """Whether an expression sets a variable or leaves its function, so it cannot move into one."""
+    return any(
+        isinstance(part, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await)
+        for part in ast.walk(node)
+    )
 
 
 def at_line_of(node: Any, like: ast.AST) -> Any:

@@ -48,9 +48,10 @@ from stoker.pipeline.graph.normal import normalize, renumber
 from stoker.pipeline.graph.schedule import FACTS, OF_BUCKET, OF_VALUES, not_a_schedule
 from stoker.pipeline.graph.sites import Site, user_site
 from stoker.pipeline.tracing.naming import Names, views_are_shared
+from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.sharing import Sharing
 from stoker.pipeline.tracing.unneeded import unneeded_calls
-from stoker.pipeline.tracing.values import TracedValue, Unusable, fault, not_a_value
+from stoker.pipeline.tracing.values import TracedValue, Unusable, not_a_value
 from stoker.protocol.canonical import canonical_bytes
 
 T = TypeVar("T")
@@ -179,10 +180,10 @@ class GraphTracer:
         draw = self._decide(op, (), stream, default)
         return TracedValue(self, self._append(Expr("record", (draw,), field)), f"{default}'s draw")
 
-    def expr(self, op: str, *args: object) -> TracedValue:
-        """Append an expression over values and Python numbers."""
+    def expr(self, op: str, *args: object, name: str = "") -> TracedValue:
+        """Append an expression over values and Python numbers; see `Expr` for `name`."""
         numbers = tuple(self._operand(op, arg, args) for arg in args)
-        return TracedValue(self, self._append(Expr(op, numbers)), f"the result of {op!r}")
+        return TracedValue(self, self._append(Expr(op, numbers, name)), f"the result of {op!r}")
 
     def _operand(self, op: str, arg: object, args: Sequence[object]) -> int:
         """Return the number of an operand; a text that a field is compared with is a class."""

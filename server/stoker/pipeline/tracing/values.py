@@ -11,16 +11,13 @@ import difflib
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Value
-from stoker.pipeline.graph.sites import Site, user_site
+from stoker.pipeline.graph.nodes import MAX_ARGS, STATISTICS
+from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.tracing.operators import GraphRecorder, Operators
+from stoker.pipeline.tracing.refusals import Refusals, fault
 from stoker.protocol.errors import BuildError
-
-
-def fault(message: str, site: Site | None = None, **details: str | int) -> BuildError:
-    """Return a BuildError that begins with the user's file and line."""
-    site = user_site() if site is None else site
-    return BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
 
 
 def not_a_value(where: str, given: object) -> BuildError:
@@ -37,17 +34,27 @@ def not_a_value(where: str, given: object) -> BuildError:
     )
 
 
-_FACTS = frozenset({"height", "width", "count", "mean", "max", "min"})
+def _told(index: object) -> str:
+    """Return how a message names an index."""
+    if isinstance(index, slice):
+        return "a slice"
+    return "..." if index is ... else f"{type(index).__name__} {index!r}"
+
+
+_FACTS = frozenset({"height", "width", "count", "shape", *STATISTICS})
 _ELSEWHERE = {
     "astype": "ops.cast",
     "clip": "ops.from_float, or an op of your own (ops.define)",
     "copy": "the value itself, which ops never change",
+    "dtype": "ops.cast, which gives it the dtype that you name",
     "float": "ops.to_float",
+    "item": "an index, as in sample.vector[0]",
+    "ndim": "the number of sides that the dataset gives it",
     "numpy": "ops.python, which gives a function the pixels",
     "permute": "ops.layout",
-    "shape": "height and width",
-    "size": "height and width",
-    "sum": "mean()",
+    "reshape": "ops.python, or another shape when the dataset is packed",
+    "size": "height and width, or the product of its sides, value.shape[0] * value.shape[1]",
+    "std": "mean() and sum(), or ops.python",
     "T": "ops.transpose",
     "to": "ops.cast",
 }
@@ -62,7 +69,7 @@ class Unusable(Value):
         raise fault("a value that cannot be used", site)
 
 
-class TracedValue(Operators):
+class TracedValue(Refusals, Operators):
     """A value of the sample that is not known yet; ops, arithmetic and comparisons accept it."""
 
     __hash__ = Operators.__hash__
@@ -96,17 +103,34 @@ class TracedValue(Operators):
         """Number of boxes or keypoints of each sample."""
         return self.tracer.expr("count", self)
 
+    @property
+    def shape(self) -> TracedShape:
+        """The sides of an image, mask or array; `shape[0]` is a number of each sample."""
+        return TracedShape(self)
+
     def mean(self, *given: object, **named: object) -> Any:
-        """Mean level of an image or mask, over all pixels and channels; a float64."""
+        """Mean of all elements of an image, mask or array; a float64."""
         return self._statistic("mean", given, named)
 
+    def sum(self, *given: object, **named: object) -> Any:
+        """Sum of all elements; an int64 that wraps, or a float64."""
+        return self._statistic("sum", given, named)
+
     def max(self, *given: object, **named: object) -> Any:
-        """Maximum level of an image or mask; an int64."""
+        """Maximum element; an int64 or a float64."""
         return self._statistic("max", given, named)
 
     def min(self, *given: object, **named: object) -> Any:
-        """Minimum level of an image or mask; an int64."""
+        """Minimum element; an int64 or a float64."""
         return self._statistic("min", given, named)
+
+    def any(self, *given: object, **named: object) -> Any:
+        """Whether an element is not 0; a bool."""
+        return self._statistic("any", given, named)
+
+    def all(self, *given: object, **named: object) -> Any:
+        """Whether no element is 0; a bool."""
+        return self._statistic("all", given, named)
 
     def _statistic(self, name: str, given: object, named: object) -> Any:
         """Called by NumPy's function of that name, with arguments that are not supported."""
@@ -117,26 +141,22 @@ class TracedValue(Operators):
             )
         return self.tracer.expr(name, self)
 
-    def __bool__(self) -> bool:
-        raise fault(
-            f"{self.what} is decided for each sample, so Python cannot branch on it here. In a "
-            "`def` under @pipeline `if`, the ternary, `and`, `or` and `not` are rewritten for you; "
-            "put @branching over a helper function that branches, and make a lambda a `def`"
-        )
-
-    def __iter__(self) -> Iterator[Any]:
-        raise fault(
-            f"{self.what} cannot be iterated over: a pipeline describes one sample at a time"
-        )
-
-    def __len__(self) -> int:
-        raise fault(
-            f"{self.what} has no length yet: `.count` is the number of boxes or keypoints, "
-            "`.height` and `.width` are the sides of an image or mask"
-        )
-
-    def __getitem__(self, _: object) -> NoReturn:
-        raise fault(f"{self.what} cannot be indexed or sliced: use an op, such as ops.center_crop")
+    def __getitem__(self, index: object) -> Any:
+        """Return an element: an index for each side, known or decided for each sample."""
+        indices = index if isinstance(index, tuple) else (index,)
+        for one in indices:
+            number = settled(one)
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            if not whole and not isinstance(one, TracedValue):
+                raise fault(
+                    f"{self.what}[...]: expected an index for each side, as in vector[0], "
+                    f"vector[-1] or matrix[1, 2], got {_told(one)}. For rows, columns and slices, "
+                    "call a function of your own, as in ops.python(function, value); for pixels, "
+                    "use an op, such as ops.center_crop"
+                )
+        if not indices:
+            raise fault(f"{self.what}[()]: expected an index for each side")
+        return self.tracer.expr("element", self, *indices)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -148,28 +168,35 @@ class TracedValue(Operators):
         known = ", ".join(sorted(_FACTS))
         raise fault(f"{self.what} has no {name!r}{hint}; it has {known}. Pixels are changed by ops")
 
-    def _refuse_call(self, *_: object, **__: object) -> NoReturn:
+
+class TracedShape:
+    """The sides of a value that is not known yet; `shape[0]` and `shape[:2]` are numbers."""
+
+    def __init__(self, value: TracedValue) -> None:
+        self._value = value
+
+    def __getitem__(self, axis: object) -> Any:
+        value = self._value
+        if isinstance(axis, slice):
+            start, stop = axis.start or 0, axis.stop
+            good = type(start) is int and type(stop) is int and start >= 0 and stop >= 0
+            if good and axis.step in (None, 1):
+                return tuple(self[number] for number in range(start, stop))
+        elif isinstance(axis, int) and abs(axis) < MAX_ARGS:
+            return value.tracer.expr("side", value, name=str(int(axis)))
         raise fault(
-            f"{self.what} is a value of each sample, not a function: leave the parentheses out, as "
-            "in sample.boxes.count"
+            f"{value.what}.shape[...]: expected the number of a side, as in image.shape[0] or "
+            "image.shape[:2]"
         )
 
-    __call__ = _refuse_call
-
-    def _as_number(self, *_: object) -> NoReturn:
+    def _refuse(self, *_: object) -> NoReturn:
         raise fault(
-            f"{self.what} differs per sample, so it has no Python value while the pipeline is "
-            "traced: use it in + - * / // %, in comparisons, and in the returned dict"
+            f"{self._value.what}.shape: how many sides there are is known only when a dataset is "
+            "bound: write image.shape[0], or height, width = image.shape[:2]"
         )
 
-    __int__ = __float__ = __index__ = __round__ = __abs__ = _as_number
-    __pow__ = __rpow__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __matmul__ = _as_number
-
-    def __array__(self, *_: object, **__: object) -> Any:
-        raise fault(
-            f"{self.what} has no pixels yet: NumPy cannot be called inside a pipeline. Write an op "
-            "(docs/pipelines.md) that does it for each sample"
-        )
+    __iter__ = __len__ = __bool__ = __eq__ = __add__ = __radd__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
 
 
 class TracedSample:

@@ -1,0 +1,230 @@
+"""Arithmetic on arrays and elements, in both engines, against NumPy over random expressions."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.ops.contract.states import State
+from stoker.pipeline import Row, pipeline
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.planner import bind
+from stoker.protocol.errors import BuildError, SampleError
+
+pytestmark = pytest.mark.slow
+ROW = Row(1, 2, 3)
+BINARY = {
+    "add": (operator.add, np.add), "sub": (operator.sub, np.subtract),
+    "mul": (operator.mul, np.multiply), "div": (operator.truediv, np.true_divide),
+    "floordiv": (operator.floordiv, np.floor_divide), "mod": (operator.mod, np.remainder),
+    "lt": (operator.lt, np.less), "le": (operator.le, np.less_equal),
+    "gt": (operator.gt, np.greater), "ge": (operator.ge, np.greater_equal),
+    "eq": (operator.eq, np.equal), "ne": (operator.ne, np.not_equal),
+    "and": (operator.and_, np.logical_and), "or": (operator.or_, np.logical_or),
+}  # fmt: skip
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "int64")
+ARRAYS = (*INTEGERS, "float32", "float64", "bool")
+NUMBERS = {
+    "whole": np.int16(-7),
+    "big": np.int64(300),
+    "real": np.float32(0.1),
+    "true": np.bool_(1),
+}
+
+
+def example(dtype, number):
+    """Five elements that include the ends of a dtype, 0 and numbers that are not finite."""
+    rng = np.random.default_rng(number)
+    if dtype == "bool":
+        return rng.integers(0, 2, 5).astype(bool)
+    if dtype.startswith("float"):
+        odd = [np.inf, -np.inf, np.nan, -0.0, 0.0, 1e-40, 3.4e38, 0.1, 7.0, -2.5]
+        return rng.choice(odd, 5).astype(dtype)
+    ends = np.iinfo(dtype)
+    return rng.choice([ends.min, ends.max, 0, 1, 3, ends.max - 1, ends.min + 1], 5).astype(dtype)
+
+
+FIELDS = {dtype: example(dtype, n) for n, dtype in enumerate(ARRAYS)} | NUMBERS
+STATES = {
+    name: State.fixed("array" if value.shape else "scalar", value.dtype.name, value.shape)
+    for name, value in FIELDS.items()
+}
+
+
+class Refused(Exception):
+    """What the documentation refuses."""
+
+
+class Reference:
+    """An array of NumPy, or a number as in Python: what docs/guides/conditionals.md promises."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def apply(self, name, other=None):
+        sides = [self.value] if other is None else [self.value, other.value]
+        shaped = [side for side in sides if isinstance(side, np.ndarray)]
+        return Reference(self.of_arrays(name, sides) if shaped else self.of_numbers(name, sides))
+
+    def of_arrays(self, name, sides):
+        kinds = [np.asarray(side).dtype.kind for side in sides]
+        bools = set(kinds) == {"b"}
+        logic = name in ("and", "or", "not") and not bools
+        number = bools and name not in (*COMPARISONS, "div", "and", "or", "not")
+        if logic or number or (name in ("floordiv", "mod") and "f" in kinds):
+            raise Refused
+        unary = {"neg": np.negative, "not": np.logical_not}
+        with np.errstate(all="ignore"):
+            found = (BINARY[name][1] if name in BINARY else unary[name])(*sides)
+        if found.dtype.kind == "f":
+            found[np.isnan(found)] = np.nan
+        return found
+
+    def of_numbers(self, name, sides):
+        if name in ("and", "or", "not"):
+            truths = [side != 0 for side in sides]
+            return not truths[0] if name == "not" else (all if name == "and" else any)(truths)
+        if any(isinstance(side, float) for side in sides) or name == "div":
+            sides = [np.float64(side) for side in sides]
+            if name in ("floordiv", "mod"):
+                raise Refused
+        else:
+            sides = [np.int64(side) for side in sides]
+        with np.errstate(all="ignore"):
+            return (np.negative(*sides) if name == "neg" else BINARY[name][1](*sides)).item()
+
+    def element(self, index):
+        if not isinstance(self.value, np.ndarray):
+            raise Refused
+        return Reference(self.value[index].item())
+
+    def statistic(self, name):
+        value = self.value
+        if name in ("any", "all"):
+            return Reference(bool(getattr(value != 0, name)()))
+        if name in ("min", "max") and value.dtype == bool:
+            raise Refused
+        if name in ("min", "max"):
+            return Reference(getattr(value, name)().item())
+        if value.dtype.kind != "f" and name == "sum":
+            return Reference(int(value.sum(dtype=np.int64)))
+        numbers = value.astype(float)  # five numbers: one in each of eight lanes
+        with np.errstate(all="ignore"):
+            a, b, c, d, e = numbers
+            total = ((a + b) + (c + d)) + ((e + 0.0) + (0.0 + 0.0))
+            if value.dtype.kind != "f" and value.dtype != np.int64:
+                total = np.float64(sum(value.tolist()))
+            return Reference(float(total / 5 if name == "mean" else total))
+
+
+def evaluate(tree, fields, number):  # noqa: PLR0911 - one for each kind of tree
+    """Evaluate a tree of operations over traced values or over references."""
+    match tree:
+        case ("field", name):
+            return fields(name)
+        case ("number", value):
+            return number(value)
+        case ("element", part, index):
+            found = evaluate(part, fields, number)
+            return found.element(index) if isinstance(found, Reference) else found[index]
+        case ("statistic", name, part):
+            found = evaluate(part, fields, number)
+            if isinstance(found, Reference):
+                return found.statistic(name)
+            return getattr(found, name)()
+        case ("neg" | "not" as name, part):
+            found = evaluate(part, fields, number)
+            if isinstance(found, Reference):
+                return found.apply(name)
+            return -found if name == "neg" else ~found
+        case (name, left, right):
+            sides = [evaluate(side, fields, number) for side in (left, right)]
+            if isinstance(sides[0], Reference):
+                return sides[0].apply(name, sides[1])
+            return BINARY[name][0](*sides)
+    raise AssertionError(tree)
+
+
+def operations(names, *sides):
+    return st.tuples(st.sampled_from(names), *sides)
+
+
+ARRAY = st.deferred(
+    lambda: st.one_of(
+        st.tuples(st.just("field"), st.sampled_from(ARRAYS)),
+        operations([*BINARY], ARRAY, ARRAY),
+        operations([*BINARY], ARRAY, NUMBER),
+        operations([*BINARY], NUMBER, ARRAY),
+        operations(["neg", "not"], ARRAY),
+    )
+)
+CONSTANT = st.tuples(
+    st.just("number"), st.sampled_from([0, 1, -1, 3, 127, 300, 0.5, -0.1, 1e39, True])
+)
+READ = st.one_of(
+    st.tuples(st.just("field"), st.sampled_from([*NUMBERS])),
+    st.tuples(st.just("element"), ARRAY, st.integers(-5, 4)),
+)
+NUMBER = st.deferred(
+    lambda: st.one_of(
+        CONSTANT,
+        READ,
+        operations(["mean", "sum", "min", "max", "any", "all"], ARRAY).map(
+            lambda pair: ("statistic", *pair)
+        ),
+        operations(["add", "sub", "mul", "div", *COMPARISONS], READ, NUMBER),
+    )
+)
+
+
+def told(tree):
+    """Whether a tree is an expression of the pipeline: it computes, and reads a field."""
+    return any(isinstance(part, tuple) and (part[0] == "field" or told(part)) for part in tree)
+
+
+@settings(max_examples=120, deadline=None, derandomize=True, database=None)
+@given(st.one_of(ARRAY, NUMBER).filter(told))
+def test_random_expressions_are_those_of_numpy(tree):
+    def reference(name):
+        value = FIELDS[name]
+        return Reference(value if value.shape else value.item())
+
+    try:
+        wanted = np.asarray(evaluate(tree, reference, Reference).value)
+    except (Refused, OverflowError):
+        wanted = None
+
+    @pipeline
+    def computed(sample):
+        return {"x": evaluate(tree, sample.__getitem__, lambda value: value)}
+
+    try:
+        plan = bind(computed.graph(), STATES)
+    except BuildError:
+        assert wanted is None
+        return
+    (out,) = plan.outputs
+    inputs = [FIELDS[name] for name in plan.fields]
+    found = []
+    for engine in (Interpreter(plan), compile_plan(plan)):
+        got = np.full(out.shape, 77, out.dtype)
+        try:
+            engine.run(ROW, inputs, [got])
+        except SampleError as error:
+            got = str(error)
+        found.append(got)
+    if wanted is None:
+        assert found[0] == found[1]
+        assert "does not fit" in found[0]
+        return
+    assert found[0].tobytes() == found[1].tobytes()
+    assert (out.dtype, out.shape) == (wanted.dtype.name, wanted.shape)
+    assert np.array_equal(found[0], wanted, equal_nan=wanted.dtype.kind == "f")
+    if wanted.dtype.kind == "f":
+        assert np.all(np.isnan(wanted) | (np.signbit(found[0]) == np.signbit(wanted)))
