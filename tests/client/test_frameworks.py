@@ -390,7 +390,7 @@ def test_lightning_trains_from_epoch_0_and_evaluates_every_sample(load, fit):
     [("bf16-true", "bfloat16"), ("16-true", "float16"), ("64-true", "float64")],
 )
 def test_lightning_converts_the_floats_of_a_batch(load, lightning, trains, precision, dtype):
-    """It rebuilds each batch: `type(batch)({name: converted, ...})`."""
+    """It rebuilds each batch: `type(batch)({name: converted, ...})`; that is no use of `valid`."""
 
     class Module(lightning.LightningModule):
         def __init__(self):
@@ -405,10 +405,11 @@ def test_lightning_converts_the_floats_of_a_batch(load, lightning, trains, preci
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 0.1)
 
-    with load() as train:
-        module = Module()
-        trains(module, 1, train, precision=precision)
-    assert module.seen == [(Batch, getattr(torch, dtype), torch.int64)] * 3
+    train, module = load(last="pad"), Module()
+    trains(module, 1, train, precision=precision)
+    assert module.seen == [(Batch, getattr(torch, dtype), torch.int64)] * 4
+    with pytest.warns(UserWarning, match="the loop did not read batch.valid"):
+        train.close()
 
 
 def test_lightning_resumes_at_the_next_epoch(load, fit):

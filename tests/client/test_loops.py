@@ -1,5 +1,6 @@
 """Loops of a training script: epochs, the last batch, tuples, and arguments from other loaders."""
 
+import copy
 import importlib
 import itertools
 import json
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from daemons import serving
 
-from stoker.client import Buckets, LengthBuckets, Loader
+from stoker.client import Batch, Buckets, LengthBuckets, Loader
 from stoker.dataset import schema, split, write
 from stoker.protocol.errors import UsageError
 
@@ -150,6 +151,41 @@ def test_padding_warns_once_if_valid_is_not_read(load):
     with load(last="pad") as loader, warnings.catch_warnings():
         warnings.simplefilter("error")
         assert sum(int(batch["valid"].sum()) for batch in list(loader)) == ROWS
+
+
+def rebuilt(batch, change=lambda value: value):
+    """As frameworks convert a batch."""
+    return type(batch)({name: change(value) for name, value in batch.items()})
+
+
+def test_padding_warns_if_only_a_framework_read_valid(load):
+    """It reads all entries to make another batch, from which the loop reads what it needs."""
+    loader = load(last="pad")
+    for batch in loader:
+        again = rebuilt(rebuilt(batch), copy.copy)
+        assert len(again["image"]) == 4
+    with pytest.warns(UserWarning, match="2 of 4 rows are samples, but the loop did not read"):
+        loader.close()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda batch: rebuilt(batch).valid,
+        lambda batch: rebuilt(rebuilt(batch, copy.copy), copy.copy)["valid"],
+        lambda batch: (batch.valid, rebuilt(batch)),
+        lambda batch: copy.copy(rebuilt(batch)).valid,
+        lambda batch: Batch(batch).valid,
+        lambda batch: dict(batch.items()),
+        lambda batch: list(batch.values()),
+        dict,
+    ],
+)
+def test_padding_does_not_warn_if_the_loop_may_have_read_valid(load, read):
+    with warnings.catch_warnings(), load(last="pad") as loader:
+        warnings.simplefilter("error")
+        for batch in loader:
+            read(batch)
 
 
 def test_evaluation_over_ranks_counts_every_sample_once(load):

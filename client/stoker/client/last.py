@@ -62,7 +62,7 @@ class Padding:
         Called when another epoch begins, and when the loader is closed.
         """
         noted, self._noted = self._noted, None
-        if noted is not None and not noted.valid:
+        if noted is not None and not noted.is_valid_read:
             self._warned = True
             warnings.warn(
                 f"{self._what}, but the loop did not read batch.valid. Leave the other rows out "

@@ -10,7 +10,8 @@ a slot is free as soon as the last array in it dies, whichever batch that array 
 import copy
 import dis
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -39,14 +40,33 @@ OF_ORIGIN: Final = frozenset({"epoch", "step", "pipeline_id", "stream_id", *ASKE
 class Noted:
     """A record of reads from a batch; it outlives the batch and holds no memory of it.
 
+    A framework that converts a batch reads all of its entries, and makes a `Batch` of them: that
+    says nothing about the loop, which gets the new batch. It has the record of the old one.
+
     Attributes:
-        valid: whether `valid` was read.
+        valid: whether `valid` was read by its name.
+        all: whether all entries were read, one after the other.
+        rebuilt: whether a batch was made of them.
     """
 
-    __slots__ = ("valid",)
+    __slots__ = ("all", "rebuilt", "valid")
 
     def __init__(self) -> None:
-        self.valid = False
+        self.valid = self.all = self.rebuilt = False
+
+    @property
+    def is_valid_read(self) -> bool:
+        """Whether the loop may have read `valid`."""
+        return self.valid or (self.all and not self.rebuilt)
+
+
+class _Taken(threading.local):
+    """The record of the batch whose entries this thread has read last, until it makes another."""
+
+    noted: Noted | None = None
+
+
+_taken: Final = _Taken()
 
 
 class BatchOrigin(NamedTuple):
@@ -91,14 +111,16 @@ class Batch(Mapping[str, Any]):
         origin: where the loader took it from.
     """
 
-    __slots__ = ("_entries", "_origin")
+    __slots__ = ("_entries", "_noted", "_origin")
 
     def __init__(self, entries: Entries = (), origin: BatchOrigin | None = None) -> None:
         trees.register()
         if origin is None and isinstance(entries, Batch):
             origin = entries._origin
-        self._entries: dict[str, Any] = dict(entries)
+        given = entries._entries if isinstance(entries, Batch) else entries
+        self._entries: dict[str, Any] = dict(given)
         self._origin: BatchOrigin | None = origin
+        self._noted = _record(entries, origin)
 
     @property
     def epoch(self) -> int:
@@ -219,18 +241,39 @@ class Batch(Mapping[str, Any]):
             return value.to(device, non_blocking=non_blocking) if hasattr(value, "to") else value
 
         entries = {name: change_arrays(value, moved) for name, value in self._entries.items()}
-        return Batch(entries, self._origin)
+        return self._of(entries)
 
     def __copy__(self) -> "Batch":
-        return Batch(self._entries, self._origin)
+        return self._of(self._entries)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Batch":
-        return Batch(copy.deepcopy(self._entries, memo), self._origin)
+        return self._of(copy.deepcopy(self._entries, memo))
+
+    def _of(self, entries: dict[str, Any]) -> "Batch":
+        """Return this batch with other values."""
+        made = Batch(self)
+        made._entries = dict(entries)
+        return made
 
     def __getitem__(self, name: str) -> Any:
-        if name == "valid" and self._origin is not None:
-            self._origin.noted.valid = True
+        if name == "valid" and self._noted is not None:
+            self._noted.valid = True
         return self._entries[name]
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return the names and entries."""
+        self._take_all()
+        return self._entries.items()
+
+    def values(self) -> ValuesView[Any]:
+        """Return the entries."""
+        self._take_all()
+        return self._entries.values()
+
+    def _take_all(self) -> None:
+        _taken.noted = self._noted
+        if self._noted is not None:
+            self._noted.all = True
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -274,6 +317,18 @@ class Batch(Mapping[str, Any]):
         origin = self._origin
         place = "" if origin is None else f"epoch {origin.epoch}, step {origin.step}; "
         return f"Batch({place}{parts})"
+
+
+def _record(entries: Entries, origin: BatchOrigin | None) -> Noted | None:
+    """Return the record of a new batch: that of the batch from which its entries are."""
+    if isinstance(entries, Batch):
+        return entries._noted
+    if origin is not None:
+        return origin.noted
+    noted, _taken.noted = _taken.noted, None
+    if noted is not None:
+        noted.rebuilt = True
+    return noted
 
 
 def _parts(batch: Batch) -> trees.Parts:
