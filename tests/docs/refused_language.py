@@ -14,7 +14,12 @@ NOISE = np.random.default_rng(3)
 STATEMENTS = "Some statements are refused, with their line and what to write instead"
 
 
-@refused(PAGE, "Crops of 64 and of 32 pixels", "random_crop", "size")
+@refused(
+    PAGE,
+    "Crops of 64 and of 32 pixels",
+    "the same stream name 'crop' but other parameters",
+    "size=(8, 8) here and size=(16, 16)",
+)
 def two_crops_of_one_name(sample):
     image = ops.random_crop(sample.image, size=16, stream="crop")
     return {"image": image, "mask": ops.random_crop(sample.mask, size=8, stream="crop")}
@@ -46,7 +51,13 @@ def ambiguous(sample):
     return {"image": ops.horizontal_flip(image)}
 
 
-@refused(PAGE, "Values that cannot be joined, such as an image and a mask", "image", "mask")
+@refused(
+    PAGE,
+    "Values that cannot be joined, such as an image and a mask",
+    "the branches cannot join: mask",
+    "and image",
+    "give both branches the same kind",
+)
 def image_or_mask(sample):
     value = sample.image
     if sample.label > 1:
@@ -62,7 +73,12 @@ def while_on_a_value(sample):
     return {"image": image}
 
 
-@refused(PAGE, "`break` and `continue` inside such an `if`", "break")
+@refused(
+    PAGE,
+    "`break` and `continue` inside such an `if`",
+    "an `if` on the result of 'eq'",
+    "contains break, con",
+)
 def break_on_a_value(sample):
     image = sample.image
     for number in range(3):
@@ -72,7 +88,7 @@ def break_on_a_value(sample):
     return {"image": image}
 
 
-@refused(PAGE, "a `return` out of a loop", "return")
+@refused(PAGE, "a `return` out of a loop", "an `if` on the result of 'eq'", "contains break, con")
 def return_out_of_a_loop(sample):
     for number in range(3):
         if sample.label == number:
@@ -80,7 +96,12 @@ def return_out_of_a_loop(sample):
     return {"image": sample.image}
 
 
-@refused(PAGE, "a branch that changes a dict, list or object from outside of it", "in place")
+@refused(
+    PAGE,
+    "a branch that changes a dict, list or object from outside of it",
+    "a branch on the result of 'eq'",
+    "changes 'found' in place",
+)
 def changes_a_list(sample):
     found = []
     if sample.label == 2:
@@ -88,31 +109,52 @@ def changes_a_list(sample):
     return {"image": sample.image, "count": len(found) + sample.label}
 
 
-@refused(PAGE, "branches that return other fields", "mask")
+@refused(
+    PAGE,
+    "branches that return other fields",
+    "a dict of 'image', 'mask' and a dict of 'image', which cannot join",
+)
 def other_fields(sample):
     if sample.label == 2:
         return {"image": sample.image, "mask": sample.mask}
     return {"image": sample.image}
 
 
-@refused(PAGE, "A parameter that differs from sample to sample", "p")
+@refused(
+    PAGE,
+    "A parameter that differs from sample to sample",
+    "invert: parameter 'p' differs from sample to sample",
+    "ctx.epoch",
+)
 def parameter_of_a_field(sample):
     return {"image": ops.invert(sample.image, p=sample.weight)}
 
 
-@refused(PAGE, "A parameter that differs from sample to sample", "pad")
+@refused(
+    PAGE,
+    "A parameter that differs from sample to sample",
+    "pad: parameter 'padding' differs from sample to sample",
+)
 def parameter_of_a_size(sample):
     return {"image": ops.pad(sample.image, padding=sample.image.height)}
 
 
 @refused(
-    PAGE, "A parameter that differs from sample to sample (a field, a size, a draw)", "degrees"
+    PAGE,
+    "A parameter that differs from sample to sample (a field, a size, a draw)",
+    "rotate: parameter 'degrees' differs from sample to sample",
 )
 def parameter_of_a_draw(sample, ctx):
     return {"image": ops.rotate(sample.image, degrees=ctx.uniform(0, 9))}
 
 
-@refused(PAGE, "A parameter that decides sizes or memory is refused too", "size")
+@refused(
+    PAGE,
+    "A parameter that decides sizes or memory is refused too",
+    "center_crop",
+    "decides the size",
+    "cannot follow a schedule",
+)
 def scheduled_size(sample, ctx):
     return {"image": ops.center_crop(sample.image, size=8 + ctx.epoch)}
 
@@ -174,7 +216,12 @@ def changed_directly(sample):
     return made
 
 
-@refused(GUIDE, "A parameter of an op cannot follow the id", "p")
+@refused(
+    GUIDE,
+    "A parameter of an op cannot follow the id",
+    "invert: parameter 'p' differs from sample to sample",
+    "ctx.epoch",
+)
 def parameter_of_the_id(sample, ctx):
     return {"image": ops.invert(sample.image, p=ctx.id / 10)}
 

@@ -38,7 +38,12 @@ def jittered_tissue(sample):
     return {"ct": ops.color_jitter(sample.ct, brightness=0.2)}
 
 
-@refused(PAGE, "so are from_float, gaussian_noise, salt_and_pepper and sharpness", "from_float")
+@refused(
+    PAGE,
+    "so are from_float, gaussian_noise, salt_and_pepper and sharpness",
+    "from_float expects floats from 0 to 1",
+    "-1000 to 1200",
+)
 def levels_of_tissue(sample):
     return {"ct": ops.from_float(sample.ct)}
 
@@ -64,7 +69,12 @@ def mean_of_levels_after_to_float(sample):
     return {"image": ops.normalize(ops.to_float(sample.image), mean=127.5, std=127.5)}
 
 
-@refused(PAGE, "so are those of 0 to 1 for stored floats that reach beyond 16", "-1000 to 1200")
+@refused(
+    PAGE,
+    "so are those of 0 to 1 for stored floats that reach beyond 16",
+    "normalize: mean=(0.5,)",
+    "-1000 to 1200",
+)
 def mean_of_other_floats(sample):
     return {"ct": ops.normalize(sample.ct, mean=0.5, std=0.25, layout="CHW")}
 

@@ -15,7 +15,11 @@ def levels_of_16_bits(sample):
     return {"image": ops.equalize(sample.wide)}
 
 
-@refused(OPS, "Ops that expect levels or 0 to 1 refuse it", "brightness", "normalize")
+@refused(
+    OPS,
+    "Ops that expect levels or 0 to 1 refuse it",
+    "the image was normalized: call brightness before normalize",
+)
 def brightness_of_normalized(sample):
     return {"image": ops.brightness(ops.normalize(sample.image), p=1.0)}
 
@@ -54,7 +58,12 @@ def missed_flow(sample):
     return {"image": ops.horizontal_flip(sample.image), "flow": sample.flow}
 
 
-@refused(OPS, "| random_crop, center_crop, corner_crop", "random_crop", "relative=True")
+@refused(
+    OPS,
+    "| random_crop, center_crop, corner_crop",
+    "random_crop on field 'image' and field 'small'",
+    "decides in pixels",
+)
 def window_of_another_size(sample):
     image, mask = ops.random_crop(sample.image, sample.small, size=16, relative=True)
     return {"image": image, "mask": mask}
@@ -99,20 +108,30 @@ def missed_boxes(sample):
 
 
 @refused(
-    "docs/guides/coming-from-albumentations.md", "An op that has no rule for a kind", "a label"
+    "docs/guides/coming-from-albumentations.md",
+    "An op that has no rule for a kind",
+    "rotate has no rule for a label",
 )
 def album(sample):
     image, label = ops.rotate(sample.image, sample.label, degrees=10)
     return {"image": image, "label": label}
 
 
-@refused("docs/guides/coming-from-torchvision.md", "**An op without a rule for a kind", "a scalar")
+@refused(
+    "docs/guides/coming-from-torchvision.md",
+    "**An op without a rule for a kind",
+    "vertical_flip has no rule for a scalar",
+)
 def vision(sample):
     image, weight = ops.vertical_flip(sample.image, sample.weight)
     return {"image": image, "weight": weight}
 
 
-@refused("docs/guides/multi-crop.md", "Without a scope the second crop is refused", "random_crop")
+@refused(
+    "docs/guides/multi-crop.md",
+    "Without a scope the second crop is refused",
+    "random_crop' is taken by the call at",
+)
 def second_crop(sample):
     return {
         "large": ops.random_crop(sample.image, size=16),
@@ -120,7 +139,11 @@ def second_crop(sample):
     }
 
 
-@refused("docs/guides/randomness.md", "it could mean one decision for both calls", "brightness")
+@refused(
+    "docs/guides/randomness.md",
+    "it could mean one decision for both calls",
+    "brightness' is taken by the call at",
+)
 def one_name_for_two_calls(sample):
     return {"image": ops.brightness(ops.brightness(sample.image))}
 
@@ -135,13 +158,17 @@ def differing_rows(sample):
     return {"image": ops.rotate(sample.image, degrees=45, expand=True)}
 
 
-@refused("docs/guides/write-your-own-op.md", "A kind without a rule is refused", "no rule")
+@refused(
+    "docs/guides/write-your-own-op.md",
+    "A kind without a rule is refused",
+    "transpose has no rule for a bytes",
+)
 def kind_without_a_rule(sample):
     image, text = ops.transpose(sample.image, sample.text)
     return {"image": image, "text": text}
 
 
-@refused(OPS, "Boxes are refused.", "copy_paste", "boxes")
+@refused(OPS, "Boxes are refused.", 'expected no boxes with masks="semantic"')
 def boxes_with_classes(sample):
     image, mask, boxes = ops.copy_paste(sample.image, sample.mask, sample.boxes, masks="semantic")
     return {"image": image, "mask": mask, "boxes": boxes}
@@ -187,7 +214,12 @@ def padded_by_brightness(sample):
     return {"image": outputs.pad(image)}
 
 
-@refused(SHAPES, "Padding to the longest row is refused in these cases", "sizes must be known")
+@refused(
+    SHAPES,
+    "Padding to the longest row is refused in these cases",
+    "sizes must be known",
+    "the number of remaining boxes",
+)
 def padded_by_a_count(sample):
     image, boxes = ops.random_crop(sample.image, sample.boxes, size=16)
     if boxes.count > 0:

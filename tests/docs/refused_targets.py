@@ -34,14 +34,21 @@ def color_of_a_scalar(sample):
     return {"image": image, "weight": weight}
 
 
-@refused(PAGE, "says what each op does, and which ops refuse", "random_crop", "field 'small'")
+@refused(
+    PAGE,
+    "says what each op does, and which ops refuse",
+    "random_crop on field 'image' and field 'small'",
+    "decides in pixels",
+)
 def window_in_a_small_mask(sample):
     image, mask = ops.random_crop(sample.image, sample.small, size=16, relative=True)
     return {"image": image, "mask": mask}
 
 
 two_instances = refused(
-    PAGE, "That is an error when the pipeline is built", "random_crop moves output 'image', but not"
+    PAGE,
+    "That is an error when the pipeline is built",
+    "random_crop moves output 'image', but not output 'mask'",
 )(pipelines({"image": [ops.RandomCrop(16)], "mask": [ops.RandomCrop(16)]}))
 
 
@@ -51,19 +58,35 @@ def flip_of_bytes(sample):
     return {"image": image, "text": text}
 
 
-@refused(PAGE, "fields of different sizes under one decision", "32x32", "16x16", "relative=True")
+@refused(
+    PAGE,
+    "fields of different sizes under one decision",
+    "one decision",
+    "is applied to image uint8[32x32x3] and to mask uint8[16x16]",
+    "relative=True",
+)
 def of_two_sizes(sample):
     image, mask = ops.horizontal_flip(sample.image, sample.small)
     return {"image": image, "mask": mask}
 
 
-@refused(PAGE, "two calls of one op under one stream name or `sync_seed`", "rotate", "degrees")
+@refused(
+    PAGE,
+    "two calls of one op under one stream name or `sync_seed`",
+    "the same stream name 'turn'",
+    "degrees=(-3.0, 3.0) here and degrees=(-9.0, 9.0)",
+)
 def one_name_two_calls(sample):
     image = ops.rotate(sample.image, degrees=9, stream="turn")
     return {"image": image, "mask": ops.rotate(sample.mask, degrees=3, stream="turn")}
 
 
-@refused(PAGE, "two calls of one op under one stream name or `sync_seed`", "random_crop", "size")
+@refused(
+    PAGE,
+    "two calls of one op under one stream name or `sync_seed`",
+    "the same stream name 'crop/random_crop'",
+    "size=(8, 8) here and size=(16, 16)",
+)
 def one_mark_two_calls(sample):
     mark = sync_seed("crop")
     lists = {"image": [mark, ops.RandomCrop(16)], "mask": [mark, ops.RandomCrop(8)]}
@@ -103,7 +126,11 @@ def mask_missed_what_workers_shorten(sample):
     return {"image": image, "mask": sample.mask}
 
 
-@refused(PAGE, "an image of another field next to an image that moved", "horizontal_flip moves")
+@refused(
+    PAGE,
+    "an image of another field next to an image that moved",
+    "horizontal_flip moves output 'noisy', but not output 'clean'",
+)
 def clean_image_missed(sample):
     return {"noisy": ops.horizontal_flip(sample.image), "clean": sample.clean}
 
@@ -113,7 +140,11 @@ def depth_image_missed(sample):
     return {"image": ops.random_crop(sample.image, size=16), "depth": sample.depth}
 
 
-@refused(PAGE, "or followed a drawn decision with it and then parted", "not output 'image'")
+@refused(
+    PAGE,
+    "or followed a drawn decision with it and then parted",
+    "horizontal_flip moves output 'clean', but not output 'image'",
+)
 def images_parted(sample):
     image, clean = ops.random_crop(sample.image, sample.clean, size=16)
     image = ops.horizontal_flip(image, stream="one")

@@ -77,18 +77,35 @@ def refused_by(daemon: Daemon, pipeline: object, **more: object) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize("name", PROMISES)
-def test_it_is_refused_on_every_way(name, daemon, dataset):
-    promise = PROMISES[name]
-    told = [refused_by(daemon, promise.made), refused_by(daemon, served(name))]
-    for command in (("explain", name, dataset), ("warm", "--pipeline", name, "--dataset", dataset)):
-        code, _, error = call(*command, "--python-path", HERE, COLUMNS="9999")
+@pytest.fixture(scope="module")
+def explained(dataset: Path) -> dict[str, str]:
+    """What `stoker explain` says of each pipeline."""
+    told = {}
+    for name in PROMISES:
+        code, _, told[name] = call("explain", name, dataset, "--python-path", HERE, COLUMNS="9999")
         assert code == 1
-        told.append(error)
-    for error in told:
+    return told
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_it_is_refused_on_every_way(name, daemon, dataset, explained):
+    promise = PROMISES[name]
+    told = [refused_by(daemon, promise.made), refused_by(daemon, served(name)), explained[name]]
+    words = ("warm", "--pipeline", name, "--dataset", dataset, "--python-path", HERE)
+    code, _, warming = call(*words, COLUMNS="9999")
+    assert code == 1
+    for error in (*told, warming):
         assert f"{name.partition(':')[0]}.py:" in error
         for part in promise.parts:
             assert part in error, error
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_no_other_mistake_is_told_in_its_words(name, explained):
+    """Else a pipeline that is refused for another reason would prove the promise."""
+    parts = PROMISES[name].parts
+    others = {other for other in PROMISES if PROMISES[other].parts != parts}
+    assert [other for other in others if all(part in explained[other] for part in parts)] == []
 
 
 @pipeline
