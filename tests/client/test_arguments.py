@@ -201,6 +201,8 @@ def test_paths(tmp_path) -> None:
     missing = tmp_path / "photos"
     with pytest.raises(DatasetError, match=f"there is no dataset at .{missing}.; expected a"):
         Loader(missing, pipeline="m:train", batch_size=4)
+    with pytest.raises(DatasetError, match=r"dataset at '~/photos'; .*; ~ is not expanded here"):
+        Loader("~/photos", pipeline="m:train", batch_size=4)
     with pytest.raises(DatasetError, match=f"{tmp_path} has no manifest.json: it is not a dataset"):
         Loader(tmp_path, pipeline="m:train", batch_size=4)
     (tmp_path / "manifest.json").touch()

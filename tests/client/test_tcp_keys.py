@@ -1,5 +1,6 @@
 """A Loader at `tcp://` with keys: the bytes of `ipc://` over TLS, and an error for each mistake."""
 
+import codecs
 import contextlib
 import os
 import re
@@ -78,6 +79,34 @@ def test_keys_from_the_environment(served, monkeypatch) -> None:
     monkeypatch.setenv(DAEMON_KEY_VARIABLE, str(served.root / "daemon.key.pub"))
     assert len(digests(served.tcp, 1)) == ROWS // 4
     assert len(digests(served.ipc, 1)) == ROWS // 4  # not used there
+
+
+def marked(path: Path, data: bytes) -> Path:
+    """Write a text with the byte order mark of Windows editors, for its owner alone."""
+    path.write_bytes(codecs.BOM_UTF8 + data)
+    path.chmod(0o600)
+    return path
+
+
+def test_keys_and_lists_with_a_byte_order_mark_are_read(served, tmp_path) -> None:
+    secret = marked(tmp_path / "a.key", (served.root / "alice.key").read_bytes())
+    public = marked(tmp_path / "d.pub", (served.root / "daemon.key.pub").read_bytes())
+    odd = {*range(1, ROWS, 2)}
+    lines = {
+        "subset": "".join(f"{number}\r\n" for number in odd),
+        "exclude": "".join(f"{number}\r\n" for number in range(0, ROWS, 2)),
+        "weights": "0\r\n1\r\n" * (ROWS // 2),
+    }
+    for argument, text in lines.items():
+        given = {argument: marked(tmp_path / argument, text.encode())}
+        with Loader(served.tcp, **OPTIONS, **given, key=secret, daemon_key=public) as loader:
+            assert {int(number) for batch in loader for number in batch["index"]} <= odd
+        (tmp_path / argument).write_bytes(text.encode("utf-16"))
+        with pytest.raises(UsageError, match=f"{argument}.*UTF-16 .its byte order mark is ff fe"):
+            Loader(served.tcp, **OPTIONS, **given, key=secret, daemon_key=public)
+    secret.write_bytes((served.root / "alice.key").read_text().encode("utf-16"))
+    with pytest.raises(ConfigError, match=r"a.key: expected text in UTF-8, as stoker"):
+        Loader(served.tcp, **OPTIONS, key=secret, daemon_key=public)
 
 
 def test_nothing_readable_crosses_the_network(served) -> None:
@@ -213,8 +242,9 @@ def test_a_daemon_refuses_flags_and_files_that_are_wrong(served, tmp_path, flags
 
 def test_sighup_reads_the_list_again_and_ends_sessions_of_removed_keys(served, tmp_path) -> None:
     root, clients = served.root, tmp_path / "clients"
-    clients.write_text(f"{served.alice} alice\n")
-    flags = f"--key={root}/daemon.key", f"--clients={clients}"
+    marked(clients, f"{served.alice} alice\n".encode())
+    key = marked(tmp_path / "daemon.key", (root / "daemon.key").read_bytes())
+    flags = f"--key={key}", f"--clients={clients}"
     with served_with(root, tmp_path / "d", *flags) as daemon:
         tcp = daemon.ready["tcp"]
         mallory = {"key": root / "mallory.key", "daemon_key": served.public}

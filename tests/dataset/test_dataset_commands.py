@@ -6,6 +6,7 @@ import sys
 
 import msgspec
 import pytest
+from commands import call
 from PIL import Image
 from typer import Typer
 from typer.testing import CliRunner
@@ -202,6 +203,20 @@ def test_faults_are_one_message_without_traceback(tmp_path, arguments, message):
     assert message.format(tmp_path) in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["pack", "~/photos", "d"], "~/photos does not exist; check the path; ~ is not expanded"),
+        (["pack", "s3://bucket/photos", "d"], "it is an address: download the file"),
+        (["ls", "$DATA/photos"], "check the path; variables are not expanded here: write their"),
+        (["verify", "photos\\packed"], "folders are separated by / here, not by a backslash"),
+    ],
+)
+def test_paths_that_a_shell_or_another_system_would_read(arguments, said):
+    code, _, errors = call(*arguments)
+    assert (code, said in " ".join(errors.split())) == (1, True), errors
 
 
 @pytest.mark.parametrize("kind", ["image_folder", "parallel_folders"])

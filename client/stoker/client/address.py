@@ -8,6 +8,7 @@ import os
 
 from stoker.protocol.datasets import is_live, is_pattern, may_exist, why_unreadable
 from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.files.absent import why_absent
 from stoker.protocol.remote.tcp import SCHEME, tcp_address
 
 SIDE_SUFFIX = ".fd"
@@ -72,7 +73,7 @@ def check_dataset(path: str | os.PathLike[str]) -> str:
         raise DatasetError(
             f"there is no dataset at {name!r}; expected a folder made by `stoker pack`, tar or "
             "Arrow files to read in place, `module:Class`, or the address of a daemon "
-            "(ipc:///...)",
+            f"(ipc:///...){why_absent(name)}",
             path=name,
         )
     if is_live(name):

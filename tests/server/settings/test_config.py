@@ -178,6 +178,16 @@ MISTAKES = [
         "{file}: expected HOST:PORT or PORT, such as 127.0.0.1:9100, got 'nowhere'"
         " - at `$.metrics.address`",
     ),
+    (
+        "[datasets]\nd = '~nosuchuser/d'\n",
+        "{file}: the home folder ~nosuchuser of '~nosuchuser/d' is not known on this host; write"
+        " its path - at `$.datasets.d`",
+    ),
+    (
+        "[daemon]\npython_path = ['~nosuchuser']\n",
+        "{file}: the home folder ~nosuchuser of '~nosuchuser' is not known on this host; write"
+        " its path - at `$.daemon.python_path`",
+    ),
     ("workers = 4\n", "{file}: expected a table [workers], got `int`"),
     (
         "a = [",

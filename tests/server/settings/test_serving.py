@@ -149,6 +149,11 @@ def test_what_exists_is_accepted(folder):
         ("[pipelines]\nt = 'pipelnes:train'", "pipeline 't': there is no module 'pipelnes'; did"),
         ("b = '{}/nowhere'", "dataset 'b': there is no {}/nowhere; name the folder that"),
         (
+            "b = '$DATA/d'",
+            "dataset 'b': there is no {}/$DATA/d; name the folder that `stoker pack` wrote, or a"
+            " source that is read in place; variables are not expanded here",
+        ),
+        (
             "b = '{}/project'",
             "dataset 'b': {}/project has no manifest.json: it is not a dataset; make one with"
             " `stoker pack {}/project DEST`",

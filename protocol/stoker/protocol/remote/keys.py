@@ -177,7 +177,9 @@ def _read(path: str, where: str, *, private: bool) -> str:
     try:
         return decode_text(data)
     except EncodingError:
-        raise ConfigError(f"{where}: {path}: expected text that stoker keygen wrote") from None
+        raise ConfigError(
+            f"{where}: {path}: expected text in UTF-8, as stoker keygen writes it"
+        ) from None
 
 
 def _check_file(path: str, where: str, status: os.stat_result, private: bool) -> None:

@@ -25,6 +25,7 @@ from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.datasets import MANIFEST
 from stoker.protocol.errors import DatasetError, VersionError
+from stoker.protocol.files.absent import why_absent
 
 NAME = MANIFEST
 WORK = ".packing"
@@ -230,7 +231,7 @@ def _parse(folder: Path) -> dict[str, Any]:
 
 def _missing(folder: Path) -> DatasetError:
     if not folder.exists():
-        what = f"there is no folder {folder}; check the path"
+        what = f"there is no folder {folder}; check the path{why_absent(str(folder))}"
     elif not folder.is_dir():
         what = f"{folder} is a file, but a dataset is a folder, the one that `stoker pack` wrote"
     elif (folder / WORK).is_dir():

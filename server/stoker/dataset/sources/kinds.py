@@ -35,6 +35,7 @@ from stoker.dataset.sources.formats.yolo import scan_yolo
 from stoker.dataset.sources.formats.yolo_layout import is_yolo
 from stoker.protocol.datasets import is_pattern
 from stoker.protocol.errors import UsageError
+from stoker.protocol.files.absent import why_absent
 
 AUTO = "auto"
 _FLAGS = {
@@ -106,7 +107,7 @@ def scan_source(source: str, kind: str, request: Request) -> SourceScan:
         raise UsageError(remedy)
     if found is None:
         if not Path(source).exists() and not is_pattern(source):
-            raise UsageError(f"{source} does not exist; check the path")
+            raise UsageError(f"{source} does not exist; check the path{why_absent(source)}")
         raise UsageError(
             f"{source}: the kind of this source is not recognized; expected a folder of "
             f"images, or name its kind: --kind {'|'.join(KINDS)}"

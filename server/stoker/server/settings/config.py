@@ -251,17 +251,26 @@ def _absolute(value: _Value, typed: object) -> object:
     """Make paths absolute, so that no later change of the working folder matters."""
     if value.key[0] == "datasets":
         name = str(typed)
-        return name if is_live(name) else _from_folder(value.folder, name)
+        return name if is_live(name) else _from_folder(value, name)
     if value.key in _PATHS and typed:
-        return _from_folder(value.folder, str(typed))
+        return _from_folder(value, str(typed))
     if value.key == ("daemon", "python_path"):
         assert isinstance(typed, tuple)
-        return tuple(_from_folder(value.folder, path) for path in typed)
+        return tuple(_from_folder(value, path) for path in typed)
     return typed
 
 
-def _from_folder(folder: Path, path: str) -> str:
-    return os.path.normpath(folder / Path(path).expanduser())
+def _from_folder(value: _Value, path: str) -> str:
+    try:
+        return os.path.normpath(value.folder / Path(path).expanduser())
+    except RuntimeError:
+        name, key = path.partition("/")[0], ".".join(value.key)
+        raise ConfigError(
+            f"{value.origin}: the home folder {name} of {path!r} is not known on this host; write "
+            f"its path - at `$.{key}`",
+            key=key,
+            origin=value.origin,
+        ) from None
 
 
 def show(loaded: Loaded) -> str:

@@ -8,6 +8,7 @@ import os
 
 from stoker.protocol.datasets import is_live, may_exist, why_unreadable
 from stoker.protocol.errors import ConfigError
+from stoker.protocol.files.absent import why_absent
 from stoker.server.settings.config import Loaded
 from stoker.server.settings.modules import why_missing
 
@@ -27,7 +28,9 @@ def check_served(loaded: Loaded) -> None:
     folders = config.daemon.python_path
     for folder in folders:
         if not os.path.isdir(folder):
-            _refuse(loaded, "daemon.python_path", f"there is no folder {folder}")
+            _refuse(
+                loaded, "daemon.python_path", f"there is no folder {folder}{why_absent(folder)}"
+            )
     for name, path in config.datasets.items():
         _refuse(loaded, f"datasets.{name}", _why_no_dataset(path, folders), dataset=name)
     for name, target in config.pipelines.items():
@@ -43,7 +46,7 @@ def _why_no_dataset(path: str, folders: tuple[str, ...]) -> str:
     if not may_exist(path):
         return (
             f"there is no {path}; name the folder that `stoker pack` wrote, or a source that is"
-            " read in place"
+            f" read in place{why_absent(path)}"
         )
     return why_unreadable(path)
 
