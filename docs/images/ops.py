@@ -61,6 +61,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "center_crop": {"size": 120},
     "clahe": {"limit_range": (4, 4)},
     "coarse_dropout": {"holes_range": (6, 6), "fill": 127},
+    "brightness_contrast": {"brightness_limit": (0.1, 0.1), "contrast_limit": (0.5, 0.5)},
     "color_jitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3},
     "contrast": {"factor_range": (1.8, 1.8)},
     "corner_crop": {"size": 120, "corner": "bottom_right"},

@@ -32,6 +32,11 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "bbox_safe_random_crop": [{}, {"erosion_rate": 0.3}],
     "box_blur": [{"p": 0.9}, {"size_range": (1, 31), "p": 0.5}],
     "brightness": [{"p": 0.9}, {"factor_range": (0, 3), "p": 0.5}],
+    "brightness_contrast": [
+        {"p": 0.9},
+        {"brightness_limit": 1, "contrast_limit": (-1, 3), "brightness_by_max": False, "p": 0.9},
+        {"brightness_limit": 1, "contrast_limit": 2, "ensure_safe_range": True, "p": 0.9},
+    ],
     "cast": [{"dtype": "float16"}, {"dtype": "float32"}, {"dtype": "int64"}],
     "center_crop": [{"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)}],
     "channel_drop": [{"p": 0.9}, {"count_range": (1, 3), "fill": (7, 8, 9), "p": 0.5}],

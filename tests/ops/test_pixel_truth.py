@@ -11,6 +11,7 @@ ONE_KIND = {
     "autocontrast",
     "box_blur",
     "brightness",
+    "brightness_contrast",
     "channel_drop",
     "channel_shuffle",
     "clahe",

@@ -14,7 +14,8 @@ from stoker.ops.kernels.means import Tools
 IMAGE = State.fixed("image", "uint16", (40, 56, 3))
 EVERY = np.arange(65536, dtype=np.uint16).reshape(128, 512, 1)
 TAKE = {
-    "autocontrast", "box_blur", "brightness", "channel_drop", "channel_shuffle", "coarse_dropout",
+    "autocontrast", "box_blur", "brightness", "brightness_contrast", "channel_drop",
+    "channel_shuffle", "coarse_dropout",
     "color_jitter", "contrast", "defocus", "downscale", "erase", "gamma", "gaussian_blur",
     "gaussian_noise", "grayscale", "grid_mask", "hue", "invert", "median_blur", "motion_blur",
     "rgb_shift", "rgb_to_ycbcr", "salt_and_pepper", "saturation", "sharpness", "solarize",

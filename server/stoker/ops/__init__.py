@@ -11,6 +11,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.crop_numbers import crop_numbers
 from stoker.ops.color.autocontrast import Autocontrast, autocontrast
 from stoker.ops.color.brightness import Brightness, brightness
+from stoker.ops.color.brightness_contrast import BrightnessContrast, brightness_contrast
 from stoker.ops.color.channel_drop import ChannelDrop, channel_drop
 from stoker.ops.color.channel_shuffle import ChannelShuffle, channel_shuffle
 from stoker.ops.color.clahe import Clahe, clahe
@@ -125,6 +126,7 @@ __all__ = [
     "Blend",
     "BoxBlur",
     "Brightness",
+    "BrightnessContrast",
     "Cast",
     "CenterCrop",
     "Chance",
@@ -232,6 +234,7 @@ __all__ = [
     "blend",
     "box_blur",
     "brightness",
+    "brightness_contrast",
     "cast",
     "center_crop",
     "channel_drop",
