@@ -173,9 +173,13 @@ def matched(sample):
     return {"image": image}
 
 
-@refused(GUIDE, "Values that cannot be joined are refused", "invert", "to_gray", "shapes differ")
+@refused(
+    GUIDE,
+    "Values that cannot be joined are refused",
+    *("uint8[32x32x1] from to_gray at ", "float32[32x32x3] from to_float at ", "shapes differ"),
+)
 def colors_or_gray(sample):
-    image = ops.to_gray(sample.image) if sample.label else ops.invert(sample.image)
+    image = ops.to_gray(sample.image) if sample.label else ops.to_float(sample.image)
     return {"image": image}
 
 

@@ -244,7 +244,7 @@ class Applies:
         """Return a new value like that of a vector field, for its components before they turn."""
         if type(op).forward is None:
             return value
-        made = self.bound.new_value()
+        made = self.bound.new_value(value)
         self.bound.states[made], self.sizes.of[made] = (
             self.bound.states[value],
             self.sizes.of[value],
@@ -306,7 +306,7 @@ class Applies:
             by: the value on whose behalf.
             steps: where to append it.
         """
-        site, dst, given = self.bound.graph.site(by), self.bound.new_value(), self.bound.states[src]
+        site, dst, given = self.bound.site(by), self.bound.new_value(src), self.bound.states[src]
         decision = Decision(len(self.bound.decisions), op, None, None, site)
         self.bound.decisions.append(decision)
         self.bound.states[dst] = state
@@ -328,7 +328,7 @@ class Applies:
 
     def convert(self, src: int, state: State, steps: list[Step], *, register: bool) -> int:
         """Append a copy of a value with the dtype and rank of a state; it keeps its own sides."""
-        own, dst = self.bound.states[src], self.bound.new_value()
+        own, dst = self.bound.states[src], self.bound.new_value(src)
         extra = (1,) * (len(state.shape) - len(own.shape))
         self.bound.states[dst] = State(
             state.kind, state.dtype, (*own.shape, *extra), (*own.bound, *extra)

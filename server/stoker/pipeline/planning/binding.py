@@ -107,7 +107,7 @@ class _Binder:
             self.delivery.store(self.delivery.output(name, value), value, steps)
             delivered.append(mixed)
             if self.bound.states[value].items:
-                count = self.bound.new_value()
+                count = self.bound.new_value(value)
                 self.bound.scalar(count, int)
                 steps.append(ExprStep(count, "count", (value,), ("",)))
                 self.delivery.store(Output(f"{name}.{COUNT}", "int64", (), "count"), count, steps)

@@ -12,6 +12,7 @@ from typing import Final, NoReturn, TypeVar
 from stoker.ops.contract.states import State
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import number_nodes
+from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.planning.checks import Check
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mix
@@ -34,6 +35,7 @@ class Bound:
         states: value number -> state.
         decisions, checks, outputs, stores, steps, mixes: see `Plan`.
         made_by: value number -> name of the op that made it.
+        lines_of: value that the graph does not have -> the value whose line messages name.
         registers: values that are scalars in registers: constants, expressions, joins of scalars.
     """
 
@@ -50,12 +52,20 @@ class Bound:
         self.mixes: tuple[Mix, ...] = ()
         self.registers: set[int] = set()
         self.made_by: dict[int, str] = {}
+        self.lines_of: dict[int, int] = {}
         self.next = number_nodes(graph.nodes, 0)[1]
 
-    def new_value(self) -> int:
-        """Return the number of a value that the graph does not have."""
+    def new_value(self, like: int) -> int:
+        """Return the number of a value that the graph does not have; it has the line of `like`."""
         self.next += 1
+        self.lines_of[self.next - 1] = like
         return self.next - 1
+
+    def site(self, value: int) -> Site:
+        """Return where the user wrote the node that a value comes from."""
+        while value in self.lines_of:
+            value = self.lines_of[value]
+        return self.graph.site(value)
 
     def scalar(self, value: int, kind: type | str) -> None:
         """Give a value the state of a scalar in a register; `kind` is a Python type or a dtype."""
@@ -66,17 +76,17 @@ class Bound:
 
     def check(self, kind: str, what: str, value: int, field: str | None = None) -> int:
         """Add a check; return the status of a row that fails it."""
-        self.checks.append(Check(kind, what, field, self.graph.site(value)))
+        self.checks.append(Check(kind, what, field, self.site(value)))
         return len(self.checks)
 
     def fail(self, value: int, message: str, **details: str) -> NoReturn:
         """Raise a BuildError at the line that made a value."""
-        site = self.graph.site(value)
+        site = self.site(value)
         raise BuildError(f"{site}: {message}", file=site.file, line=site.line, **details)
 
     def within(self, value: int, what: str, body: Callable[[], T]) -> T:
         """Run a check of an op; its errors are prefixed with the user's line."""
-        site = self.graph.site(value)
+        site = self.site(value)
         try:
             return body()
         except StokerError as error:
@@ -91,5 +101,5 @@ class Bound:
         return (
             f"field {names[0]!r}"
             if names
-            else f"the {self.states[value].kind} from line {self.graph.site(value).line}"
+            else f"the {self.states[value].kind} from line {self.site(value).line}"
         )

@@ -27,6 +27,7 @@ class Branches:
         self.mixing = mixing
         self.applies = applies
         self.listed = listed_values(bound.graph)
+        self.joined: set[int] = set()
 
     def join_mixed(self, value: int, pair: tuple[int, int]) -> None:
         """Join values that batch ops made in branches from one value before the `if`."""
@@ -42,7 +43,7 @@ class Branches:
 
     def join(self, first: int, value: int, pair: tuple[int, int], inner: list[list[Step]]) -> Join:
         """Join the two values of `pair` as `value`; conversions go into the blocks, `inner`."""
-        left, right = (self.bound.states[side] for side in pair)
+        given, (left, right) = pair, (self.bound.states[side] for side in pair)
         try:
             form = common_form(left, right)
             if form is not None:
@@ -52,9 +53,10 @@ class Branches:
         except BuildError as error:
             self.bound.fail(
                 value,
-                f"the branches cannot join: {self._sides(left, right, pair)}: {error.message}",
+                f"the branches cannot join: {self._sides(left, right, given)}: {error.message}",
             )
         self.bound.states[value] = state
+        self.joined.add(value)
         sides_of = self.sizes.size(pair[0]), self.sizes.size(pair[1])
         same = sides_of[0] == sides_of[1]
         self.sizes.of[value] = sides_of[0] if same else ("join", first, *sides_of)
@@ -86,11 +88,12 @@ class Branches:
 
     def _maker(self, value: int) -> str:
         """Name what made a value: an op, a field or an `if`, with its line."""
-        site = self.bound.graph.site(value)
+        site = self.bound.site(value)
         fields = [name for name, number in self.bound.fields.items() if number == value]
         if fields:
             return f"field {fields[0]!r} at {site}"
-        return f"{self.bound.made_by.get(value, 'the value')} at {site}"
+        what = "an `if`" if value in self.joined else "the value"
+        return f"{self.bound.made_by.get(value, what)} at {site}"
 
     def _fits(self, value: int, state: State) -> bool:
         own = self.bound.states[value]

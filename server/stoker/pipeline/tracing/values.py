@@ -28,6 +28,11 @@ def not_a_value(where: str, given: object) -> BuildError:
             f" {given!r}. Text is the name of a class: compare it with a label of the sample "
             'itself, as in `sample.label == "cat"`'
         )
+    if isinstance(given, list | tuple):
+        hint = (
+            ". An array of your own cannot take part: use numbers, store it as a field of the "
+            "dataset, or call a function of your own, as in ops.python(function, value)"
+        )
     return fault(
         f"{where}: expected a field of the sample, a value made from one, or a number, got "
         f"{type(given).__name__}{hint}"
