@@ -215,7 +215,8 @@ def examples_of(name: str) -> list[dict[str, Any]]:
     return [{"p": 0.9}, {"p": 0.5}] if "p" in fields else [{}]
 
 
-MASK_DTYPES = ("uint8", "uint16", "int32")
+WIDE_MASKS = ("uint16", "int32")
+"""Other dtypes of masks than uint8; a test of all ops tries one of them on each, in turn."""
 
 
 def accepts(op: Op, kind: str, dtype: str, shape: tuple[int, ...]) -> bool:
@@ -309,7 +310,7 @@ def noise() -> Callable[..., np.ndarray]:
 
 @pytest.fixture(scope="session")
 def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndarray]]]:
-    """Make values of one size: an image, and a mask of every dtype that an op has a rule for.
+    """Make values of one size: an image, a mask of uint8, and one of uint16 or int32.
 
     Images are uint8 where the op has a rule for them; floats lie in [-0.5, 1.5), levels of uint16
     use all bits. Ops that have no
@@ -330,7 +331,8 @@ def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndar
                 image = (draw.random(shape, np.float32) * 2 - np.float32(0.5)).astype(np.float32)
             values.append(("image", image))
         if "mask" in op.kernels:
-            for classes in MASK_DTYPES:
+            turn = sorted(registered()).index(op.name) % 2
+            for classes in ("uint8", WIDE_MASKS[turn]):
                 mask = draw.integers(0, 200, (height, width)).astype(classes)
                 if accepts(op, "mask", classes, mask.shape):
                     values.append(("mask", mask))

@@ -61,9 +61,9 @@ def test_each_channel_is_an_image_of_its_own(example, dtype, channels):
     if example.name in COLOR_OPS | NOT_ALONE:
         pytest.skip("its channels depend on each other; see their own tests")
     run = OpRunner()
-    for key in range(3):
+    for key in range(3 if channels == 5 else 1):
         whole = run(example, [("image", image)], key, arithmetic=PLAIN)
-        for channel in range(channels):
+        for channel in {*range(channels)} & {0, 1, 2, 3, 4, 8, 15}:
             part = np.ascontiguousarray(image[..., channel : channel + 1])
             alone = run(example, [("image", part)], key, PLAIN, record=whole.record)
             assert np.array_equal(whole.outputs[0][..., channel], alone.outputs[0][..., 0])

@@ -131,6 +131,7 @@ class OpRunner:
         """
         params, record, size, scratch_bytes = rest
         rule = op.kernel_of(kind, str(src.dtype))
+        src = np.require(src, requirements="W")  # read-only, it would have machine code of its own
         shape = shape_of(op, after, size)
         dtype = np.dtype(after.dtype)
         memory = PaintedMemory.painted("dst", int(np.prod(shape)) * dtype.itemsize, paint)
