@@ -61,6 +61,12 @@ def test_a_file_of_images_alone_is_packed_without_boxes(tmp_path, coco, categori
         ({"images": images("a.png", "b.png")}, [], "none of 2 images, such as a.png, is in"),
         ({"images": images("v\\0.png", "v\\1.png")}, [], "not by a backslash"),
         ({"images": images("https://a.org/0.png")}, [], "it is an address: download the file"),
+        ({"images": images("x" * 300)}, [], "is in none of"),
+        (
+            {"annotations": [{**BOX, "bbox": [0.1, 0.1, 0.5, 0.5]}]},
+            [],
+            "no box reaches beyond one pixel, such as [0.1, 0.1, 0.5, 0.5] of annotation 1",
+        ),
         ({}, ["--images", "nowhere"], "--images: there is no folder nowhere"),
         ({}, ["--images", "/proc/sys"], "none of 4 images, such as 0.png, is in /proc/sys; name"),
     ],
@@ -75,6 +81,12 @@ def test_files_that_are_refused(coco, parts, flags, said):
     [
         (["gone.png", "1.png", "2.png"], [], 1, "1 of 3 samples of"),
         (["gone.png", "1.png", "2.png"], ["--skip-bad"], 0, "left out as bad: 1 samples"),
+        (
+            ["0.png", "gone.png" * 40, "a\0.png"],
+            [],
+            1,
+            "a\0.png: it cannot be read: its name has a",
+        ),
         (["val2017/0.png", "val2017/1.png"], [], 0, "packed 2 samples"),
         (["0.png", "0.png", "1.png"], [], 0, "1 files are the images of several ids, such as 0.p"),
     ],
@@ -83,7 +95,9 @@ def test_images_are_found_though_the_first_is_missing(coco, names, flags, code, 
     parts = {"images": images(*names), "categories": CATEGORIES, "annotations": []}
     found, out = coco(parts, *flags)
     assert (found, said in out) == (code, True), out
-    assert ("gone.png: it cannot be read: No such file or directory" in out) == ("gone" in names[0])
+    assert ("gone.png: it cannot be read: No such file or directory" in out) == (
+        names[0] == "gone.png"
+    )
 
 
 @pytest.mark.parametrize(

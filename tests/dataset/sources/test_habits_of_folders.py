@@ -98,6 +98,7 @@ def test_folders_that_are_packed(folder, tmp_path, files, found, said):
         (("0.jpg", "0.png", "1.jpg", "1.png"), "--kind folder", "(0.jpg and 0.png), which may be"),
         (("a/0.jpg", "a/0.png"), "--kind folder", "such as a/0.jpg and a/0.png"),
         (("data/cat/0.png", "data/dog/1.png"), "--kind folder", "may be the classes (cat, dog); "),
+        (("x/y/a/0.png", "x/y/b/1.png"), "--kind folder", "all images are in x/y/, whose folders"),
         (("train/a/0.png", "val/a/0.png", "x/1.png"), "--kind folder", "splits (train, val), not"),
     ],
 )

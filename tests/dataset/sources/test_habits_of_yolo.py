@@ -18,7 +18,7 @@ def yolo(tmp_path, pack):
     """yolo(data.yaml, {path: text}, *flags) -> (exit code, all that it said), of two images."""
 
     def run(data: str, texts: dict[str, str], *flags: str) -> tuple[int, str]:
-        (tmp_path / "y/images/train").mkdir(parents=True)
+        (tmp_path / "y/images/train").mkdir(parents=True, exist_ok=True)
         for number in range(2):
             Image.new("RGB", (20, 10)).save(tmp_path / f"y/images/train/{number}.png")
         for name, text in {"data.yaml": data, **texts}.items():
@@ -40,6 +40,9 @@ def yolo(tmp_path, pack):
         (f"{SPLIT}names: {{0: a, 2: b}}\n", "without gaps, got none for 1: {'0': 'a', '2': 'b'}"),
         (f"{SPLIT}names: [a]\nnames: [b]\n", "data.yaml, line 3: 'names' is in line 2 already"),
         (f"{SPLIT}names:\n  0: a\n  0: b\n", "data.yaml, line 4: '0' is in line 3 already"),
+        (f"{SPLIT}nc: 0\n", "nc: expected the number of classes, got '0'"),
+        (f"{SPLIT}names: []\n", "expected a list of up to 65536 names of classes"),
+        (f"train: {'x' * 300}\n", "expected a folder of images, or a .txt with the path"),
         ("trian: images/train\nnames: [a]\n", "unknown key 'trian'; did you mean 'train'?"),
         (f"{SPLIT}vall: images/val\nnames: [a]\n", "unknown key 'vall'; did you mean 'val'?"),
         ("Train: images/train\nnames: [a]\n", "unknown key 'Train'; did you mean 'train'?"),
@@ -95,6 +98,21 @@ def test_labels_that_are_bad(yolo, label, flags, said):
     assert "labels/train/0.txt: line 1" in out
 
 
+def test_labels_behind_links_and_absolute_paths(yolo, tmp_path):
+    """Links to folders are followed for labels as for images; a split may be an absolute path."""
+    root = tmp_path / "y"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/2.txt").write_text(BOX * 3)
+    for folder in ("images", "labels"):
+        (root / folder / "train").mkdir(parents=True, exist_ok=True)
+        (root / folder / "train/more").symlink_to(tmp_path / "elsewhere")
+    Image.new("RGB", (20, 10)).save(tmp_path / "elsewhere/2.png")
+    data = f"train: {root}/images/train\nnames: [a]\n"
+    code, out = yolo(data, {"labels/train/0.txt": BOX, "labels/train/.hidden/1.txt": BOX})
+    assert (code, "packed 3 samples" in out, "a: 4" in out) == (0, True, True), out
+    assert "ignored: 1 images without a file of labels" in out
+
+
 def test_outlines_without_masks_are_boxes_and_counted(yolo, tmp_path):
     labels = {"labels/train/0.txt": "0 0.1 0.1 0.5 0.1 0.5 0.5\n" + BOX, "labels/train/1.txt": ""}
     code, out = yolo(f"{SPLIT}names: [a]\n", labels)
@@ -135,8 +153,8 @@ def test_a_blank_line_among_classes_would_move_their_numbers(yolo, names, code, 
 
 
 def test_a_list_of_another_system_says_what_its_paths_lack(yolo):
-    lines = "images\\train\\0.png\nhttps://example.org/1.png\n~/2.png\nC:/3.png\n"
+    lines = "images\\train\\0.png\nhttps://example.org/1.png\n~/2.png\nC:/3.png\na\0.png\n"
     code, out = yolo("train: list.txt\nnames: [a]\n", {"list.txt": lines})
     assert code == 1
-    for said in ("not by a backslash", "it is an address", "another computer, with Windows"):
+    for said in ("not by a backslash", "it is an address", "another computer, with Windows", "NUL"):
         assert said in out

@@ -194,6 +194,8 @@ def test_files_that_are_no_tables(tmp_path):
         pack(tmp_path / "b.parquet", tmp_path / "d", Options(workers=1))
     with pytest.raises(UsageError, match=r"a.parquet is not a Parquet file, or is damaged"):
         pack(tmp_path / "a.parquet", tmp_path / "d", ONE)
+    with pytest.raises(UsageError, match=r"c.txt: expected a table with the suffix .csv, .par"):
+        pack(tmp_path / "c.txt", tmp_path / "d", Options(workers=1, kind="table"))
     with pytest.raises(UsageError, match=r"cannot read .*b.csv: No such file or directory"):
         pack(tmp_path / "b.csv", tmp_path / "d", Options(workers=1, kind="table"))
 

@@ -184,6 +184,8 @@ def open_unchanged(root: Path, file: SourceFile) -> int:
     except OSError as error:
         told = why_absent(file.path) if error.errno == errno.ENOENT else ""
         raise CodecError(f"it cannot be read: {error.strerror}{told}") from None
+    except ValueError:
+        raise CodecError("it cannot be read: its name has a NUL byte") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Walk a tree of files for images.
+"""Walk a tree of files for images, or for their labels.
 
 Order: by path, part by part, by code point, so it is the same on every machine and file system.
 Hidden files and folders (a leading dot), folders that systems make, and files without an image
@@ -7,6 +7,7 @@ suffix are left out and counted. Links are followed, but never in a cycle.
 
 import os
 from collections import Counter
+from collections.abc import Set
 from pathlib import Path
 
 from stoker.dataset.format.item import SourceFile
@@ -28,13 +29,16 @@ _OF_SYSTEMS = frozenset(
 _LOOKED_AT = 10_000
 
 
-def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
-    """Find the image files in a folder and all folders below it.
+def walk(
+    root: Path, under: str, ignored: Counter[str], suffixes: Set[str] = SUFFIXES
+) -> list[SourceFile]:
+    """Find the image files, or those of other suffixes, in a folder and all folders below it.
 
     Args:
         root: the source.
         under: the folder to walk, relative to the source; "" for the source itself.
         ignored: counts files that are left out.
+        suffixes: of the files to find, in lower case.
 
     Raises:
         UsageError: a folder cannot be read, or a name is not UTF-8.
@@ -54,7 +58,7 @@ def walk(root: Path, under: str, ignored: Counter[str]) -> list[SourceFile]:
                     ignored["links to a folder that they are in"] += 1
                 else:
                     pending.append((path, here))
-            elif (suffix := Path(entry.name).suffix.lower()) not in SUFFIXES:
+            elif (suffix := Path(entry.name).suffix.lower()) not in suffixes:
                 ignored[f"{suffix} files" if suffix else "files without a suffix"] += 1
             else:
                 found.append(look_at(entry, path))
@@ -74,11 +78,11 @@ def has_pictures(source: Path) -> bool:
     return False
 
 
-def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder, or a link to one; not a link that leads to itself."""
+def is_folder(entry: os.DirEntry[str] | Path) -> bool:
+    """Whether this is a folder, or a link to one; not a link to itself, nor too long a name."""
     try:
         return entry.is_dir()
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
@@ -136,6 +140,14 @@ def list_folder(
     return found
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a file; not if its name is too long, or has a NUL byte."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def look_at(entry: os.DirEntry[str] | Path, path: str) -> SourceFile:
     """Return a file's size and time under a path; zeros if it cannot be accessed.
 
@@ -143,6 +155,6 @@ def look_at(entry: os.DirEntry[str] | Path, path: str) -> SourceFile:
     """
     try:
         status = entry.stat()
-    except OSError:
+    except (OSError, ValueError):  # a ValueError if the name has a NUL byte
         return SourceFile(path, 0, 0)
     return SourceFile(path, status.st_size, status.st_mtime_ns)

@@ -62,12 +62,28 @@ def scan_coco(source: Path, request: Request) -> SourceScan:
     """
     path = source / _ROBOFLOW if source.is_dir() else source
     file = read_coco(path)
+    _refuse_relative(path, file.annotations or ())
     if file.annotations is UNSET and request.masks:
         raise UsageError(f"{path} has no annotations to paint; leave --masks out")
     _refuse_twins(path, "image", [image.id for image in file.images])
     _refuse_twins(path, "category", [category.id for category in file.categories])
     root = find_images(path, [image.file_name for image in file.images], request.images)
     return _CocoReading(path, file, root, request).scan()
+
+
+def _refuse_relative(path: Path, annotations: Sequence[CocoAnnotation]) -> None:
+    """Refuse boxes in parts of the image's sides, which would be smaller than a pixel."""
+    parts = 0
+    for one in annotations:
+        if max(one.bbox) > 1:
+            return
+        parts += any(0 < number < 1 for number in one.bbox)
+    if parts:
+        raise UsageError(
+            f"{path}: no box reaches beyond one pixel, such as {annotations[0].bbox} of annotation "
+            f"{annotations[0].id}, so they seem to be parts of the image's sides; multiply them by "
+            "its width and height"
+        )
 
 
 def _refuse_twins(path: Path, what: str, ids: Sequence[int]) -> None:

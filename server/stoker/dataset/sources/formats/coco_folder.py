@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from stoker.dataset.sources.common.walk import list_folder
+from stoker.dataset.sources.common.walk import is_file, is_folder, list_folder
 from stoker.protocol.errors import UsageError
 from stoker.protocol.files.absent import why_absent
 
@@ -76,11 +76,11 @@ def find_images(path: Path, names: Sequence[str], given: Path | None) -> Path:
     places = [path.parent, above / split, above / "images" / split, path.parent / "images",
               above / "images", path.parent / split, above]  # fmt: skip
     if given is not None:
-        if not given.is_dir():
+        if not is_folder(given):
             raise UsageError(f"--images: there is no folder {given}{why_absent(str(given))}")
         places = [given]
     some = names[:: max(1, len(names) // _LOOKED_FOR)]
-    counts = {place: sum((place / name).is_file() for name in some) for place in places}
+    counts = {place: sum(is_file(place / name) for name in some) for place in places}
     best = max(places, key=lambda place: counts[place])
     if counts[best]:
         return best

@@ -46,13 +46,16 @@ def check_wrapper(source: Path, files: list[SourceFile], classes: list[str]) -> 
     Raises:
         UsageError: it has.
     """
-    inner = {file.path.split("/")[1] if file.path.count("/") > 1 else "" for file in files}
+    folders = [file.path.split("/")[:-1] for file in files]
+    first, last = min(folders), max(folders)
+    shared = next((n for n, part in enumerate(first) if part != last[n]), len(first))
+    inner = {folder[shared] if len(folder) > shared else "" for folder in folders}
     if len(classes) == 1 and len(inner) > 1 and "" not in inner:
-        shown = ", ".join(sorted(inner)[:3])
+        around, shown = "/".join(first[:shared]), ", ".join(sorted(inner)[:3])
         raise UsageError(
-            f"{source}: all images are in {classes[0]}/, whose folders may be the classes ({shown}"
-            f"{', ...' if len(inner) > 3 else ''}); pack {source / classes[0]}, or pass --kind "
-            f"folder if {classes[0]} is the only class"
+            f"{source}: all images are in {around}/, whose folders may be the classes ({shown}"
+            f"{', ...' * (len(inner) > 3)}); pack {source / around}, or pass --kind folder if "
+            f"{classes[0]} is the only class"
         )
 
 

@@ -25,7 +25,7 @@ from stoker.dataset.images.transcode import FORMATS
 from stoker.dataset.sources.common.classes import order_classes
 from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name, plain_kind
 from stoker.dataset.sources.common.scan import Request, SourceScan
-from stoker.dataset.sources.common.walk import SUFFIXES, look_at
+from stoker.dataset.sources.common.walk import SUFFIXES, is_folder, look_at
 from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, read_table
 from stoker.dataset.sources.formats.tables import Table
 from stoker.dataset.sources.formats.text_columns import (
@@ -74,7 +74,7 @@ def scan_table(source: Path, request: Request) -> SourceScan:
         raise UsageError(f"--field {name}=...: {source} has no such column; it has "
                          f"{', '.join(table.columns)}")  # fmt: skip
     root = request.images or source.parent
-    if not root.is_dir():
+    if not is_folder(root):
         raise UsageError(f"--images: there is no folder {root}{why_absent(str(root))}")
     columns = _columns(table, request, root)
     scan = SourceScan(

@@ -27,10 +27,16 @@ def read_table(path: Path) -> Table:
     Raises:
         UsageError: it cannot be read, has another form, or an invalid header.
     """
+    suffix = path.suffix.lower()
+    if suffix not in CSV | PARQUET:
+        raise UsageError(
+            f"{path}: expected a table with the suffix {', '.join(sorted(CSV | PARQUET))}; rename "
+            "it, or save it as one of these"
+        )
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES} bytes; split it")
-        table = read_csv(path) if path.suffix.lower() in CSV else _read_parquet(path)
+        table = read_csv(path) if suffix in CSV else _read_parquet(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
     if not table.rows and not table.bad:

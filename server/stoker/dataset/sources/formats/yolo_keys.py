@@ -46,7 +46,7 @@ def count_of(data: dict[str, Any], names: tuple[str, ...] | None, path: Path) ->
     given = data.get("nc", "")
     if given in ("", "~", "null", "Null", "NULL"):
         return None if names is None else len(names)
-    if not isinstance(given, str) or not given.isdecimal() or not 1 <= len(given) < 10:
+    if not isinstance(given, str) or not given.isdecimal() or not 0 < int(given[:10]) < 10**9:
         raise UsageError(f"{path}: nc: expected the number of classes, got {str(given)[:80]!r}")
     if names is not None and int(given) != len(names):
         raise UsageError(

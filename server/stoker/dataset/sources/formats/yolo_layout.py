@@ -14,7 +14,7 @@ from typing import Any
 
 from stoker.dataset.format.item import SourceFile
 from stoker.dataset.sources.common.classes import read_classes
-from stoker.dataset.sources.common.walk import SUFFIXES, look_at, walk
+from stoker.dataset.sources.common.walk import SUFFIXES, is_file, is_folder, look_at, walk
 from stoker.dataset.sources.formats.yolo_keys import check_keys, count_of
 from stoker.dataset.sources.formats.yolo_yaml import (
     names_of,
@@ -29,6 +29,7 @@ from stoker.protocol.files.text import EncodingError, read_text
 
 _NAMES = ("data.yaml", "dataset.yaml", "data.yml")
 _SPLITS = ("train", "val", "valid", "test")
+_LABELS = frozenset([".txt"])
 _LOOKED_AT = 1000
 
 
@@ -104,9 +105,7 @@ def find_layout(source: Path, split: str) -> YoloFolders:
             listed = _listed(root, place)
             images += listed
             paths = (label_path(image.path) for image in listed)
-            labels |= {
-                name: look_at(root / name, name) for name in paths if (root / name).is_file()
-            }
+            labels |= {name: look_at(root / name, name) for name in paths if is_file(root / name)}
     if not images:
         raise UsageError(f"{source} has no image in {', '.join(places)}; check the path")
     classes = _classes(root, data)
@@ -127,7 +126,7 @@ def _root(described: Path, data: dict[str, Any], remarks: list[str]) -> Path:
     given = data.get("path", "")
     if not isinstance(given, str):
         raise UsageError(f"{described}: path: expected one folder, got {str(given)[:80]}")
-    if (described.parent / given).is_dir():
+    if is_folder(described.parent / given):
         return described.parent / given
     if given not in ("~", "null"):
         remarks.append(
@@ -139,15 +138,15 @@ def _root(described: Path, data: dict[str, Any], remarks: list[str]) -> Path:
 
 def _labels_in(root: Path, place: str, ignored: Counter[str]) -> dict[str, SourceFile]:
     """Return the label files of a folder of images, by path; count other files among them."""
-    found, folder = {}, _labels_of(place)
-    for path in sorted((root / folder).rglob("*")):
-        if path.name == "classes.txt" or path.name.startswith("."):
-            continue
-        if path.suffix == ".txt":
-            name = str(PurePosixPath(path.relative_to(root)))
-            found[name] = look_at(path, name)
-        elif folder != place and path.is_file():
-            ignored[f"{path.suffix or 'other'} files among the labels"] += 1
+    found, others, folder = {}, Counter[str](), _labels_of(place)
+    if is_folder(root / folder):
+        for file in walk(root, folder, others, _LABELS):
+            if not file.path.endswith(".txt"):
+                others[f"{Path(file.path).suffix} files"] += 1
+            elif file.path.rpartition("/")[2] != "classes.txt":
+                found[file.path] = file
+    if folder != place:
+        ignored.update({f"{what} among the labels": count for what, count in others.items()})
     return found
 
 
@@ -204,7 +203,7 @@ def _place(root: Path, name: str, remarks: list[str]) -> str:
     """Return a folder or list from data.yaml; Roboflow's `../` means the file's own folder."""
     for text in (name, name.removeprefix("../")):
         place = root / text
-        if place.is_dir() or (place.is_file() and place.suffix.lower() == ".txt"):
+        if is_folder(place) or (is_file(place) and place.suffix.lower() == ".txt"):
             return str(PurePosixPath(place if Path(text).is_absolute() else Path(text)))
     told = f" ({remarks[0]})" if remarks else ""
     raise UsageError(f"{root / name}: expected a folder of images, or a .txt with the path of an "

@@ -113,7 +113,9 @@ def names_of(data: dict[str, Any]) -> tuple[str, ...] | None:
                 f"{lacking}: {_told(names)}"
             )
         names = [names[number] for number in numbers]
-    good = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    good = (
+        isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
+    )
     if not good or len(names) > MAX_CLASSES:
         raise UsageError(
             f"names in data.yaml: expected a list of up to {MAX_CLASSES} names of classes, or "
