@@ -50,6 +50,7 @@ UNSEEN: Final = frozenset(
         "stack",
         "to_float",
         "to_rgb",
+        "window",
     )
 )
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {

@@ -48,6 +48,7 @@ ONE_KIND = {
     "to_float",
     "to_gray",
     "to_rgb",
+    "window",
     "ycbcr_to_rgb",
 }
 

@@ -24,7 +24,7 @@ TAKE = {
     "horizontal_flip", "fit_bucket", "layout", "mirror", "mosaic", "normalize", "pad",
     "random_crop",
     "random_resized_crop", "random_short_side_scale", "resize", "resize_long", "resize_short",
-    "rot90", "scale_jitter", "stack", "to_float", "transpose", "vertical_flip",
+    "rot90", "scale_jitter", "stack", "to_float", "transpose", "vertical_flip", "window",
 }  # fmt: skip
 MIXES = (
     ops.Cutmix(),

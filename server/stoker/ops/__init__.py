@@ -116,6 +116,7 @@ from stoker.ops.values.one_hot import OneHot, one_hot
 from stoker.ops.values.swap_keypoints import SwapKeypoints, swap_keypoints
 from stoker.ops.values.to_float import ToFloat, to_float
 from stoker.ops.values.track_visible import TrackVisible, track_visible
+from stoker.ops.values.window import Window, window
 from stoker.rng import draws
 
 __all__ = [
@@ -224,6 +225,7 @@ __all__ = [
     "Value",
     "VerticalFlip",
     "WeightedSomeOf",
+    "Window",
     "YcbcrToRgb",
     "ZoomOut",
     "affine",
@@ -330,6 +332,7 @@ __all__ = [
     "transpose",
     "unlinked",
     "vertical_flip",
+    "window",
     "ycbcr_to_rgb",
     "zoom_out",
 ]

@@ -30,6 +30,7 @@ from stoker.ops.values.cast import Cast
 from stoker.ops.values.layout import Layout
 from stoker.ops.values.normalize import Normalize
 from stoker.ops.values.to_float import ToFloat
+from stoker.ops.values.window import Window
 from stoker.protocol.errors import BuildError
 
 CLIPPING = frozenset({"from_float", "gaussian_noise", "jpeg_compression", "normalize", "sharpness"})
@@ -65,7 +66,7 @@ def scaled(op: Op, given: State, result: State) -> State:
         raise StateError(
             f"{op.name} expects floats from 0 to 1, and would clip the others or take them for "
             f"colors, but the image has floats {_span(given)}in the dataset: bring them to 0 to 1 "
-            "before, when they are packed or by an op of your own (ops.define). To scale them, "
+            "before, with ops.window(image, center=, width=) or an op of your own (ops.define). "
             f"ops.normalize takes any floats; leave out {op.name} then",
             op=op.name,
             state=str(given),
@@ -83,6 +84,8 @@ def scaled(op: Op, given: State, result: State) -> State:
     if isinstance(op, Normalize):
         check_normalize(op, given)
         scale = NORMALIZED
+    elif isinstance(op, Window):
+        scale = ""
     elif op.name in KEEPING and result.kind == "array":
         floats = given.dtype.startswith("float") == result.dtype.startswith("float")
         scale = before if floats else ""

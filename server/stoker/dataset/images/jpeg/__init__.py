@@ -9,6 +9,6 @@ files. The only room of `dataset` that uses numba.
 from stoker.dataset.images.jpeg.grid import Grid
 from stoker.dataset.images.jpeg.rewrite import Rewritten, rewrite
 from stoker.dataset.images.jpeg.segments import UnindexableError
-from stoker.dataset.images.jpeg.splice import Splicer, Window
+from stoker.dataset.images.jpeg.splice import CutJpeg, Splicer
 
-__all__ = ["Grid", "Rewritten", "Splicer", "UnindexableError", "Window", "rewrite"]
+__all__ = ["CutJpeg", "Grid", "Rewritten", "Splicer", "UnindexableError", "rewrite"]

@@ -33,7 +33,7 @@ _LEAST_WIDTH: Final = 3
 _OTHER, _LARGE = 3, 4
 
 
-class Window(NamedTuple):
+class CutJpeg(NamedTuple):
     """A part of an image on its grid: its place in stored pixels, and a JPEG of it."""
 
     top: int
@@ -59,7 +59,7 @@ class Splicer:
         size: tuple[int, int],
         box: tuple[int, int, int, int],
         most: int,
-    ) -> Window | None:
+    ) -> CutJpeg | None:
         """Return the smallest window of whole intervals that shows a box exactly.
 
         Args:
@@ -94,7 +94,7 @@ class Splicer:
             )
         raise_fault(status)
         top, left, height, width, end = self._window.tolist()
-        return Window(top, left, height, width, self._memory[:end])
+        return CutJpeg(top, left, height, width, self._memory[:end])
 
     def check(self, data: memoryview, grid: memoryview, size: tuple[int, int]) -> None:
         """Check a whole grid by cutting the whole image; arguments as for `cut`.

@@ -1,0 +1,87 @@
+"""Map a window of an image's numbers to 0 to 1, as a viewer of CT images does. No randomness.
+
+(x - (center - width / 2)) / width in float64, clipped to 0 to 1, then rounded to float32. It is
+DICOM's VOI LUT function LINEAR_EXACT (PS3.3, C.11.2.1.3.2) with an output from 0 to 1. NaN becomes
+0. The value remains an image.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import FLOAT, require_image
+from stoker.ops.contract.states import State
+
+LEAST, MOST = 1e-6, 1e9
+"""Least and greatest width of a window; the latter is also its greatest distance from 0."""
+ZERO: Final = np.float64(0)
+ONE: Final = np.float64(1)
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, made = src.reshape(src.size), dst.reshape(dst.size)
+    low, gain = params["low"], params["gain"]
+    for i in range(np.uint64(image.size)):
+        part = (np.float64(image[i]) - low) * gain
+        part = part if part > ZERO else ZERO
+        made[i] = np.float32(part if part < ONE else ONE)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    with np.errstate(all="ignore"):
+        part = (src.astype(np.float64) - params["low"]) * params["gain"]
+    dst[...] = np.where(part > 0, np.minimum(part, 1), 0)
+
+
+@register
+@dataclass(frozen=True)
+class Window(Op):
+    """Map the numbers of images from center - width / 2 to center + width / 2 to 0 to 1, float32.
+
+    Attributes:
+        center: middle of the window, in the image's own numbers, such as Hounsfield units.
+        width: its width, from 1e-6.
+    """
+
+    center: float
+    width: float
+
+    name: ClassVar[str] = "window"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("gain", "f8")])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        self.settle(
+            center=checks.number(self.name, "center", self.center, -MOST, MOST),
+            width=checks.number(self.name, "width", self.width, LEAST, MOST),
+        )
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.center - self.width / 2, 1 / self.width), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return states of dtype float32."""
+        self.require_kinds(states)
+        for state in states:
+            require_image(self.name, state, floats=True, wide=True)
+        return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
+
+
+def window(
+    *values: Value, center: float, width: float, stream: str | None = None, relative: bool = False
+) -> Any:
+    """Map a window of the numbers of images of a pipeline to 0 to 1; see `Window`."""
+    return Window(center, width)(*values, stream=stream, relative=relative)
