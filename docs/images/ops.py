@@ -42,6 +42,7 @@ MASK: Final = State.fixed("mask", "uint8", SIDES)
 UNSEEN: Final = frozenset(
     (
         "cast",
+        "clip",
         "fit_length",
         "from_float",
         "layout",

@@ -62,7 +62,7 @@ def test_a_new_op_is_registered_listed_documented_and_sound(copy: Path, room: st
     assert vectors.count("warmth") == of_pixels
     assert ("\n## warmth\n" in numeric) == of_pixels
     sizes = section(text, "One decision for values of different sizes")
-    assert (", to_rgb, warmth, ycbcr_to_rgb |" in sizes) == of_pixels
+    assert (", to_rgb, warmth, window, ycbcr_to_rgb |" in sizes) == of_pixels
     assert ("| k" in section(text, "warmth")) == of_pixels
 
 

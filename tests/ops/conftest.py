@@ -191,6 +191,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "shot_noise": [{"p": 0.9}, {"scale_range": (0.01, 1), "p": 0.5}],
     "solarize": [{"p": 0.5}, {"threshold": 200, "p": 1}],
     "to_float": [{}],
+    "clip": [{"low": 20, "high": 200}, {"low": 0, "high": 1}],
     "window": [{"center": 100, "width": 50}, {"center": 0.5, "width": 0.25}],
     "to_gray": [{}],
     "to_rgb": [{}],

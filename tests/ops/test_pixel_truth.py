@@ -15,6 +15,7 @@ ONE_KIND = {
     "channel_drop",
     "channel_shuffle",
     "clahe",
+    "clip",
     "color_jitter",
     "contrast",
     "defocus",

@@ -25,10 +25,10 @@ BOXES = (
 )
 OF_ANY_SIZE = {
     *(name for name, cls in registered().items() if cls.__module__.startswith("stoker.ops.color.")),
-    "cast", "downscale", "from_float", "grid_distortion", "horizontal_flip", "jpeg_compression",
-    "layout", "mirror", "normalize", "one_hot", "optical_distortion", "resize", "resize_long",
-    "resize_short", "rot90",
-    "sharpness", "to_float", "transpose", "vertical_flip",
+    "cast", "clip", "downscale", "from_float", "grid_distortion", "horizontal_flip",
+    "jpeg_compression", "layout", "mirror", "normalize", "one_hot", "optical_distortion", "resize",
+    "resize_long", "resize_short", "rot90",
+    "sharpness", "to_float", "transpose", "vertical_flip", "window",
 }  # fmt: skip
 OF_ONE_RATIO = {"letterbox", "rotate", "rotate_expand", "safe_rotate"}
 CARRIED = {

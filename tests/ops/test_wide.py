@@ -20,7 +20,7 @@ TAKE = {
     "gaussian_noise", "grayscale", "grid_mask", "hue", "invert", "median_blur", "motion_blur",
     "rgb_shift", "rgb_to_ycbcr", "salt_and_pepper", "saturation", "sharpness", "solarize",
     "to_gray", "to_rgb", "ycbcr_to_rgb",
-    "cast", "center_crop", "corner_crop", "crop", "crop_non_empty_mask", "cutmix",
+    "cast", "center_crop", "clip", "corner_crop", "crop", "crop_non_empty_mask", "cutmix",
     "horizontal_flip", "fit_bucket", "layout", "mirror", "mosaic", "normalize", "pad",
     "random_crop",
     "random_resized_crop", "random_short_side_scale", "resize", "resize_long", "resize_short",

@@ -105,6 +105,7 @@ from stoker.ops.mixes.random_blend import RandomBlend, random_blend
 from stoker.ops.mixes.stack import Stack, stack
 from stoker.ops.values.cast import Cast, cast
 from stoker.ops.values.choices import Chance, Integer, OneOf, SomeOf, Uniform, WeightedSomeOf
+from stoker.ops.values.clip import Clip, clip
 from stoker.ops.values.convert_boxes import ConvertBoxes, convert_boxes
 from stoker.ops.values.convert_keypoints import ConvertKeypoints, convert_keypoints
 from stoker.ops.values.filter_boxes import FilterBoxes, filter_boxes
@@ -134,6 +135,7 @@ __all__ = [
     "ChannelDrop",
     "ChannelShuffle",
     "Clahe",
+    "Clip",
     "CoarseDropout",
     "ColorJitter",
     "Contrast",
@@ -242,6 +244,7 @@ __all__ = [
     "channel_drop",
     "channel_shuffle",
     "clahe",
+    "clip",
     "coarse_dropout",
     "color_jitter",
     "contrast",

@@ -69,3 +69,10 @@ def test_hounsfield_units_through_a_loader(tmp_path):
         assert np.abs(batch.image[0] - reference(scan, 40, 400)).max() <= 1e-6
     with pytest.raises(BuildError, match=r"ops\.window\(image, center=, width=\)"):
         Loader(str(tmp_path / "ct"), pipeline=clipped, **given)
+    twice = pipeline(
+        lambda s: {"image": ops.window(ops.normalize(s.image, layout="HWC"), center=0, width=2)}
+    )
+    with pytest.raises(
+        BuildError, match=r"window expects the image.s own numbers, .* call window before norm"
+    ):
+        Loader(str(tmp_path / "ct"), pipeline=twice, **given)

@@ -23,7 +23,7 @@ from stoker.pipeline import (
 )
 from stoker.pipeline.authoring.given import states_by_name
 from stoker.pipeline.authoring.pipeline import branching
-from stoker.pipeline.graph.clip import Clip
+from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol.errors import BuildError, UsageError
 
@@ -52,7 +52,7 @@ def by_the_page(clip, count, row):
 @pytest.mark.parametrize("vector", VECTORS["clips"])
 def test_vectors(vector):
     row = {**vector["row"], "seed": int(vector["row"]["seed"], 16)}
-    clip = msgspec.convert(vector["clip"], Clip)
+    clip = msgspec.convert(vector["clip"], FrameSampling)
     assert clip.numbers(vector["count"], Row(**row), None) == vector["numbers"]
     assert by_the_page(vector["clip"], vector["count"], vector["row"]) == vector["numbers"]
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from stoker.ops.contract.numbers import settled
 from stoker.pipeline.authoring.frames import is_frames
-from stoker.pipeline.graph.clip import MAX_FRAMES, Clip
+from stoker.pipeline.graph.clip import MAX_FRAMES, FrameSampling
 from stoker.pipeline.tracing.naming import scoped, views_are_shared
 from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.trace import GraphTracer
@@ -38,7 +38,7 @@ EXPECTED: Final = {
     "short": '"repeat", "loop" or "error"',
     "by": "the name of a field",
 }
-_TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(Clip)}
+_TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(FrameSampling)}
 T = TypeVar("T")
 
 
@@ -99,7 +99,7 @@ def sample_frames(
             msgspec.convert(settled(value), analyzed(_TYPES[key]))
         except msgspec.ValidationError:
             raise fault(f"{NAME}: {key}: expected {EXPECTED[key]}, got {value!r}") from None
-    tracer.clip = Clip(
+    tracer.clip = FrameSampling(
         **{key: settled(value) for key, value in given.items()},
         stream=name,
         shared=views_are_shared(),
@@ -109,7 +109,7 @@ def sample_frames(
 
 def chosen_frames(
     name: str,
-    clip: Clip,
+    clip: FrameSampling,
     frames: Sequence[Mapping[str, Any]],
     fields: Mapping[str, Any],
     row: Row,

@@ -70,16 +70,20 @@ LOOKED_AT: Final = {
 """What a draw may read -> its states."""
 # A value for every parameter without a default; a test detects a missing name.
 REQUIRED: Final[dict[str, Any]] = {
+    "center": 40,
     "classes": 8,
     "count": 2,
     "degrees": 10,
-    "left": 1,
     "dtype": "float32",
+    "high": 200,
+    "left": 1,
+    "low": 20,
     "max_size": 64,
     "size": 64,
     "sizes": (16, 32),
     "top": 1,
     "weights": (1.0, 1.0),
+    "width": 400,
 }
 REQUIRED_OF: Final[dict[str, dict[str, Any]]] = {"resize": {"size": (64, 64)}}
 """Op -> values that differ from `REQUIRED`."""

@@ -1,7 +1,7 @@
 """Clips: which frames of a clip a row has, as part of a graph. Pure data and arithmetic.
 
-A row of a pipeline with a `Clip` is computed frame by frame, with the same draws for each frame. So
-every line of the pipeline describes one frame, and the frames share each decision.
+A row of a pipeline with a `FrameSampling` is computed frame by frame, with the same draws for each
+frame. So every line of the pipeline describes one frame, and the frames share each decision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Start = Literal["random", "center"] | Annotated[int, msgspec.Meta(ge=0, le=MAX_S
 Short = Literal["repeat", "loop", "error"]
 
 
-class Clip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FrameSampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Temporal sampling: `frames` frames of a clip, `stride` frames apart.
 
     Attributes:

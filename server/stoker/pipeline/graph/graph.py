@@ -23,7 +23,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stoker.pipeline.graph.clip import Clip
+from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.nodes import (
     MAX_NODES,
     MAX_OUTPUTS,
@@ -68,7 +68,7 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ] = ()
     unneeded: Annotated[tuple[Unneeded, ...], msgspec.Meta(max_length=MAX_TRACED)] = ()
     unlinked: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_OUTPUTS)] = ()
-    clip: Clip | None = None
+    clip: FrameSampling | None = None
 
     def to_data(self, *, sites: bool = True) -> dict[str, Any]:
         """Return the graph as plain data: dict, list, text, numbers.

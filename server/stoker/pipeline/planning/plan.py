@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from stoker.ops.contract.states import State
-from stoker.pipeline.graph.clip import Clip
+from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.checks import Check, Location
 from stoker.pipeline.planning.decision import Decision
@@ -66,7 +66,7 @@ class Plan:
     arena_bytes: int
     checks: tuple[Check, ...]
     mixes: tuple[Mix, ...]
-    clip: Clip | None = None
+    clip: FrameSampling | None = None
 
     @property
     def delivered(self) -> tuple[Output, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.ops.contract.states import State
-from stoker.pipeline.graph.clip import Clip
+from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.planning.arena import lay_out
@@ -75,7 +75,7 @@ def bind(
     return plan
 
 
-def _streams(bound: Bound, clip: Clip | None) -> set[str]:
+def _streams(bound: Bound, clip: FrameSampling | None) -> set[str]:
     found = [decision.stream for decision in bound.decisions]
     if clip is not None:
         found.append(clip.stream)

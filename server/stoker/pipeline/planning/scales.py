@@ -27,6 +27,7 @@ from stoker.ops.contract.states import (
     StateError,
 )
 from stoker.ops.values.cast import Cast
+from stoker.ops.values.clip import Clip
 from stoker.ops.values.layout import Layout
 from stoker.ops.values.normalize import Normalize
 from stoker.ops.values.to_float import ToFloat
@@ -71,9 +72,10 @@ def scaled(op: Op, given: State, result: State) -> State:
             op=op.name,
             state=str(given),
         )
-    if before == NORMALIZED and of_levels:
+    if before == NORMALIZED and (of_levels or isinstance(op, Window)):
+        expected = "levels, or floats from 0 to 1" if of_levels else "the image's own numbers"
         raise StateError(
-            f"{op.name} expects levels, or floats from 0 to 1, but the image was normalized: call "
+            f"{op.name} expects {expected}, but the image was normalized: call "
             f"{op.name} before normalize",
             op=op.name,
             state=str(given),
@@ -93,6 +95,8 @@ def scaled(op: Op, given: State, result: State) -> State:
         scale = given.scale if given.scale in (NORMALIZED, OTHER, UNKNOWN) else ""
         if scale == OTHER and _is_of_user(op):
             scale = UNKNOWN  # it may have brought them to 0 to 1
+        elif scale == OTHER and isinstance(op, Clip) and op.low >= 0 and op.high <= 1:
+            scale = ""
     return replace(result, scale=scale, planar=_is_planar(op, given, result))
 
 

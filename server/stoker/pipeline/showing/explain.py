@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
-from stoker.pipeline.graph.clip import Clip
+from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Form, If, Node
 from stoker.pipeline.planning.decision import Decision
@@ -60,7 +60,7 @@ def explain(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _clip(clip: Clip) -> str:
+def _clip(clip: FrameSampling) -> str:
     """Return a line about which frames of a clip the steps are run for."""
     start = f"drawn from {clip.stream!r}" if clip.stream else str(clip.start)
     return (

@@ -22,7 +22,7 @@ import msgspec
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import name_of
-from stoker.pipeline.graph.clip import Clip
+from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.deciding import deciding
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
@@ -92,7 +92,7 @@ class GraphTracer:
         self._op_of: dict[int, Op] = {}
         self._formulas: dict[int, Node] = {}
         self._made_for: dict[int, int] = {}
-        self.clip: Clip | None = None  # set by sample_frames
+        self.clip: FrameSampling | None = None  # set by sample_frames
 
     def input(self, name: str) -> TracedValue:
         """Return the value of a field; reading a field twice gives the same value."""

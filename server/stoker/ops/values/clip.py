@@ -1,0 +1,105 @@
+"""Bring the numbers of images that lie outside of two bounds to the nearer one, as `numpy.clip`.
+
+The dtype stays. NaN stays NaN. No randomness.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stoker.jit import kernel
+from stoker.ops.contract import checks
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.registry import register
+from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.rules import FLOAT, require_image
+from stoker.ops.contract.states import State, StateError
+
+MOST = 1e30
+"""Greatest distance of a bound from 0."""
+
+
+@kernel
+def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, made = src.reshape(src.size), dst.reshape(dst.size)
+    low, high = np.int32(params["low"]), np.int32(params["high"])
+    for i in range(np.uint64(image.size)):
+        level = np.int32(image[i])
+        made[i] = low if level < low else (high if level > high else level)
+
+
+def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    dst[...] = np.clip(src, src.dtype.type(params["low"]), src.dtype.type(params["high"]))
+
+
+@kernel
+def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, made = src.reshape(src.size), dst.reshape(dst.size)
+    low, high = np.float32(params["low"]), np.float32(params["high"])
+    for i in range(np.uint64(image.size)):
+        x = image[i]
+        made[i] = low if x < low else (high if x > high else x)
+
+
+@register
+@dataclass(frozen=True)
+class Clip(Op):
+    """Bring numbers of images below `low` to it, and those above `high` to that.
+
+    Attributes:
+        low: least number, in the image's own unit; for an image of integers one of its dtype.
+        high: greatest number, likewise, at least `low`; for floats both are rounded to float32.
+    """
+
+    low: float
+    high: float
+
+    name: ClassVar[str] = "clip"
+    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8")])
+    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    rescale = staticmethod(keep_record)
+
+    def check(self) -> None:
+        """Check the parameters."""
+        low = checks.number(self.name, "low", self.low, -MOST, MOST)
+        self.settle(low=low, high=checks.number(self.name, "high", self.high, low, MOST))
+
+    def params(self) -> np.ndarray:
+        """Return the run-time parameters."""
+        return np.array((self.low, self.high), self.parameters)
+
+    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
+        """Return the states unchanged.
+
+        Raises:
+            StateError: an image of integers cannot have one of the bounds.
+        """
+        self.require_kinds(states)
+        for state in states:
+            require_image(self.name, state, floats=True, wide=True)
+            for name, bound in (("low", self.low), ("high", self.high)):
+                if state.dtype != FLOAT and not _holds(state.dtype, bound):
+                    raise StateError(
+                        f"clip: {name}={bound:g}: expected a number that {state} can have, an"
+                        f" integer from {np.iinfo(state.dtype).min} to"
+                        f" {np.iinfo(state.dtype).max}",
+                        op=self.name,
+                        state=str(state),
+                    )
+        return states, 0
+
+
+def _holds(dtype: str, bound: float) -> bool:
+    info = np.iinfo(dtype)
+    return info.min <= bound <= info.max and float(bound).is_integer()
+
+
+def clip(
+    *values: Value, low: float, high: float, stream: str | None = None, relative: bool = False
+) -> Any:
+    """Clip the numbers of images of a pipeline to two bounds; see `Clip`."""
+    return Clip(low, high)(*values, stream=stream, relative=relative)
