@@ -69,9 +69,11 @@ def test_hounsfield_units_through_a_loader(tmp_path):
         assert np.abs(batch.image[0] - reference(scan, 40, 400)).max() <= 1e-6
     with pytest.raises(BuildError, match=r"ops\.window\(image, center=, width=\)"):
         Loader(str(tmp_path / "ct"), pipeline=clipped, **given)
-    twice = pipeline(
-        lambda s: {"image": ops.window(ops.normalize(s.image, layout="HWC"), center=0, width=2)}
-    )
+
+    def scaled(image):
+        return ops.normalize(image, mean=(500,), std=(300,), layout="HWC")
+
+    twice = pipeline(lambda s: {"image": ops.window(scaled(s.image), center=0, width=2)})
     with pytest.raises(
         BuildError, match=r"window expects the image.s own numbers, .* call window before norm"
     ):
