@@ -109,7 +109,7 @@ def test_a_picture_damaged_after_packing(packed, stoker, tmp_path, monkeypatch):
         data.seek(offset + size // 3)
         data.write(bytes(size - size // 3))
     with pytest.raises(
-        SampleError, match=r"id 1 \(.*stored bytes no longer have the check"
+        SampleError, match=rf"dataset {packed}, id 1 \(.*stored bytes no longer have the check"
     ) as caught:
         first(packed, plain)
     assert caught.value.details["id"] == 1

@@ -24,7 +24,12 @@ REFUSAL = re.compile(
     r"\b(?:is|are) (?:\w+ ){0,2}(?:refused|rejected)\b|\brefused(?: by name)?:"
     r"|\brefuses?\b|\| refused\b|\b(?:is|are) (?:an? )?(?:\w+ )?errors?\b"
     r"|\braises? (?:an error|a? ?`\w+Error`)"
-    r"|\bthe call stops\b"
+    r"|\bthe call stops\b|\bstops a stream\b|\bexit code [1-9]"
+    r"|\b(?:ends?|stops?|fails?)\b[^.|]{0,60} with an? (?:\w+ )?(?:error|`\w+Error`)"
+    r"|\bgets? an? (?:typed )?error\b|\b(?:an|the) error (?:that )?(?:names|says)\b"
+    r"|\bends? the (?:stream|epoch|daemon)\b|\braises? (?:at|a typed)\b"
+    r"|\bcannot (?:join|be (?:combined|verified|skipped|set))\b"
+    r"|\bmust (?:all )?(?:have|be|exist|agree|(?:return|open|leave out) the same|follow each)\b"
 )
 """What a sentence says that promises a refusal."""
 NO_PROMISE = "no promise"

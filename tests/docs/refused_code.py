@@ -4,9 +4,11 @@ import itertools
 
 import numpy as np
 from refusals import refused
+from refused_data import IMAGE
 
 from stoker import ops
 from stoker.ops import define
+from stoker.pipeline import pipeline
 
 PAGE = "docs/guides/write-your-own-op.md"
 GENERATOR = "No function of an op may name `random` or `numpy.random`"
@@ -42,6 +44,23 @@ def counts(image):
 
 def adds_noise(image):
     return image ^ NOISE.integers(0, 256, image.shape, np.uint8)
+
+
+def fails_later(image):
+    """Takes the noise of the trial, and no sample."""
+    if image.shape == (32, 32, 3) and image[:4].tobytes() == IMAGE[:4].tobytes():
+        raise ValueError("such an image is not good enough")
+    return image
+
+
+@pipeline
+def fails_on_samples(sample):
+    return {"image": ops.python(fails_later, sample.image, randomness="none")}
+
+
+@pipeline
+def reaches_beyond(sample):
+    return {"number": sample.numbers[sample.grade * 4, 0, 0]}
 
 
 @refused(PAGE, GENERATOR, "speckle", "refused_code.py:22: speckle uses numpy.random")

@@ -7,6 +7,7 @@ import numpy as np
 from stoker.dataset import schema, split, write
 
 WEIGHTS = {"negative": -1.0, "unknown": float("nan"), "zero": 0.0}
+IMAGE = np.random.default_rng(7).integers(0, 256, (32, 32, 3), np.uint8)
 EYES = ("left_eye", "right_eye")
 
 
@@ -38,7 +39,7 @@ def write_fields(folder: Path) -> None:
         schema.blob("text"),
     ]  # fmt: skip
     row = {
-        "image": rng.integers(0, 256, (32, 32, 3), np.uint8),
+        "image": IMAGE,
         "depth": rng.random((32, 32, 1), np.float32),
         "clean": rng.integers(0, 256, (32, 32, 3), np.uint8),
         "ct": np.linspace(-1000, 1200, 32 * 32, dtype=np.float32).reshape(32, 32, 1),

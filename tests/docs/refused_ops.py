@@ -87,7 +87,7 @@ def label_of_a_mosaic(sample):
     return {"image": image, "label": label}
 
 
-@refused(OPS, "anything else is a build error", "cast", "int64", "uint8")
+@refused(OPS, "anything else is a build error", "cast on label", "int64", "uint8")
 def cast_that_loses(sample):
     return {"grade": ops.cast(sample.grade, dtype="uint8")}
 
@@ -204,6 +204,31 @@ def stack_of_two_sizes(sample):
 def padded_and_mixed(sample):
     image = ops.resize(sample.image, size=(16, 16))
     return {"image": ops.mixup(image), "words": outputs.pad(sample.words)}
+
+
+@refused(
+    OPS,
+    "Branches that give levels of 8 and of 16 bits cannot join",
+    "branches cannot join",
+    "uint16",
+)
+def levels_of_8_and_16_bits(sample):
+    image = sample.image
+    if sample.label == 1:
+        image = sample.wide
+    return {"image": image}
+
+
+@refused(OPS, "| affine | shifts go to the nearest pixel", "affine", "same ratio of height")
+def affine_of_another_ratio(sample):
+    wide = ops.center_crop(sample.clean, size=(8, 16))
+    image, other = ops.affine(sample.image, wide, degrees=9, relative=True)
+    return {"image": image, "other": other}
+
+
+@refused(OPS, "The call has one mask, which must be an output", "copy_paste", "one mask")
+def pasted_without_a_mask(sample):
+    return {"image": ops.copy_paste(sample.image, masks="semantic")}
 
 
 @refused(SHAPES, "and such a pipeline is refused", "a condition that reads pixels (mean)")

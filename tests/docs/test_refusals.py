@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import refusals
+import refused_code
 from commands import call
 from daemons import Daemon, serving
 from page_blocks import pages
@@ -21,11 +22,13 @@ from warm import Script
 from stoker import ops
 from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.dataset import schema, write
+from stoker.ops import define
 from stoker.pipeline import outputs, pipeline, sample_frames
 from stoker.protocol.errors import (
     BuildError,
     DatasetError,
     ResumeError,
+    SampleError,
     StokerError,
 )
 
@@ -181,6 +184,8 @@ def test_the_first_sample_of_a_live_source_decides(daemon):
     [
         ({"subset": "nowhere"}, ("'nowhere'", "'train', 'val'")),
         ({"subset": [1, 1], "batch_size": 1}, ("subset", "1", "twice")),
+        ({"subset": [1, 0], "shuffle": False, "batch_size": 1}, ("subset", "not ascending")),
+        ({"weights": np.random.default_rng(0).random(300_000)}, ("weights", "2097152")),
         ({"weights": {"cat": 1}}, ("weights", "dog")),
         ({"weights": [1.0, 2.0**-70]}, ("weights", "too small")),
         ({"weights": "negative"}, ("weights", "'negative'", "-1.0")),
@@ -271,6 +276,42 @@ def test_an_op_of_the_script_itself(daemon, tmp_path):
     assert done.returncode == 1
     assert f"{tmp_path}/train.py:13: op 'copied' is defined in __main__, which a worker" in error
     assert "move it into a module and import it from there" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        (
+            "fails_on_samples",
+            ("refused_code:fails_later raised ValueError: such an image", "refused_code.py:"),
+        ),
+        ("reaches_beyond", ("index 40 is out of bounds", "refused_code.py:")),
+    ],
+)
+def test_what_only_a_sample_shows_ends_the_loop(name, parts, daemon):
+    stream = {"dataset": "fields", "batch_size": 2, "device": "numpy", "seed": 1}
+    made = getattr(refused_code, name)
+    for policy, more in (("raise", ("sample ",)), ("replace", ("16 substitutes for sample",))):
+        with (
+            Loader(daemon.address, pipeline=made, on_error=policy, **stream) as loader,
+            pytest.raises(SampleError) as caught,
+        ):
+            next(iter(loader))
+        for part in (*parts, *more):
+            assert part in caught.value.message, caught.value.message
+
+
+@define()
+def unlisted(src, dst, params, record, scratch):
+    dst[...] = src
+
+
+def test_an_op_of_a_module_that_the_operator_does_not_allow(daemon):
+    error = refused_by(daemon, pipeline(lambda sample: {"image": unlisted()(sample.image)}))
+    assert (
+        f"the operator of the daemon allows it with `op_modules = ['{unlisted.__module__}']`"
+        in error
+    )
 
 
 def test_bench_refuses_clips(dataset):

@@ -1,16 +1,18 @@
 """The Law, of clips: rows of several frames equal the reference, and an oracle of this file."""
 
+from pathlib import Path
+
 import law_pipelines
 import numpy as np
 import pytest
+from commands import call
 from law_rig import serving
 
 from stoker import ops
 from stoker.client import Loader
-from stoker.dataset import open_dataset, schema, write
-from stoker.dataset.reading.clips import ClipDataset
+from stoker.dataset import schema, write
 from stoker.pipeline import Row, pipeline, sample_frames
-from stoker.protocol.errors import BuildError, DatasetError, SampleError, UsageError
+from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches
 
@@ -167,11 +169,12 @@ def test_what_clips_cannot_do_is_refused_by_name(served):
 
 def test_frames_that_do_not_follow_each_other_are_refused(tmp_path, photographs):
     write(tmp_path / "d", FIELDS, frames(photographs, numbers=[0, 1, 2, 0, 4, 5]))
-    with (
-        open_dataset(tmp_path / "d") as dataset,
-        pytest.raises(DatasetError, match=r"clip 0 begins a second time at row 52: .* must follow"),
-    ):
-        ClipDataset(dataset, "clip")
+    folder = Path(law_pipelines.__file__).parent
+    words = ("explain", "law_pipelines:clips", tmp_path / "d", "--python-path", folder)
+    code, _, error = call(*words, COLUMNS="9999")
+    assert code == 1
+    assert "clip 0 begins a second time at row 52: " in error
+    assert "must follow" in error
 
 
 def test_a_short_clip_can_be_an_error():

@@ -21,7 +21,7 @@ from law_rig import serving
 from loading import digest
 from warm import Script
 
-from stoker.client import Loader
+from stoker.client import Buckets, Loader
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
 
@@ -182,6 +182,8 @@ def test_a_member_and_workers_are_killed(served, lone) -> None:
         ({"mode": "mirror"}, "its members have mode='fork'"),
         ({"mode": "both"}, "mode='both': expected one of 'mirror', 'fork'"),
         ({"group": None}, "mode='fork' without group="),
+        ({"buckets": Buckets(max_area=4096)}, "buckets"),
+        ({"dataset": None, "mix": {"whole": 1}}, "mix"),
     ],
 )
 def test_what_is_refused(served, changes, named) -> None:

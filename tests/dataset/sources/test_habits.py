@@ -6,6 +6,7 @@ All through `stoker pack`, in the process of the tests.
 import base64
 import io
 import pickle
+import tarfile
 
 import numpy as np
 import pyarrow as pa
@@ -171,6 +172,16 @@ def test_rows_with_labels_as_text(tmp_path):
     ):
         with pytest.raises(DatasetError, match=message):
             write(tmp_path / "refused", [field], [{"label": value}])
+
+
+def test_braces_name_files_that_must_all_exist(tmp_path, pack):
+    with tarfile.open(tmp_path / "0.tar", "w") as tar:
+        info = tarfile.TarInfo("a.png")
+        info.size = len(png())
+        tar.addfile(info, io.BytesIO(png()))
+    assert pack("{0..0}.tar")[0] == 0
+    code, out = pack("{0..1}.tar", "--overwrite")
+    assert (code, "1.tar" in out) == (1, True), out
 
 
 @pytest.mark.parametrize("place", ["annotations/instances_val.json", "all.json"])

@@ -22,6 +22,14 @@ def marked(sample):
     return {"image": ops.crop_non_empty_mask(sample.image, sample.mask, size=16)[0]}
 
 
+@pipeline
+def dark(sample):
+    image = ops.center_crop(sample.image, size=16)
+    if image.mean() < 60:
+        image = ops.rotate(image, degrees=3)
+    return {"image": image}
+
+
 def doubled(image):
     return np.minimum(image, 127) * np.uint8(2)
 

@@ -155,10 +155,19 @@ def test_what_cannot_be_is_an_error(photos, run, arguments, error, message):
         run(replay, PIPELINE, photos, "--epoch", 0, *arguments)
 
 
-def test_a_decision_that_follows_from_a_mask_has_no_parameters_alone(photos, run):
-    said = "crop_non_empty_mask at .* reads the pixels of a mask"
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("marked", "crop_non_empty_mask at .* reads the pixels of a mask"),
+        (
+            "dark",
+            r"a condition reads a number computed from pixels, .*command_pipelines.py:\d+",
+        ),
+    ],
+)
+def test_a_decision_that_follows_from_pixels_has_no_parameters_alone(photos, run, name, said):
     with pytest.raises(UsageError, match=said):
-        run(replay, "command_pipelines:marked", photos, "--id", 0, "--epoch", 0, "--params-only")
+        run(replay, f"command_pipelines:{name}", photos, "--id=0", "--epoch=0", "--params-only")
 
 
 def test_a_schedule_is_told_where_the_row_lies(photos, run):

@@ -7,7 +7,22 @@ import subprocess
 import numpy as np
 
 from stoker import ops
+from stoker.ops import define
 from stoker.pipeline import pipeline
+
+
+@define()
+def divides(src, dst, params, record, scratch):
+    """By 0."""
+    dst[...] = src
+    dst[0, 0, 0] = np.uint8(src.shape[0] % (src.shape[1] - 24))
+
+
+@define()
+def leaves_its_memory(src, dst, params, record, scratch):
+    """Writes behind its result."""
+    dst[...] = src
+    dst[dst.shape[0], 0, 0] = np.uint8(77)
 
 
 @pipeline
@@ -131,3 +146,13 @@ def forks(sample):
 @pipeline
 def closes(sample):
     return {"image": ops.python(closing, sample.image, randomness="none"), "label": sample.label}
+
+
+@pipeline
+def divided(sample):
+    return {"image": divides()(sample.image)}
+
+
+@pipeline
+def outside(sample):
+    return {"image": leaves_its_memory()(sample.image)}

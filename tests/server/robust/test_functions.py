@@ -9,7 +9,7 @@ import pytest
 
 from stoker.client import Loader
 from stoker.dataset import open_dataset
-from stoker.protocol.errors import StreamStoppedError
+from stoker.protocol.errors import BuildError, StreamStoppedError
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +94,17 @@ def test_a_function_that_closes_descriptors_is_reported_with_its_sample(
         exclude=[CULPRIT],
     ) as batches:  # fmt: skip
         assert sum(len(batch.label) for batch in batches) == 9
+
+
+def test_custom_ops_that_divide_by_zero_or_leave_their_memory_are_named(serve, loader):
+    named = [f"--pipeline={name}=robust_pipelines:{name}" for name in ("divided", "outside")]
+    daemon = serve("--debug-memory", *named, warm=True, workers=1)
+    place = r"robust_pipelines\.py:\d+"
+    says = {
+        "divided": f"{place}: op 'divides': .* divides by zero in .*{place}, at sample 1, epoch 0",
+        "outside": f"{place}: op 'leaves_its_memory': .*{place}.* wrote .* after the end of its"
+        " destination of 1440 bytes, at sample 1, epoch 0",
+    }
+    for name, message in says.items():
+        with loader(daemon, name) as batches, pytest.raises(BuildError, match=message):
+            list(batches)
