@@ -25,7 +25,7 @@ def png(level: int = 0, mode: str = "RGB") -> bytes:
     return out.getvalue()
 
 
-def columns(tmp_path) -> dict[str, list]:
+def columns_of(tmp_path) -> dict[str, list]:
     """The fields of what was packed: name -> values."""
     with open_dataset(tmp_path / "packed") as dataset:
         return {
@@ -52,7 +52,7 @@ def test_tables_that_are_read_as_they_are_meant(tmp_path, pack, text, labels, sa
     (tmp_path / "table.csv").write_text(text)
     code, out = pack("table.csv")
     assert (code, said in out) == (0, True), out
-    found = columns(tmp_path)
+    found = columns_of(tmp_path)
     assert len(found["image"]) == 3
     if labels is not None:
         assert [int(label) for label in found["label"]] == labels
@@ -95,7 +95,7 @@ def test_a_parquet_column_of_image_files_becomes_images(tmp_path, pack, form):
     pq.write_table(pa.table({"image": column, "label": [3, 4, 5]}), tmp_path / "table.parquet")
     code, out = pack("table.parquet")
     assert code == 0, out
-    found = columns(tmp_path)
+    found = columns_of(tmp_path)
     assert [bytes(file) for file in found["image"]] == files
     assert [int(label) for label in found["label"]] == [3, 4, 5]
 
@@ -129,7 +129,49 @@ def test_arrays_of_gray_images_are_images(tmp_path, pack):
     np.savez(tmp_path / "mnist.npz", **halves, y_test=np.arange(2))
     code, out = pack("mnist.npz", "--split", "train")
     assert (code, "uint8 (28, 28, 1)" in out) == (0, True), out
-    assert np.array_equal(np.stack(columns(tmp_path)["image"])[..., 0], pixels[:4])
+    assert np.array_equal(np.stack(columns_of(tmp_path)["image"])[..., 0], pixels[:4])
+
+
+@pytest.mark.parametrize(("shape", "told"), [((3, 8, 9), 1), ((1, 28, 28), 1), ((8, 9, 3), 0)])
+def test_arrays_with_their_channels_first_are_told(tmp_path, pack, shape, told):
+    np.savez(tmp_path / "a.npz", x=np.zeros((2, *shape), np.uint8), y=np.arange(2))
+    code, out = pack("a.npz")
+    said = "as images with their channels first, and is packed as an array; for images, save it"
+    assert (code, said in out) == (0, told), out
+    assert (
+        "warning"
+        not in pack("a.npz", "--overwrite", f"--field=x={'image' * (not told) or 'array'}")[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "flags", "packed", "said"),
+    [
+        ({"label": [10.0, 2.0]}, (), [10.0, 2.0], "as float64, though its numbers are whole, as"),
+        ({"label": [10.0, 2.0]}, ("--field", "label=label"), [10, 2], ""),
+        ({"label": [10.0, 2.5]}, (), [10.0, 2.5], ""),
+        (
+            {"label": [1, 2], "__index_level_0__": [0, 1]},
+            (),
+            [1, 2],
+            "the index of pandas, is left",
+        ),
+        ({" label ": ["cat", "dog"]}, (), [0, 1], ""),
+    ],
+)
+def test_parquet_as_pandas_writes_it(tmp_path, pack, columns, flags, packed, said):
+    pq.write_table(pa.table({"image": [png(), png(1)], **columns}), tmp_path / "t.parquet")
+    code, out = pack("t.parquet", *flags)
+    assert (code, said in out, "warning" in out) == (0, True, bool(said)), out
+    found = columns_of(tmp_path)
+    assert [value.item() for value in found["label"]] == packed
+    assert "__index_level_0__" not in found
+
+
+def test_a_label_that_is_nan_is_bad(tmp_path, pack):
+    pq.write_table(pa.table({"x": [1, 2], "label": [1.0, float("nan")]}), tmp_path / "t.parquet")
+    code, out = pack("t.parquet", "--field", "label=label")
+    assert (code, "t.parquet:2: column 'label': expected int64, got nan" in out) == (1, True), out
 
 
 def test_pickles_are_never_read_but_the_error_converts_those_of_cifar(tmp_path, pack, monkeypatch):
@@ -148,7 +190,7 @@ def test_pickles_are_never_read_but_the_error_converts_those_of_cifar(tmp_path, 
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "advice", "exec"), {})
     assert pack("cifar.npz")[0] == 0
-    found = columns(tmp_path)
+    found = columns_of(tmp_path)
     assert [int(label) for label in found["label"]] == labels.ravel().tolist()
     expected = pixels.reshape(10, 3, 32, 32).transpose(0, 2, 3, 1)
     assert np.array_equal(np.stack(found["image"]), expected)
@@ -164,7 +206,7 @@ def test_other_pickles(tmp_path, pack, name):
 def test_rows_with_labels_as_text(tmp_path):
     names = schema.label(classes=("cat", "dog"))
     write(tmp_path / "packed", [names], [{"label": "dog"}, {"label": 0}, {"label": "cat"}])
-    assert [int(label) for label in columns(tmp_path)["label"]] == [1, 0, 0]
+    assert [int(label) for label in columns_of(tmp_path)["label"]] == [1, 0, 0]
     for field, value, message in (
         (names, "dgo", "expected one of 2 classes, got 'dgo'; did you mean 'dog'"),
         (schema.label(), "dog", r"got text 'dog'; .* schema.label\(classes="),

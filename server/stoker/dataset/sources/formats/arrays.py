@@ -78,7 +78,21 @@ def scan_arrays(source: Path, request: Request) -> SourceScan:
         for field, array in chosen
     ]
     scan.items = ArrayItems(source.name, [array for _, array in chosen])
+    scan.remarks += [
+        f"array {array.name!r} has rows of the shape {array.container.shape}, as images with their "
+        "channels first, and is packed as an array; for images, save it with the channels last, as "
+        "in x.transpose(0, 2, 3, 1)"
+        for _, array in chosen
+        if array.name not in fields and _has_channels_first(array)
+    ]
     return scan
+
+
+def _has_channels_first(array: StoredArray) -> bool:
+    """Whether rows of uint8 look like images of which the first side counts the channels."""
+    shape = array.container.shape
+    first = len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3)
+    return array.dtype == "uint8" and first and min(shape[1:]) >= _LEAST_SIDE
 
 
 def _row_shape(field: schema.Field, array: StoredArray) -> tuple[int, ...]:

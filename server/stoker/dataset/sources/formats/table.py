@@ -35,6 +35,7 @@ from stoker.dataset.sources.formats.text_columns import (
     kind_of,
     number,
     remarks_on_classes,
+    remarks_on_float_labels,
     remarks_on_numbers,
     remarks_on_text,
     shown,
@@ -49,6 +50,7 @@ _KNOWN = {
     **dict.fromkeys(("label", "class", "target", "category"), "label"),
 }
 _TAIL = re.compile(r"_?(path|file|filename|name|id)$")
+_OF_PANDAS = re.compile(r"__index_level_[0-9]+__")
 _VALUE_BYTES = 8
 _BASE64 = re.compile(r"(/9j/|iVBORw0KGgo|R0lGOD|UklGR|Qk)[A-Za-z0-9+/\r\n]{32,}={0,2}")
 """Text of a JPEG, PNG, GIF, WebP or BMP in base64."""
@@ -139,6 +141,12 @@ def _place(column: _TableColumn, value: Any) -> ValueSource:
 def _columns(table: Table, request: Request, root: Path) -> list[_TableColumn]:
     columns: dict[str, _TableColumn] = {}
     for index, (name, typed) in enumerate(table.columns.items()):
+        if name not in request.fields and _OF_PANDAS.fullmatch(name):
+            table.remarks.append(
+                f"column {name!r}, the index of pandas, is left out; to_parquet(index=False) does "
+                f"not write it, and --field {name}=KIND packs it"
+            )
+            continue
         column = _text_column(table, name, index)
         kind = request.fields.get(name) or _guess(column, typed)
         if kind == IGNORE:
@@ -166,8 +174,8 @@ def _columns(table: Table, request: Request, root: Path) -> list[_TableColumn]:
         if field.kind == "label":
             field, place_of = _labels(field, column, typed, request, table)
         else:
-            if typed == "" and name not in request.fields:
-                table.remarks += _remarks(column, kind)
+            if name not in request.fields:
+                table.remarks += _remarks(column, kind, typed)
             place_of = _converter(field, plain, typed, root)
         columns[field.name] = _TableColumn(index, name, plain, field, place_of)
     if not columns:
@@ -192,8 +200,12 @@ def _is_misquoted(value: Any) -> bool:
     return isinstance(value, str) and value[:1].isspace() and value.lstrip()[:1] == '"'
 
 
-def _remarks(column: TextColumn, kind: str) -> Iterator[str]:
-    """Yield lines about a column of a CSV whose kind was not declared."""
+def _remarks(column: TextColumn, kind: str, typed: str) -> Iterator[str]:
+    """Yield lines about a column whose kind was not declared."""
+    if typed.startswith("float") and _KNOWN.get(_stem(column.name)) == "label":
+        yield from remarks_on_float_labels(column, kind)
+    if typed:
+        return
     if kind == "int64":
         yield from remarks_on_numbers(column, label=False)
     elif kind == TEXT:
@@ -278,7 +290,9 @@ def _labels(
 ) -> tuple[Field, Callable[[Any], ValueSource]]:
     """Return a label field, with classes if it has any, and a function from value to place."""
     given, texts = request.classes, typed in ("", TEXT)
-    if not given and all(whole(value) is not None for value in column.values):
+    if not given and (
+        typed.startswith("float") or all(whole(value) is not None for value in column.values)
+    ):
         if texts:
             check_spellings(column)
             table.remarks += remarks_on_numbers(column, label=True)

@@ -52,7 +52,7 @@ def _read_parquet(path: Path) -> Table:
         with pq.ParquetFile(path) as file:
             check_memory(path.stat().st_size, file.metadata)
             schema = file.schema_arrow
-            table = Table("row", {one.name: _kind(path, one, pa) for one in schema})
+            table = Table("row", {one.name.strip(): _kind(path, one, pa) for one in schema})
             if len(table.columns) < len(schema):
                 raise UsageError(f"{path}: two columns have the same name; rename one")
             for batch in file.iter_batches(_BATCH_ROWS):

@@ -5,6 +5,7 @@ changed without a word: two spellings of one label are refused, and what is surp
 the line of an example.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -129,6 +130,16 @@ def remarks_on_numbers(column: TextColumn, label: bool) -> Iterator[str]:
         yield (
             f"column {column.name!r} is packed as numbers, without the zeros before {padded}; to "
             f"keep the texts: {keep}"
+        )
+
+
+def remarks_on_float_labels(column: TextColumn, kind: str) -> Iterator[str]:
+    """Yield a line about labels that are floats by their type, but whole."""
+    numbers = [float(value) for value in column.values]
+    if numbers and all(number % 1 == 0 or math.isnan(number) for number in numbers):
+        yield (
+            f"column {column.name!r} is packed as {kind}, though its numbers are whole, as pandas "
+            f"writes labels of which some are missing; for labels pass --field {column.name}=label"
         )
 
 
