@@ -102,3 +102,52 @@ def test_functions_of_our_own_that_are_made_at_run_time_count_what_they_hold():
     }
     assert len(keys) == 2
     assert None not in keys
+
+
+LOOPS = """
+import sys
+from types import FunctionType
+import numba
+import numpy as np
+from numba.core import event
+from stoker.jit.functions import content_key, function_dispatcher
+
+def sum_of(number):
+    def inner(x):
+        total = 0
+        for i in numba.prange(x.shape[0]):
+            total += x[i] * number
+        return total
+    return inner
+
+def outer(x):
+    return inner(x)
+
+def stored(number):
+    made = sum_of(number)
+    plain, fast = (
+        FunctionType(outer.__code__, {**globals(), "inner": one}, "outer")
+        for one in (made, numba.njit(parallel=True)(made))
+    )
+    return function_dispatcher(fast, {}, content_key(plain))
+
+def sums(numbers):
+    compiled = event.RecordingListener()
+    event.register("numba:compile", compiled)
+    print(*(stored(number)(np.arange(5)) for number in numbers), len(compiled.buffer) > 0)
+"""
+
+
+@pytest.mark.slow
+def test_stored_functions_of_two_processes_keep_their_own_parallel_loops(python, tmp_path):
+    """The loops of both have one name, from a counter of numba, and the linker takes the first."""
+    (tmp_path / "loops_of_test.py").write_text(LOOPS)
+
+    def sums(*numbers):
+        lines = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom loops_of_test import sums"
+        return python(f"{lines}\nsums({numbers})", str(tmp_path), warm=True).split()
+
+    assert sums(3) == ["30", "True"]
+    assert sums(5) == ["50", "True"]
+    assert sums(5, 3) == ["50", "30", "False"]
+    assert sums(3, 5) == ["30", "50", "False"]
