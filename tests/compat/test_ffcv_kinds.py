@@ -246,14 +246,22 @@ def test_the_file_of_a_dataset_may_be_given_to_a_daemon(dataset, interpreted):
 @pytest.mark.parametrize(
     ("module", "names"),
     [
-        ("loader.loader", "Loader OrderOption ORDER_TYPE DEFAULT_OS_CACHE DEFAULT_PROCESS_CACHE"),
+        (
+            "loader.loader",
+            "Loader OrderOption ORDER_TYPE ORDER_MAP DEFAULT_OS_CACHE DEFAULT_PROCESS_CACHE",
+        ),
         ("fields.base", "Field ARG_TYPE"),
         ("fields.ndarray", "NDArrayField NDArrayDecoder TorchTensorField"),
         ("fields.bytes", "BytesField BytesDecoder"),
         ("fields.json", "JSONField"),
-        ("fields.basics", "IntField FloatField IntDecoder FloatDecoder"),
+        ("fields.basics", "IntField FloatField IntDecoder FloatDecoder Operation"),
         ("fields.rgb_image", "RGBImageField SimpleRGBImageDecoder CenterCropRGBImageDecoder"),
+        ("pipeline", "Compiler Operation PipelineSpec State AllocationQuery"),
         ("pipeline.operation", "Operation AllocationQuery"),
+        ("pipeline.pipeline_spec", "PipelineSpec"),
+        ("traversal_order", "TraversalOrder Random Sequential QuasiRandom"),
+        ("traversal_order.base", "TraversalOrder"),
+        ("traversal_order.random", "Random"),
         ("pipeline.allocation_query", "AllocationQuery"),
         ("pipeline.state", "State"),
         ("pipeline.compiler", "Compiler"),
@@ -278,8 +286,6 @@ def test_names_are_where_scripts_import_them(module, names):
     assert [name for name in names.split() if not hasattr(found, name)] == []
 
 
-def test_an_order_of_their_own_is_refused(dataset):
-    with pytest.raises(UsageError, match="order: expected an OrderOption, got 'random'; for an"):
-        Loader(dataset, 8, order="random")
+def test_a_reader_takes_no_fields(dataset):
     with pytest.raises(UsageError, match="custom_handlers: expected none"):
         Reader(dataset, {"image": RGBImageField})

@@ -371,12 +371,3 @@ def test_what_the_writer_refuses(write):
         write({"a": f.RGBImageField()}, [(np.zeros((3, 3)),)])
     with pytest.raises(UsageError, match="expected write_mode to be one of raw, jpg, smart, prop"):
         f.RGBImageField(write_mode="png")
-
-
-def test_a_transform_that_is_not_there_is_named_with_its_replacement():
-    with pytest.raises(ImportError, match="cannot import name 'RandomSolarization'"):
-        from stoker.compat.ffcv.transforms import RandomSolarization  # noqa: F401, PLC0415
-    from stoker.compat.ffcv import transforms  # noqa: PLC0415
-
-    with pytest.raises(AttributeError, match=r"RandomSolarization; use stoker\.ops\.solarize in a"):
-        _ = transforms.RandomSolarization

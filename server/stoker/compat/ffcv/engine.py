@@ -15,7 +15,7 @@ from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.rows import BatchRows
-from stoker.pipeline import Row, pipeline
+from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError
@@ -75,6 +75,6 @@ class EngineStep:
     def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
         """Return the operation's result on a batch."""
         out = self._pool.take((len(batch), *self._after.shape), self._after.dtype)
-        for place, number in enumerate(rows.ids.tolist()):
-            self._engine.run(Row(rows.seed, number, rows.epoch), [batch[place]], [out[place]])
+        for place in range(len(rows.ids)):
+            self._engine.run(rows.row(place), [batch[place]], [out[place]])
         return out

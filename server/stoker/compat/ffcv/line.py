@@ -57,7 +57,7 @@ class Line:
     """Makes the batches of one field.
 
     Attributes:
-        field: its name.
+        field: its name: that of the field, or of another pipeline of one.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Line:
         operations: Sequence[Any] | None,
         streams: OperationStreams,
         copies: dict[int, tuple[Any, Any]],
+        name: str,
     ) -> None:
         """Build the pipeline.
 
@@ -77,13 +78,14 @@ class Line:
             streams: the streams of the operations of all fields.
             copies: id of an operation -> it and the copy that runs, over all fields. The script may
                 set attributes of the original while an epoch runs; the copy does not change.
+            name: of the pipeline; that of the field if it is the only one of it.
 
         Raises:
             BuildError: an operation cannot run at its place.
         """
         from stoker.compat.ffcv.transforms.ops import ToTensor  # noqa: PLC0415 - loads torch
 
-        self.field = field.name
+        self.field = name
         self._some = source.some(2 * TRIAL_ROWS)
         self._streams = streams
         self._copies = copies
@@ -92,13 +94,13 @@ class Line:
         found = self._first(list(given))
         if not found or not isinstance(found[0], Decoder):
             raise BuildError(
-                f"pipelines[{field.name!r}]: expected a decoder as its first operation, got "
+                f"pipelines[{name!r}]: expected a decoder as its first operation, got "
                 f"{type(found[0]).__name__ if found else 'nothing'}"
             )
-        decoder, stream = found[0], streams.name(field.name, found[0])
+        decoder, stream = found[0], streams.name(name, found[0])
         self._reading: Reading = self._own(decoder).open(source.dataset, field, stream)
         if decoder.draws:
-            streams.drew(field.name, decoder)
+            streams.drew(name, decoder)
         self._steps: list[LineStep | EngineStep | PlainStep | TensorStep] = []
         state = self._reading.state
         for operation in found[1:]:

@@ -18,7 +18,7 @@ from stoker.compat.ffcv.rows import BatchRows
 from stoker.dataset import Dataset
 from stoker.dataset.format.manifest import DataFile
 from stoker.dataset.reading.mapping import map_file
-from stoker.pipeline import Engine, Row, pipeline
+from stoker.pipeline import Engine, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.tracing.values import TracedSample
@@ -110,8 +110,8 @@ class PipelineReading:
         """Write rows; see `Reading`."""
         engine, reader = self._own()
         for place in range(low, high):
-            number = int(rows.ids[place])
-            engine.run(Row(rows.seed, number, rows.epoch), reader.read(number), [out[place]])
+            row = rows.row(place)
+            engine.run(row, reader.read(row.id), [out[place]])
 
     def _own(self) -> tuple[Engine, SampleReader]:
         found: tuple[Engine, SampleReader] | None = getattr(self._tools, "found", None)

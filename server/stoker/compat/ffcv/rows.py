@@ -12,6 +12,7 @@ from stoker.compat.ffcv.pipeline.allocation_query import Allocation, AllocationQ
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.ops.custom.foreign import line_of
+from stoker.pipeline import Row
 from stoker.protocol.errors import BuildError, SampleError, StokerError
 from stoker.rng.streams import Key, stream_key
 
@@ -35,17 +36,26 @@ class BatchRows(NamedTuple):
         seed: seed of the stream.
         epoch: from 0.
         ids: (B,) int64, sample ids.
+        visits: (B,) int64, how often each came before in the epoch; None: never.
     """
 
     seed: int
     epoch: int
     ids: np.ndarray
+    visits: np.ndarray | None = None
+
+    def row(self, place: int) -> Row:
+        """Return a row as those of pipelines."""
+        visit = 0 if self.visits is None else int(self.visits[place])
+        return Row(self.seed, int(self.ids[place]), self.epoch, visit)
 
     def keys(self, stream: str) -> np.ndarray:
         """Return the key of each row for a stream, (B, 5) uint64."""
         keys = np.zeros((len(self.ids), 5), np.uint64)
         keys[:, 0], keys[:, 1], keys[:, 3] = self.seed, stream_key(stream), self.epoch
         keys[:, 2] = self.ids
+        if self.visits is not None:
+            keys[:, 4] = self.visits * 2**16
         return keys
 
 

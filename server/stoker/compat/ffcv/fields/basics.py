@@ -2,5 +2,6 @@
 
 from stoker.compat.ffcv.fields.decoders import FloatDecoder, IntDecoder
 from stoker.compat.ffcv.fields.fields import FloatField, IntField
+from stoker.compat.ffcv.pipeline.operation import Operation
 
-__all__ = ["FloatDecoder", "FloatField", "IntDecoder", "IntField"]
+__all__ = ["FloatDecoder", "FloatField", "IntDecoder", "IntField", "Operation"]

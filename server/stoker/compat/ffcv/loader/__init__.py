@@ -14,23 +14,23 @@ import queue
 import secrets
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
 
 from stoker.compat.ffcv.line import Begun, Line, LoaderSource
+from stoker.compat.ffcv.loader.named import named_pipelines
+from stoker.compat.ffcv.loader.orders import LoaderOrder, OptionOrder, ScriptOrder
 from stoker.compat.ffcv.pipeline.compiler import Compiler
 from stoker.compat.ffcv.rows import BatchRows
 from stoker.compat.ffcv.settings import settings
 from stoker.compat.ffcv.sharing import OperationStreams
+from stoker.compat.ffcv.traversal_order import QuasiRandom, Random, Sequential, TraversalOrder
 from stoker.dataset import open_dataset
-from stoker.jit.arithmetic import COMPILED
-from stoker.order.batches import positions, rank_rows, steps_per_epoch
-from stoker.order.epoch import EpochOrder
 from stoker.protocol.canonical import canonical_digest
-from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.settings.cgroup import cores
 
@@ -46,6 +46,13 @@ class OrderOption(enum.Enum):
     QUASI_RANDOM = "quasi_random"
 
 
+_OPTIONS: Final[dict[type, OrderOption]] = {
+    Sequential: OrderOption.SEQUENTIAL,
+    Random: OrderOption.RANDOM,
+    QuasiRandom: OrderOption.QUASI_RANDOM,
+}
+
+
 class Loader:
     """Iterates over a dataset: each `iter()` is the next epoch; a batch is a tuple by field.
 
@@ -55,12 +62,13 @@ class Loader:
         num_workers: threads; -1 for one per core, which is also the maximum: threads that share a
             core spin against each other.
         os_cache: has no effect here: files are mapped.
-        order: the order of an epoch.
+        order: the order of an epoch: an `OrderOption`, or a `TraversalOrder` class of the script.
         distributed: whether this process is a rank of a torch.distributed job and gets its part.
         seed: seed of order and draws; None: a random one, see the attribute `seed`.
         indices: the samples to use; by default all.
         pipelines: field -> list of operations; a field with None is left out, a field that is not
-            named is decoded to a tensor.
+            named is decoded to a tensor. Other names have a `PipelineSpec`, and come after the
+            fields.
         custom_fields: must be empty: the dataset already has its fields.
         drop_last: leave out the last batch if it is not full.
         batches_ahead: how many batches are computed ahead of use.
@@ -83,7 +91,7 @@ class Loader:
         batch_size: int,
         num_workers: int = -1,
         os_cache: bool = True,
-        order: OrderOption = OrderOption.SEQUENTIAL,
+        order: OrderOption | Callable[[Any], TraversalOrder] = OrderOption.SEQUENTIAL,
         distributed: bool = False,
         seed: int | None = None,
         indices: Sequence[int] | None = None,
@@ -103,11 +111,6 @@ class Loader:
                 "distributed: expected drop_last=True, so that all ranks have the same number of "
                 "batches"
             )
-        if not isinstance(order, OrderOption):
-            raise UsageError(
-                f"order: expected an OrderOption, got {order!r}; for an order of your own pass the "
-                "ids as indices= with OrderOption.SEQUENTIAL"
-            )
         if batch_size < 1 or batches_ahead < 1:
             raise UsageError(
                 f"expected batch_size and batches_ahead from 1, got {batch_size}, {batches_ahead}"
@@ -119,28 +122,17 @@ class Loader:
         available, _ = cores()
         self._workers = min(num_workers, available) if num_workers > 0 else available
         self._ahead = batches_ahead
+        self._distributed = distributed
         self._rank, self._ranks = _rank_of_job() if distributed else (0, 1)
         self._pipelines = {} if pipelines is None else pipelines
         self._lines = self._build()
         self._settings = settings(self._pipelines)
-        self._spec = StreamSpec(
-            dataset=self._dataset.fingerprint,
-            dataset_rows=len(self._chosen),
-            pipeline=canonical_digest([line.field for line in self._lines]),
-            batch_size=batch_size * self._ranks,
-            order=OrderSpec(
-                shuffle=order is not OrderOption.SEQUENTIAL,
-                block=BLOCK if order is OrderOption.QUASI_RANDOM else None,
-            ),
-            tail="drop" if drop_last else "pad",
-            seed=self._seed,
-        )
-        self._order = EpochOrder(self._spec, arithmetic=COMPILED)
-        steps_per_epoch(self._spec)
+        self._batch_size, self._drop_last = batch_size, drop_last
+        self._order = self._order_of(order)
 
     def __len__(self) -> int:
-        """Return the number of batches of an epoch."""
-        return steps_per_epoch(self._spec)
+        """Return the number of batches of the next epoch."""
+        return self._order.steps(self.next_epoch)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Deliver the next epoch, with the attributes that the operations have now.
@@ -151,8 +143,10 @@ class Loader:
         now = settings(self._pipelines)
         if now != self._settings:
             self._lines, self._settings = self._build(), now
-        epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
-        return _RunningEpoch(self, epoch, self._lines).batches()
+        epoch = self.next_epoch
+        steps = self._order.steps(epoch)
+        self.next_epoch += 1
+        return _RunningEpoch(self, epoch, steps, self._lines).batches()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set `next_epoch`; anything else would have no effect.
@@ -177,12 +171,32 @@ class Loader:
         self, lines: Sequence[Line], epoch: int, step: int, threads: ThreadPoolExecutor
     ) -> tuple[BatchRows, list[Begun]]:
         """Start to read one batch of this rank in threads; returns at once."""
-        start, stop = positions(self._spec, step)
-        low, high = rank_rows(stop - start, self._rank, self._ranks)
-        end = min(start + high, len(self._chosen))
-        ids, _ = self._order.lookup_range(epoch, start + low, max(end, start + low))
-        rows = BatchRows(self.seed, epoch, self._chosen[ids])
+        rows = self._order.rows(epoch, step)
         return rows, [line.begin(rows, threads, self._workers) for line in lines]
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch of this rank."""
+        return self._batch_size
+
+    @property
+    def indices(self) -> np.ndarray:
+        """(n,) int64, ids of the samples to use."""
+        return self._chosen
+
+    @property
+    def distributed(self) -> bool:
+        """Whether this is the loader of one rank."""
+        return self._distributed
+
+    def ordered(self, name: str, epoch: int) -> np.ndarray:
+        """Return the ids of an epoch, of this rank, in one of Stoker's orders.
+
+        Args:
+            name: value of an `OrderOption`.
+            epoch: from 0.
+        """
+        return self._stream_order(OrderOption(name)).ids(epoch)
 
     @property
     def workers(self) -> int:
@@ -194,20 +208,41 @@ class Loader:
         """Number of batches that are computed ahead of use."""
         return self._ahead
 
+    def _order_of(self, order: Any) -> LoaderOrder:
+        option = _OPTIONS.get(order, order) if isinstance(order, type) else order
+        if isinstance(option, OrderOption):
+            return self._stream_order(option)
+        is_other = isinstance(option, type) and not issubclass(option, TraversalOrder)
+        made = option(self) if callable(option) and not is_other else option
+        if not isinstance(made, TraversalOrder):
+            raise UsageError(
+                "order: expected an OrderOption, or a class that inherits from TraversalOrder, "
+                f"got {order!r}"
+            )
+        return ScriptOrder(made, len(self._dataset), self._batch_size, drop_last=self._drop_last)
+
+    def _stream_order(self, option: OrderOption) -> OptionOrder:
+        spec = StreamSpec(
+            dataset=self._dataset.fingerprint,
+            dataset_rows=len(self._chosen),
+            pipeline=canonical_digest([line.field for line in self._lines]),
+            batch_size=self._batch_size * self._ranks,
+            order=OrderSpec(
+                shuffle=option is not OrderOption.SEQUENTIAL,
+                block=BLOCK if option is OrderOption.QUASI_RANDOM else None,
+            ),
+            tail="drop" if self._drop_last else "pad",
+            seed=self._seed,
+        )
+        return OptionOrder(spec, self._chosen, self._rank, self._ranks)
+
     def _build(self) -> list[Line]:
-        pipelines = self._pipelines
         fields = {field.name: field for field in self._dataset.schema.fields}
-        for name in pipelines:
-            if name not in fields:
-                raise UnknownNameError(
-                    f"pipelines: the dataset has no field {name!r}; it has {', '.join(fields)}"
-                )
         source = LoaderSource(self._dataset, self._chosen)
         streams, copies = OperationStreams(), dict[int, tuple[Any, Any]]()
         lines = [
-            Line(source, field, pipelines.get(name), streams, copies)
-            for name, field in fields.items()
-            if pipelines.get(name, ()) is not None
+            Line(source, fields[read], operations, streams, copies, name)
+            for name, read, operations in named_pipelines(self._pipelines, fields)
         ]
         streams.check()
         return lines
@@ -216,8 +251,9 @@ class Loader:
 class _RunningEpoch:
     """One running epoch: a thread computes batches and passes them on in order."""
 
-    def __init__(self, loader: Loader, epoch: int, lines: Sequence[Line]) -> None:
+    def __init__(self, loader: Loader, epoch: int, steps: int, lines: Sequence[Line]) -> None:
         self._loader = loader
+        self._steps = steps
         self._lines = lines
         self._epoch = epoch
         self._ready: queue.Queue[Any] = queue.Queue(loader.batches_ahead)
@@ -227,7 +263,7 @@ class _RunningEpoch:
     def batches(self) -> Iterator[tuple[Any, ...]]:
         self._thread.start()
         try:
-            for _ in range(len(self._loader)):
+            for _ in range(self._steps):
                 item = self._ready.get()
                 if isinstance(item, BaseException):
                     raise item
@@ -260,11 +296,11 @@ class _RunningEpoch:
 
     def _computed(self, threads: ThreadPoolExecutor) -> Iterator[tuple[BatchRows, list[Any]]]:
         """Yield batches; while one is computed, the next one is read."""
-        steps = len(self._loader)
-        begun = self._loader.begin(self._lines, self._epoch, 0, threads)
-        for step in range(steps):
+        if self._steps:
+            begun = self._loader.begin(self._lines, self._epoch, 0, threads)
+        for step in range(self._steps):
             rows, parts = begun
-            if step + 1 < steps:
+            if step + 1 < self._steps:
                 begun = self._loader.begin(self._lines, self._epoch, step + 1, threads)
             pairs = zip(self._lines, parts, strict=True)
             yield rows, [line.batch(part, rows) for line, part in pairs]

@@ -6,6 +6,7 @@ not know the loader or datasets. `ops` imports torch.
 
 from typing import NoReturn
 
+from stoker.compat.ffcv.pipeline.missing import missing
 from stoker.compat.ffcv.synchronize import SynchronizeSeed
 from stoker.compat.ffcv.transforms.colors import (
     RandomBrightness,
@@ -68,7 +69,7 @@ def __getattr__(name: str) -> NoReturn:
     """Raise for a transform that is missing here.
 
     Raises:
-        AttributeError: always; it names the replacement.
+        ImportError: always, if it is imported; otherwise AttributeError. It names the replacement.
     """
     hint = _ELSEWHERE.get(name, "your own Operation, or see docs/guides/coming-from-ffcv.md")
-    raise AttributeError(f"stoker.compat.ffcv.transforms has no {name}; use {hint}")
+    raise missing("transforms", name, f"use {hint}")

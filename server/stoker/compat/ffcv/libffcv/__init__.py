@@ -1,0 +1,22 @@
+"""FFCV's `ffcv.libffcv`: C functions of its decoders.
+
+Nothing of it is here: an import says what to do instead. Only scripts import it.
+"""
+
+from typing import NoReturn
+
+from stoker.compat.ffcv.pipeline.missing import missing
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raise: nothing of it has a meaning here.
+
+    Raises:
+        ImportError: always, if it is imported; otherwise AttributeError.
+    """
+    raise missing(
+        "libffcv",
+        name,
+        "a Stoker dataset is decoded by Stoker: use the decoders of fields.decoders, or NumPy and "
+        "OpenCV in an operation whose state has jit_mode=False",
+    )

@@ -1,0 +1,19 @@
+"""FFCV's `ffcv.types`: the layout of its files."""
+
+from typing import NoReturn
+
+from stoker.compat.ffcv.pipeline.missing import missing
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raise: nothing of it has a meaning here.
+
+    Raises:
+        ImportError: always, if it is imported; otherwise AttributeError.
+    """
+    raise missing(
+        "types",
+        name,
+        "a Stoker dataset has another layout: reader.Reader has num_samples and field_names, and "
+        "`stoker pack` reads files of FFCV",
+    )
