@@ -177,7 +177,10 @@ def test_an_index_out_of_bounds_is_a_bad_sample(daemon):
 @pytest.mark.parametrize(
     ("define", "said"),
     [
-        (lambda s: s.image * 2, r"\*: image uint8.*: an image is not an operand.*ops.python"),
+        (
+            lambda s: s.image * 2,
+            r"\*: image uint8.*: images and masks are not operands.*ops.python",
+        ),
         (lambda s: s.vector[5], "index 5 is out of bounds: side 0 has 5 elements"),
         (lambda s: s.vector + s.box, r"\+ of field 'vector' and field 'box': .* different shapes"),
         (lambda s: s.box // 2, "// and % take integers"),

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stoker import ops
 from stoker.ops.contract.states import State
-from stoker.pipeline import Row, pipeline
+from stoker.pipeline import Row, decide, explain, outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.errors import BuildError, SampleError
+from stoker.protocol.errors import BuildError, SampleError, UsageError
 
 pytestmark = pytest.mark.slow
 ROW = Row(1, 2, 3)
@@ -228,3 +229,86 @@ def test_random_expressions_are_those_of_numpy(tree):
     assert np.array_equal(found[0], wanted, equal_nan=wanted.dtype.kind == "f")
     if wanted.dtype.kind == "f":
         assert np.all(np.isnan(wanted) | (np.signbit(found[0]) == np.signbit(wanted)))
+
+
+def run(plan, inputs):
+    """Return the outputs of both engines, or their equal errors."""
+    found = []
+    for engine in (Interpreter(plan), compile_plan(plan)):
+        outs = [np.full(o.shape, 77, o.dtype) for o in plan.outputs]
+        try:
+            engine.run(ROW, inputs, outs)
+            found.append([out.tobytes() for out in outs])
+        except SampleError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+    return found[0] if isinstance(found[0], str) else outs
+
+
+LINES = {
+    "left": State("array", "int32", (None, 3), (4, 3)),
+    "right": State("array", "uint8", (None, None), (6, 5)),
+    "by": State.fixed("scalar", "int64", ()),
+}
+
+
+@pipeline
+def of_any_length(sample):
+    left, right = sample.left, sample.right
+    total = left * 2 - right
+    return {
+        "total": outputs.as_list(total),
+        "sum": total.sum(),
+        "empty": len(right) == 0,
+        "all": (right > 5).all(),
+        "any": right.any(),
+        "width": right.shape[-1] * left.shape[1],
+        "moved": outputs.as_list(right + sample.by),
+    }
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_arrays_whose_size_differs_by_sample(count):
+    plan = bind(of_any_length.graph(), LINES)
+    left = np.arange(3 * count, dtype=np.int32).reshape(count, 3)
+    right = (left + 4).astype(np.uint8)
+    found = run(plan, [{"left": left, "right": right, "by": np.int64(9)}[n] for n in plan.fields])
+    wanted = left * 2 - right
+    got = {output.name: out for output, out in zip(plan.outputs, found, strict=True)}
+    assert got["total"].reshape(-1)[: 3 * count].tolist() == wanted.ravel().tolist()
+    assert got["moved"].reshape(-1)[: 3 * count].tolist() == (right + 9).ravel().tolist()
+    assert got["total.size"].tolist() == [count, 3]
+    names = ("sum", "empty", "all", "any", "width")
+    assert [got[name] for name in names] == [wanted.sum(), count == 0, count == 0, count > 0, 9]
+
+
+@pytest.mark.parametrize(
+    ("right", "by", "said"),
+    [
+        (np.ones((3, 3), np.uint8), 0, "expected arrays of one shape, got 2x3 and 3x3"),
+        (np.ones((2, 4), np.uint8), 0, "expected arrays of one shape, got 2x3 and 2x4"),
+        (np.ones((2, 3), np.uint8), 256, "a number from 0 to 255: 256 does not fit"),
+        (np.ones((2, 3), np.uint8), -1, "a number from 0 to 255: -1 does not fit"),
+    ],
+)
+def test_a_sample_that_does_not_fit_is_bad(right, by, said):
+    plan = bind(of_any_length.graph(), LINES)
+    fields = {"left": np.ones((2, 3), np.int32), "right": right, "by": np.int64(by)}
+    error = run(plan, [fields[name] for name in plan.fields])
+    assert "test_array_arithmetic.py:" in error
+    assert said in error
+
+
+def test_decisions_without_data_say_that_arrays_are_needed():
+    @pipeline
+    def train(sample):
+        image = sample.image
+        if sample.vector[1] * 2 > 3:
+            image = ops.horizontal_flip(image)
+        return {"image": image, "vector": sample.vector * 2}
+
+    plan = train.plan_for({"image": np.zeros((4, 5, 3), np.uint8), "vector": np.float32([1, 2])})
+    assert "= mul v" in explain(plan)
+    assert "element by element: array float32[2]" in explain(plan)
+    with pytest.raises(UsageError, match=r"a number computed from pixels, boxes or arrays at .*:"):
+        decide(plan, ROW, {}, {})

@@ -103,8 +103,12 @@ CASES = [
     (lambda s: s.flags.max(), r"bools have no order; write any\(\)"),
     (lambda s: s.half * 2, r"arithmetic on float16 is not supported; .* by ops\.cast"),
     (lambda s: s.wide + 1, r"arithmetic on uint64 is not supported"),
-    (lambda s: s.image / 255, r"an image is not an operand.*to_float and normalize" + FUNCTION),
-    (lambda s: ops.normalize(s.image) * 2, r"an image is not an operand"),
+    (
+        lambda s: s.image / 255,
+        r"images and masks are not operands.*to_float" + FUNCTION,
+    ),
+    (lambda s: ops.layout(s.image, order="CHW") * 2, r"images and masks are not operands"),
+    (lambda s: ops.normalize(s.image) * 2, r"images and masks are not operands"),
 ]
 
 

@@ -8,7 +8,8 @@ name, and no output has a name of a batch's own.
 
 from __future__ import annotations
 
-from typing import Protocol
+import re
+from typing import Final, Protocol
 
 from stoker.pipeline.graph.nodes import (
     ELEMENT,
@@ -34,6 +35,8 @@ from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import reserved
 from stoker.rng.streams import RESERVED_PREFIX
+
+_SIDE: Final = re.compile(r"-?[0-9]{1,2}", re.ASCII)
 
 
 class Unchecked(Protocol):
@@ -205,6 +208,10 @@ class _Checker:
             good = len(node.args) == (1 if node.op in UNARY else 2)
         if not good:
             raise BuildError(f"graph: {where}: {node.op} got {len(node.args)} values")
+        if node.op == "side" and not _SIDE.fullmatch(node.name):
+            raise BuildError(
+                f"graph: {where}: side: expected the number of a side, got {node.name!r}"
+            )
         for value in node.args:
             self.use(value, visible, where, draws=node.op == "record")
 

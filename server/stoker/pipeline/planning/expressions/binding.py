@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stoker.ops.contract.states import IMAGE_KINDS, State
+from stoker.ops.contract.states import IMAGE_KINDS, LEVELS, LEVELS16, State
 from stoker.pipeline.graph import arrays, expressions
 from stoker.pipeline.graph.arrays import Operand, Rule
 from stoker.pipeline.graph.nodes import ELEMENT, STATISTICS, Expr
@@ -256,11 +256,11 @@ def _check_operands(states: Sequence[State]) -> None:
 
 def _check_operand(state: State) -> None:
     """Refuse an operand that is neither a number nor an array of numbers."""
-    if state.kind in IMAGE_KINDS:
+    if state.kind in IMAGE_KINDS or state.scale in (LEVELS, LEVELS16):
         raise BuildError(
-            f"{state}: an {state.kind} is not an operand, since its levels would leave their "
-            "range: use ops such as brightness, contrast, invert, blend, to_float and normalize, "
-            f"ask for a statistic, as in value.mean() > 60, or {FUNCTION}"
+            f"{state}: images and masks are not operands, since levels would leave their range: "
+            "use ops such as brightness, contrast, invert, blend, to_float and normalize, ask for "
+            f"a statistic, as in value.mean() > 60, or {FUNCTION}"
         )
     if state.items:
         raise BuildError(
