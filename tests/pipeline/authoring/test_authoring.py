@@ -254,19 +254,16 @@ def test_values_are_checked(toys):
     raises(r"field 'a' cannot be iterated over", lambda s: {"x": list(s.a)})
     raises(r"fields of a sample cannot be iterated over", lambda s: {"x": [*s]})
     raises(r"field 'a' has no length yet: `.count` is the number", lambda s: {"x": len(s.a)})
-    raises(r"field 'a' cannot be indexed or sliced: use an op", lambda s: {"x": s.a[:8]})
-    raises(
-        r"field 'a' has no 'shape': use height and width; it has count, height, max",
-        lambda s: {"x": s.a.shape},
-    )
+    raises(r"field 'a'\[...\]: expected an index for each side, .*an op", lambda s: {"x": s.a[:8]})
+    raises(r"output 'x': expected a value .*, got TracedShape", lambda s: {"x": s.a.shape})
     raises(r"field 'a' has no 'heigth', did you mean 'height'\?; it", lambda s: {"x": s.a.heigth})
-    raises(r"field 'a' has no 'zzz'; it has count", lambda s: {"x": s.a.zzz})
+    raises(r"field 'a' has no 'zzz'; it has all, any, count", lambda s: {"x": s.a.zzz})
     raises(r"field 'a' has no 'astype': use ops.cast;", lambda s: {"x": s.a.astype("int64")})
     raises(
         r"the result of 'count' is a value of each sample, not a function: leave the parentheses",
         lambda s: {"x": s.a.count()},
     )
-    for number in (float, int, round, abs, [1, 2].__getitem__, lambda value: value**2):
+    for number in (float, int, round, [1, 2].__getitem__):
         raises(
             r"field 'a' differs per sample, so it has no Python value while",
             lambda s, number=number: {"x": number(s.a)},
@@ -286,7 +283,7 @@ def test_values_are_checked(toys):
     raises(r"field 'image' belongs to another pipeline", lambda s: {"x": s.a + value})
 
 
-@pytest.mark.parametrize("name", ["mean", "max", "min"])
+@pytest.mark.parametrize("name", ["mean", "max", "min", "sum", "any", "all"])
 def test_statistics_are_methods(name):
     message = rf"test_authoring.py:\d+: field 'image': NumPy cannot be .* as in .*image.{name}\(\)"
     raises(message, lambda s: {"x": getattr(np, name)(s.image)})

@@ -326,7 +326,7 @@ def test_decisions_without_pixels_ask_for_counts():
     drawn = decide(plan, Row(0, 1, 2), sizes, {"boxes": 3})
     assert [d["op"] for d in drawn] == ["random_crop", "horizontal_flip"]
     assert [d["op"] for d in decide(plan, Row(0, 1, 2), sizes, {"boxes": 2})] == ["random_crop"]
-    with pytest.raises(UsageError, match="pixels or boxes"):
+    with pytest.raises(UsageError, match="pixels, boxes or arrays"):
         decide(plan, Row(0, 1, 2), sizes)
 
 
