@@ -265,6 +265,12 @@ def test_lines_that_fit_neither_masks_nor_keypoints(tmp_path, yolo):
         ("train: [{a: b}]\n", "train in data.yaml: expected a path or a list of paths, got "),
         ("a: " + "[" * 100_000, "data.yaml: its values are nested too deeply"),
         (BOMB, "names in data.yaml: expected a list of up to 65536 names of classes"),
+        (f"{BOMB}path: *n39\n", "data.yaml: path: expected one folder, got "),
+        (f"{BOMB}nc: *n39\n".replace("names: [*n39]", ""), "data.yaml: nc: expected the number of"),
+        (
+            "train: images/train\nnc: 1" + "0" * 5000,
+            "nc: expected the number of classes, got '1000",
+        ),
         ("train: labels/train\n", "has no image in labels/train; check the path"),
     ],
 )

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 
 from stoker.dataset.sources.common.walk import SUFFIXES
 from stoker.dataset.sources.formats.tables import Table
+from stoker.dataset.sources.formats.text_columns import shown
 from stoker.protocol.errors import UsageError
 from stoker.protocol.files.text import EncodingError, without_mark
 
@@ -148,7 +149,7 @@ def _leave_out_index(path: Path, table: Table) -> None:
 
 def _header(path: Path, names: list[str], separator: str) -> dict[str, str]:
     if not any(names) or not all(names[1:]):
-        raise UsageError(f"{path}: expected a header with a name per column, got {names}")
+        raise UsageError(f"{path}: expected a header with a name per column, got {shown(names)}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"{path}: two columns are named {twice!r}; rename one")
@@ -156,8 +157,8 @@ def _header(path: Path, names: list[str], separator: str) -> dict[str, str]:
         if sum(name.count(mark) for name in names) >= len(names):
             raise UsageError(
                 f"{path}: expected columns separated by {separator!r}, got "
-                f"{separator.join(names)!r}; write it with {separator!r}, or with tabs in a .tsv, "
-                "and with decimal points in numbers"
+                f"{shown(separator.join(names))}; write it with {separator!r}, or with tabs in a "
+                ".tsv, and with decimal points in numbers"
             )
     if quoted := next((name for name in names if name[0:1] == '"'), None):
         raise UsageError(

@@ -22,6 +22,7 @@ from stoker.dataset.sources.formats.yolo_yaml import (
     points_of,
     read_yaml,
     splits_of,
+    told,
 )
 from stoker.protocol.errors import UsageError
 from stoker.protocol.files.absent import why_absent
@@ -125,13 +126,13 @@ def _root(described: Path, data: dict[str, Any], remarks: list[str]) -> Path:
     """
     given = data.get("path", "")
     if not isinstance(given, str):
-        raise UsageError(f"{described}: path: expected one folder, got {str(given)[:80]}")
+        raise UsageError(f"{described}: path: expected one folder, got {told(given)}")
     if is_folder(described.parent / given):
         return described.parent / given
     if given not in ("~", "null"):
         remarks.append(
-            f"{described}: there is no folder {given!r}, which path names, so that the images are "
-            f"searched from the folder of this file{why_absent(given)}"
+            f"{described}: there is no folder {told(given)}, which path names, so that the images "
+            f"are searched from the folder of this file{why_absent(given)}"
         )
     return described.parent
 
