@@ -439,6 +439,17 @@ class FewerRows(Same):
         return fewer
 
 
+class Counts(Same):
+    """Wants to know how many batches came before."""
+
+    def generate_code(self):
+        def counts(images, dst, counter):
+            return images
+
+        counts.with_counter = True
+        return counts
+
+
 class Pair(Same):
     """Returns two arrays."""
 

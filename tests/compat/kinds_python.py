@@ -353,3 +353,16 @@ class Halved(OnNumpy):
             return images / 2
 
         return halve
+
+
+class Views(Operation):
+    """A list of tensors: the image, and the image upside down, of other sides."""
+
+    def generate_code(self):
+        def views(images, dst):
+            return [images, images.flip(1)[:, ::2]]
+
+        return views
+
+    def declare_state_and_memory(self, previous_state):
+        return previous_state, AllocationQuery(previous_state.shape, previous_state.dtype)

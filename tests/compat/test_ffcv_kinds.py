@@ -189,6 +189,14 @@ def test_an_operation_that_denies_that_it_works_on_halves_is_refused(dataset, in
         rows(dataset, steps)
 
 
+def test_views_of_an_image_are_a_list(dataset, interpreted):
+    steps = [SimpleRGBImageDecoder(), ToTensor(), python.Views()]
+    lines = {"image": steps, "label": None, "weight": None}
+    ((whole, turned),) = next(iter(Loader(dataset, 8, pipelines=lines)))
+    assert turned.shape == (8, 8, 16, 3)
+    assert torch.equal(turned, whole.flip(1)[:, ::2])
+
+
 def test_results_of_another_form_than_declared_go_on_as_they_are(dataset, interpreted):
     """Through operations of Stoker and on tensors, in Python and where rows come one by one."""
     plain = rows(dataset, [SimpleRGBImageDecoder(), ToTensor()], epochs=1)[0]

@@ -48,6 +48,7 @@ class Fill(Operation):
             r"returned an array of shape \(\d+, 32, 32, 3\) for \d+ rows, but it declared",
         ),
         ("Pair", "Pair of field 'image' returned tuple, but it declared NumPy uint8 of shape"),
+        ("Counts", r"with_counter is not of FFCV, but of its fork .*: seed with indices\[-1\]"),
         ("Untypable", "fails on NumPy uint8 of shape .*: TypingError"),
         ("Lambda", "generate_code must return a function made with `def`"),
     ],

@@ -88,6 +88,12 @@ def rewrite(
         BuildError: its source cannot be found, or it draws from something that belongs to no row.
     """
     plain = _plain(function, what)
+    if getattr(function, "with_counter", False):
+        raise BuildError(
+            f"{what}: with_counter is not of FFCV, but of its fork FFCV-SSL; a row must not depend "
+            "on how many batches came before: seed with indices[-1], which is new in each epoch, "
+            "and set with_indices = True"
+        )
     with_indices = bool(getattr(function, "with_indices", False))
     names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
     given = {name: RowOrigin.ROWS for name in names[ROWS_PARAMETER:] if with_indices}

@@ -100,7 +100,8 @@ class TensorStep:
                 zeros = torch.zeros(sides, dtype=before.dtype, device=before.device)
             with kept(0) as untouched:
                 result = self._call(zeros, np.arange(TRIAL_ROWS), fill)
-                return torch.as_tensor(result), not untouched()
+                views = result if isinstance(result, list | tuple) else [result]
+                return [torch.as_tensor(view) for view in views], not untouched()
 
         try:
             (first, draws), (second, _) = call(0), call(1)
@@ -111,5 +112,6 @@ class TensorStep:
                 f"{self._name} fails on {before}, tried on zeros: {type(error).__name__}: "
                 f"{error}{line_of(error)}"
             ) from error
-        self._is_cleared = bool(self._queries) and not torch.equal(first, second)
+        alike = len(first) == len(second) and all(map(torch.equal, first, second))
+        self._is_cleared = bool(self._queries) and not alike
         return bool(draws)
