@@ -41,7 +41,10 @@ def training(kind, where):
 
 def kill(pids) -> None:
     """Kill all, and wait until all are gone."""
-    handles = [os.pidfd_open(pid) for pid in pids]
+    handles = []
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself
+            handles.append(os.pidfd_open(pid))
     try:
         for handle in handles:
             with contextlib.suppress(ProcessLookupError):  # it died with another one

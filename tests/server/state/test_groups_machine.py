@@ -224,7 +224,7 @@ TestFork.settings = settings(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("machine", "examples"), [(Group, 600), (Fork, 100)])
+@pytest.mark.parametrize(("machine", "examples"), [(Group, 250), (Fork, 50)])
 def test_many_more_sequences(machine: type[Group], examples: int) -> None:
     run_state_machine_as_test(
         machine,

@@ -37,13 +37,14 @@ def test_worlds(simulation):
 def test_more_worlds_see_it_all(simulation, record_property):
     """Without a look at what happened, worlds could pass by never getting there."""
     began = time.process_time()
-    seen = play(simulation, range(1000, 1280))
+    worlds = range(1000, 1140)
+    seen = play(simulation, worlds)
     assert not [what for what in EVERYTHING if not seen[what]]
-    assert seen["ChunkDone"] > 15000
+    assert seen["ChunkDone"] > 10000
     handled = sum(seen[kind.__name__] for kind in simulation.EVENTS)
     took = time.process_time() - began
     record_property("interleavings_per_second", int(handled / took))
-    record_property("schedules_per_second", int(280 / took))
+    record_property("schedules_per_second", int(len(worlds) / took))
     assert handled / took > 1000, "see the docstring of simulation.py"
 
 
