@@ -1,4 +1,4 @@
-"""Images of uint16 through a Loader: every op of colors and filters against NumPy in float64.
+"""Images of uint16 through a Loader: ops of colors, filters and warps against float64.
 
 One daemon and one pipeline compute all ops; each oracle gets the stored image and what the op drew.
 """
@@ -15,6 +15,8 @@ from skimage import color
 from stoker import ops
 from stoker.client import Loader
 from stoker.dataset import schema, write
+from stoker.jit.arithmetic import PLAIN
+from stoker.ops._testing.runner import OpRunner
 from stoker.ops.filters.defocus import plain_disk
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError
@@ -54,6 +56,18 @@ OPS = {
     "to_rgb": ops.ToRgb(),
     "ycbcr_to_rgb": ops.YcbcrToRgb(),
 }
+WARPS = {
+    "affine": ops.Affine(30, 0.1, (0.8, 1.2), 10, fill=FILL),
+    "elastic": ops.Elastic((5, 8), fill=FILL, p=1),
+    "grid_distortion": ops.GridDistortion(p=1),
+    "letterbox": ops.Letterbox((50, 30), fill=FILL, interpolation="bicubic"),
+    "optical_distortion": ops.OpticalDistortion((0.2, 0.3), fill=FILL, p=1),
+    "pad_to_size": ops.PadToSize((50, 60), fill=FILL),
+    "perspective": ops.Perspective(fill=FILL, p=1),
+    "rotate": ops.Rotate((20, 70), fill=FILL),
+    "safe_rotate": ops.SafeRotate((20, 70), fill=FILL),
+    "zoom_out": ops.ZoomOut((1.5, 2), fill=FILL, p=1),
+}
 REFUSED = {
     "augmix_transform": ops.AugmixTransform(),
     "clahe": ops.Clahe(),
@@ -67,7 +81,9 @@ REFUSED = {
 
 @pipeline
 def every(sample):
-    return {name: op(sample.image) for name, op in OPS.items()}
+    made = {name: op(sample.image) for name, op in (OPS | WARPS).items()}
+    made["zoom_out"] = ops.letterbox(made["zoom_out"], size=99, interpolation="nearest")
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -243,6 +259,34 @@ def test_it_is_numpy_in_float64(name, batch, stored):
         assert np.abs(values[name][row] - expected).max() <= most
         assert most > 1 or (values[name][row] != expected).mean() <= 0.01
     assert name == "to_rgb" or not np.array_equal(values[name], stored)
+
+
+@pytest.mark.parametrize("name", WARPS)
+def test_a_warp_is_that_of_floats_rounded_to_levels(name, batch, stored):
+    """The draws are those of the row; floats are held to OpenCV by tests of each op."""
+    values, params = batch
+    runner = OpRunner()
+    for row, image in enumerate(stored):
+        given = [("image", image.astype(np.float32))]
+        record = params[name][row] if name in params else None
+        (found,) = runner(WARPS[name], given, arithmetic=PLAIN, record=record).outputs
+        if name == "zoom_out":
+            last = ops.Letterbox(99, interpolation="nearest")
+            (found,) = runner(last, [("image", found)], arithmetic=PLAIN).outputs
+        expected = np.floor(found.clip(0, WHITE).astype(np.float64) + 0.5)
+        assert np.abs(values[name][row] - expected).max() <= 1
+        assert (values[name][row] != expected).mean() <= 0.005
+        assert name == "grid_distortion" or (values[name][row] == FILL).all(-1).any()
+
+
+def test_a_rotation_is_scipys(batch, stored):
+    values, params = batch
+    turned = ndimage.rotate(
+        stored[0].astype(np.float64), float(params["rotate"]["angle"][0]), reshape=False, order=1
+    )
+    inner = np.abs(values["rotate"][0] - turned)[12:-12, 20:-20]
+    assert inner.mean() < 60
+    assert inner.max() < 800
 
 
 def test_noise_has_the_strength_that_8_bits_have(batch, stored):

@@ -13,7 +13,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_resize import box_of
-from stoker.ops.bases.resizing import NEAREST, filter_of
+from stoker.ops.bases.resizing import NEAREST, filter_of, plain_image
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.kernels.nearest import nearest, plain_nearest
 from stoker.ops.kernels.resample import padded, plain_resample
@@ -84,6 +84,14 @@ def plain_wide(part: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
     number, floats = filter_of(interpolation), part.astype(np.float32)
     made = plain_resample(floats, dst.shape[:2], number, plain_float_pass)
     dst[...] = np.clip(made, LOW, MOST).astype(np.float64) + HALF
+
+
+def plain_resize(src: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
+    """Resize an image of any dtype with NumPy."""
+    if src.dtype == np.uint16:
+        plain_wide(src, dst, interpolation)
+    else:
+        plain_image(src, dst, (0, 0, *src.shape[:2]), interpolation)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fit import fit_scratch
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.bases.resizing import INTERPOLATIONS, plain_image, resize_floats, resize_levels
-from stoker.ops.bases.wide_resize import plain_wide, resize_wide
+from stoker.ops.bases.resizing import INTERPOLATIONS, resize_floats, resize_levels
+from stoker.ops.bases.wide_resize import plain_resize, resize_wide
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -86,15 +86,8 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         height, width, channels = src.shape
         tall, wide = (shrunk(side, float(record["scale"])) for side in (height, width))
         small = np.empty((tall, wide, channels), src.dtype)
-        _plain_resize(src, small, int(params["down"]))
-        _plain_resize(small, dst, int(params["up"]))
-
-
-def _plain_resize(src: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
-    if src.dtype == np.uint16:
-        plain_wide(src, dst, interpolation)
-    else:
-        plain_image(src, dst, (0, 0, *src.shape[:2]), interpolation)
+        plain_resize(src, small, int(params["down"]))
+        plain_resize(small, dst, int(params["up"]))
 
 
 @register

@@ -130,6 +130,7 @@ class Elastic(Fills, PixelOp):
 
     name: ClassVar[str] = "elastic"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("low", "f8"),

@@ -213,6 +213,7 @@ class GridDistortion(PixelOp):
 
     name: ClassVar[str] = "grid_distortion"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("cells", "i4"), ("interpolation", "u1"), ("p", "f8")]
     )

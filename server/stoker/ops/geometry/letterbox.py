@@ -12,7 +12,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.bases.fit import fit_scratch
-from stoker.ops.bases.resizing import INTERPOLATIONS, NEAREST, filter_of, plain_image, resize_floats
+from stoker.ops.bases.resizing import INTERPOLATIONS, NEAREST, filter_of, resize_floats
+from stoker.ops.bases.wide_resize import plain_resize, resize_wide
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -71,6 +72,14 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @kernel
+def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    part, rest = _room(src, dst, scratch)
+    box = (0, 0, src.shape[0], src.shape[1])
+    resize_wide(src, part, box, int(params["interpolation"]), rest)
+    _frame(part, dst, params["fill"])
+
+
+@kernel
 def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     whole = src.reshape((src.shape[0], src.shape[1], 1))
     out = dst.reshape((dst.shape[0], dst.shape[1], 1))
@@ -82,7 +91,7 @@ def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
 def _plain_fit(src: np.ndarray, dst: np.ndarray, interpolation: int, fill: np.ndarray) -> None:
     size = fit_inside(*src.shape[:2], *dst.shape[:2])
     part = np.empty((*size, *src.shape[2:]), src.dtype)
-    plain_image(src, part, (0, 0, *src.shape[:2]), interpolation)
+    plain_resize(src, part, interpolation)
     top, left = ((b - a) // 2 for a, b in zip(size, dst.shape[:2], strict=True))
     plain_cut(part, dst, -top, -left, fill)
 
@@ -140,6 +149,7 @@ class Letterbox(Fills, Op):
         "mask": Kernel(_run_mask, _plain_mask),
     }
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_image)}
+    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain_image)}
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
     affine: ClassVar[bool] = True
@@ -164,7 +174,7 @@ class Letterbox(Fills, Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True)
+        require_pixels(self.name, states, floats=True, wide=True)
         self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         after = tuple(state.resized(*size, size) for state in states)

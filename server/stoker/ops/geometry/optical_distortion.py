@@ -245,6 +245,7 @@ class OpticalDistortion(Fills, PixelOp):
 
     name: ClassVar[str] = "optical_distortion"
     takes_floats: ClassVar[bool] = True
+    takes_wide: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), *FILL_FIELDS, ("interpolation", "u1"), ("p", "f8")]
     )

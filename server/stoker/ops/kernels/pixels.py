@@ -2,7 +2,7 @@
 
 Compiled, one instruction handles a pixel (`simd.pixels`). The fourth value written is
 the next pixel's first: a caller writes pixels in ascending order, and handles the last pixel of an
-array separately. Arrays are flat uint8 or float32 (compiled code also accepts other integers, since
+array separately. Arrays are flat uint8, uint16 or float32 (compiled code also accepts int32, since
 masks reach it, but masks are never mixed); places count values.
 
 Levels are mixed in integers; floats in float64, where the weights and the products are exact, in

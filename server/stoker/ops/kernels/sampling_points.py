@@ -22,7 +22,7 @@ def sample_row(src: Any, dst: Any, y: int, places: Any, bilinear: int, fill: Any
     """Write one row.
 
     Args:
-        src: `(H, W, C)` of any dtype, contiguous; uint8 or float32 for bilinear.
+        src: `(H, W, C)` of any dtype, contiguous; uint8, uint16 or float32 for bilinear.
         dst: `(h, w, C)` of the same dtype, contiguous.
         y: the row of `dst`.
         places: (across, down): positions inside of the source, `(w,) int64` each, or -1 across;

@@ -57,7 +57,7 @@ def warp_affine(src: Any, dst: Any, steps: Any, bilinear: int, fill: Any) -> Non
     """Sample at positions that are linear in the output pixel.
 
     Args:
-        src: `(H, W, C)` of any dtype, contiguous; uint8 or float32 for bilinear.
+        src: `(H, W, C)` of any dtype, contiguous; uint8, uint16 or float32 for bilinear.
         dst: `(h, w, C)` of the same dtype, contiguous.
         steps: (ax, bx, cx, ay, by, cy), int64: output (y, x) has the position
             (ax * x + bx * y + cx, ay * x + by * y + cy), horizontal first.

@@ -92,6 +92,17 @@ def _mean_of_floats(builder: Any, four: list[Any], weights: list[Any]) -> Any:
     return builder.fptrunc(total, lanes)
 
 
+def _mean_of_levels(builder: Any, four: list[Any], weights: list[Any]) -> Any:
+    """Return the weighted mean of four vectors of unsigned levels, rounded, halves up."""
+    deep = ir.VectorType(ir.IntType(64), four[0].type.count)
+    total = ir.Constant(deep, [ROUND] * deep.count)
+    for values, weight in zip(four, weights, strict=True):
+        share = splat(builder, weight, deep.count)
+        total = builder.add(total, builder.mul(builder.zext(values, deep), share))
+    mean = builder.lshr(total, ir.Constant(deep, [SHIFT] * deep.count))
+    return builder.trunc(mean, four[0].type)
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def mix4(
     _context: Any, src: Any, above: Any, below: Any, fx: Any, fy: Any, dst: Any, to: Any
@@ -110,10 +121,11 @@ def mix4(
         ]
         unit = ir.Constant(ir.IntType(64), WEIGHT)
         address = at(builder, context, signature.args[5], target, to)
-        if not whole:
+        if not whole or src.dtype.bitwidth > 8:
             lanes = ([0, 1, 2, 3], [3, 4, 5, 6])
             four = [shuffle(builder, row, row, some) for row in rows for some in lanes]
-            mean = _mean_of_floats(builder, four, _products(builder, fx, fy))
+            mean_of = _mean_of_levels if whole else _mean_of_floats
+            mean = mean_of(builder, four, _products(builder, fx, fy))
             store(builder, mean, address)
             return context.get_dummy_value()
         pair = builder.or_(builder.shl(fx, ir.Constant(ir.IntType(64), 16)), builder.sub(unit, fx))
