@@ -99,6 +99,8 @@ def test_folders_that_are_packed(folder, tmp_path, files, found, said):
         (("a/0.jpg", "a/0.png"), "--kind folder", "such as a/0.jpg and a/0.png"),
         (("data/cat/0.png", "data/dog/1.png"), "--kind folder", "may be the classes (cat, dog); "),
         (("x/y/a/0.png", "x/y/b/1.png"), "--kind folder", "all images are in x/y/, whose folders"),
+        (("JPEGImages/0.jpg",), "--kind folder", "all images are in JPEGImages/, which would be"),
+        (("images/val/0.png", "images/train/0.png"), "--kind parallel", "look like splits, not"),
         (("train/a/0.png", "val/a/0.png", "x/1.png"), "--kind folder", "splits (train, val), not"),
     ],
 )
@@ -191,10 +193,19 @@ def test_files_that_are_packed_by_what_they_hold(folder, tmp_path, name, data, s
         ("A", "a", "'masks/a.png'"),
         ("caf\u00e9", "cafe\u0301", "'masks/cafe\\u0301.png'"),
         ("a ", "a", "'masks/a.png'"),
+        ("a", "a_mask", "'masks/a_mask.png'"),
+        ("img_7", "mask_7", "'masks/mask_7.png'"),
     ],
 )
 def test_partners_whose_names_only_look_the_same(folder, image, mask, shown):
     gray = coded(Image.new("L", (9, 8)), "PNG")
     code, out = folder({f"images/{image}.jpg": JPEG, f"masks/{mask}.png": gray})
-    told = f"the name of {shown} differs only in case, blanks or Unicode form; rename one"
+    told = f"{shown} may be meant, whose name differs in a word, case, blanks or Unicode form; ren"
     assert (code, told in out) == (1, True), out
+
+
+def test_clips_with_frames_of_one_name_and_classes_that_look_alike(folder):
+    files = {f"{name}/v/f_{number}.png": PNG for name in ("Run", "run") for number in range(2)}
+    code, out = folder({**files, "run/v/f_0.jpg": JPEG}, "--kind", "clips")
+    assert (code, "the classes 'Run' and 'run' differ only in case" in out) == (0, True), out
+    assert "1 names are those of several images, such as run/v/f_0.jpg and run/v/f_0.png" in out

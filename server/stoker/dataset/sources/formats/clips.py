@@ -14,8 +14,10 @@ from pathlib import Path
 from stoker.dataset.format import schema
 from stoker.dataset.format.item import SourceFile, item_of_files
 from stoker.dataset.sources.common.classes import order_classes
+from stoker.dataset.sources.common.lookalikes import remarks_on_lookalikes
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import check_folder, walk
+from stoker.dataset.sources.formats.folder_checks import remarks_on_twins
 from stoker.protocol.errors import UsageError
 
 _DIGITS = re.compile(r"(\d+)")
@@ -58,7 +60,10 @@ def scan_clips(source: Path, request: Request) -> SourceScan:
         items += [
             item_of_files((file,), number, place, *label) for place, file in enumerate(frames)
         ]
-    return SourceScan("clips", source, tuple(fields), items, bad=bad, ignored=ignored)
+    remarks = [*remarks_on_lookalikes(names), *remarks_on_twins(files)]
+    return SourceScan(
+        "clips", source, tuple(fields), items, bad=bad, ignored=ignored, remarks=remarks
+    )
 
 
 def clips_of(files: list[SourceFile]) -> dict[str, list[SourceFile]]:

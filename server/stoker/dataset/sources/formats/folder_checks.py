@@ -8,17 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from stoker.dataset.format.item import SourceFile
-from stoker.dataset.sources.formats.parallel import MASKS
+from stoker.dataset.sources.formats.parallel import MASK_WORD, MASKS, SPLITS
 from stoker.protocol.errors import UsageError
 
 _PICTURES = re.compile(r"(^|[_-]|jpeg)(images?|imgs?|rgb)($|[_-])", re.IGNORECASE)
-_MASK_WORD = re.compile(
-    r"(?i)[_.-](masks?|seg|segm|segmentation|gt|groundtruth|labels?|labelids|annotation|annot|depth)$"
-    r"|^(masks?|seg|segm|segmentation|gt|labels?|annotation|annot|depth)[_.-]"
-)
-_SPLITS = frozenset(
-    ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval"]
-)
 
 
 def class_of(file: SourceFile) -> str:
@@ -32,7 +25,7 @@ def check_splits(source: Path, classes: list[str]) -> None:
     Raises:
         UsageError: they are.
     """
-    splits = [name for name in classes if name.lower() in _SPLITS]
+    splits = [name for name in classes if name.lower() in SPLITS]
     if len(splits) > 1:
         raise UsageError(
             f"{source} looks like splits ({', '.join(splits)}), not like classes; pack each one "
@@ -49,6 +42,11 @@ def check_wrapper(source: Path, files: list[SourceFile], classes: list[str]) -> 
     folders = [file.path.split("/")[:-1] for file in files]
     first, last = min(folders), max(folders)
     shared = next((n for n, part in enumerate(first) if part != last[n]), len(first))
+    if len(classes) == 1 and _PICTURES.search(classes[0]):
+        raise UsageError(
+            f"{source}: all images are in {classes[0]}/, which would be their class; pack "
+            f"{source / classes[0]} if they have none, or pass --kind folder"
+        )
     inner = {folder[shared] if len(folder) > shared else "" for folder in folders}
     if len(classes) == 1 and len(inner) > 1 and "" not in inner:
         around, shown = "/".join(first[:shared]), ", ".join(sorted(inner)[:3])
@@ -99,7 +97,7 @@ def check_pairs(source: Path, files: list[SourceFile]) -> None:
     stems = {str(PurePath(file.path).with_suffix("")) for file in files}
     for file in files:
         path = PurePath(file.path)
-        name = _MASK_WORD.sub("", path.stem)
+        name = MASK_WORD.sub("", path.stem)
         if name in ("", path.stem):
             continue
         partners = (one for one in _image_names(name) if str(path.with_name(one)) in stems)

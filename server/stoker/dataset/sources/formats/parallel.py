@@ -9,7 +9,7 @@ image is then the field `image`, and the only mask `mask`.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stoker.dataset.format import schema
@@ -29,6 +29,16 @@ MASKS = re.compile(
     re.IGNORECASE,
 )
 """Names of folders of masks."""
+_IMAGE_WORD = re.compile(r"(?i)^(img|image|im)[_-]|[_-](img|image|im)$")
+MASK_WORD = re.compile(
+    r"(?i)[_.-](masks?|seg|segm|segmentation|gt|groundtruth|labels?|labelids|annotation|annot|depth)$"
+    r"|^(masks?|seg|segm|segmentation|gt|labels?|annotation|annot|depth)[_.-]"
+)
+"""Words in the names of masks, before or after those of their images."""
+SPLITS = frozenset(
+    ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval"]
+)
+"""Names of folders that are splits, in lower case."""
 
 
 def has_images_folder(source: Path) -> bool:
@@ -74,7 +84,19 @@ def scan_parallel(source: Path, request: Request) -> SourceScan:
     fields = _fields(order, kinds)
     scan = SourceScan("parallel", source, fields, [], ignored=ignored)
     scan.items = _match([(name, trees[name]) for name in order], scan, request.classes)
+    if not request.asked:
+        _check_splits(source, scan.fields[-1].classes or ())
     return scan
+
+
+def _check_splits(source: Path, classes: Sequence[str]) -> None:
+    splits = [name for name in classes if name.lower() in SPLITS]
+    if len(splits) > 1:
+        raise UsageError(
+            f"{source}: the folders {', '.join(splits)} look like splits, not like classes; "
+            "`--kind parallel` packs all of them with these labels, of which `stoker split DEST "
+            "--by label` makes splits"
+        )
 
 
 def _fields(folders: list[str], asked: Mapping[str, str]) -> tuple[schema.Field, ...]:
@@ -134,12 +156,13 @@ def _match(
         missing = ", ".join(f"{folder}/{stem}.*" for folder, _ in lacking)
         remedy = ", ".join(how_to_declare(folder, kind_of(field)) for folder, field in lacking)
         if not looks:
-            looks = [{look_of(stem): file.path for stem, file in tree.items()} for tree in by_stem]
-        close = (tree.get(look_of(stem), "") for tree in looks)
-        alike = next((path for path in close if path and path != there.path), "")
+            looks = [{_core(stem): file.path for stem, file in tree.items()} for tree in by_stem]
+        absent = [tree for tree, file in zip(looks, files, strict=True) if file is None]
+        close = next(filter(None, (tree.get(_core(stem)) for tree in absent)), "")
         told = (
-            f"the name of {alike!a} differs only in case, blanks or Unicode form; rename one"
-            if alike
+            f"{close!a} may be meant, whose name differs in a word, case, blanks or Unicode form; "
+            "rename one"
+            if close
             else f"if files may be missing, declare a fill: {remedy}"
         )
         scan.bad.append((there.path, f"its partner is missing: expected {missing}; {told}"))
@@ -158,6 +181,12 @@ def _match(
             label = (Given(numbers[stem.split("/", 1)[0]]),) if classes else ()
             items.append(_item(partners, label))
     return items
+
+
+def _core(stem: str) -> str:
+    """Return what the names of an image and its mask have in common, if anything."""
+    folder, _, name = stem.rpartition("/")
+    return look_of(f"{folder}/{_IMAGE_WORD.sub('', MASK_WORD.sub('', name))}")
 
 
 def _first(partners: list[SourceFile | None]) -> SourceFile:
