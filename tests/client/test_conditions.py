@@ -77,6 +77,8 @@ def as_function(sample):
         "vector": weighed(vector, sample.factor),
         "scaled": ops.unlinked((box * 0.5 + 1) / sample.factor),
         "mask": (vector > 2) & (vector < vector.max()),
+        "first": len(sample.tokens) > 0 and 10 < sample.tokens[0] < 40,
+        "last": not len(sample.tokens) or sample.tokens[-1] > 25 or sample.tokens[0] == 3,
         "tokens": outputs.ragged(sample.tokens % 7 - 1),
         "padded": outputs.pad(sample.tokens * 2, fill=-1),
     }
@@ -107,6 +109,8 @@ class AsClass:
             "vector": weighed(vector, sample.factor),
             "scaled": ops.unlinked((sample.box * 0.5 + 1) / sample.factor),
             "mask": (vector > 2) & (vector < vector.max()),
+            "first": False if len(sample.tokens) == 0 else 10 < sample.tokens[0] < 40,
+            "last": len(sample.tokens) == 0 or sample.tokens[-1] > 25 or sample.tokens[0] == 3,
             "tokens": outputs.ragged(sample.tokens % 7 - 1),
             "padded": outputs.pad(sample.tokens * 2, fill=-1),
         }
@@ -130,6 +134,8 @@ def expected(n):
         "wide": np.bool_(0 < box[2] - box[0] < 20),
         "vector": np.float64(vector * factor if vector.sum() < 0 else vector),
         "scaled": scaled,
+        "first": np.bool_(len(tokens) > 0 and 10 < tokens[0] < 40),
+        "last": np.bool_(not len(tokens) or tokens[-1] > 25 or tokens[0] == 3),
         "mask": (vector > 2) & (vector < vector.max()),
     }
 

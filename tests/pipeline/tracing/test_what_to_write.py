@@ -124,6 +124,23 @@ def test_the_line_and_what_to_write(define, said):
         pipeline(define).plan_for(FIELDS)
 
 
+def test_and_and_or_read_no_element_where_their_left_side_decides():
+    @pipeline
+    def train(sample, ctx):
+        size, place = len(sample.vector), sample.number
+        first = place < size and (sample.vector[place] > 1 and ctx.chance(1.0))
+        last = place >= size or not (size > 9 or sample.vector[place] > 1)
+        return {"first": first, "last": last}
+
+    found = [
+        train(FIELDS | {"number": np.int64(number)}, compiled=compiled)
+        for compiled in (False, True)
+        for number in (0, 1, 7)
+    ]
+    assert [row["first"].item() for row in found] == [False, True, False] * 2
+    assert [row["last"].item() for row in found] == [True, False, True] * 2
+
+
 def test_chains_compute_each_operand_once_and_in_order():
     seen = []
 

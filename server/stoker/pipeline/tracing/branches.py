@@ -74,11 +74,11 @@ def choose(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
 
 
 def both(*parts: Callable[[], Any]) -> Any:
-    """`a and b and ...`: a false Python value ends it; traced values are joined by `&`."""
+    """`a and b and ...`: a false Python value ends it; traced values are joined."""
     result = parts[0]()
     for part in parts[1:]:
         if isinstance(result, TracedValue):
-            result = result & part()
+            result = result.tracer.also(result, part, ends=False)
         elif not result:
             return result
         else:
@@ -87,11 +87,11 @@ def both(*parts: Callable[[], Any]) -> Any:
 
 
 def either(*parts: Callable[[], Any]) -> Any:
-    """`a or b or ...`: a true Python value ends it; traced values are joined by `|`."""
+    """`a or b or ...`: a true Python value ends it; traced values are joined."""
     result = parts[0]()
     for part in parts[1:]:
         if isinstance(result, TracedValue):
-            result = result | part()
+            result = result.tracer.also(result, part, ends=True)
         elif result:
             return result
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from stoker.ops.contract.op import Tracer, Value
@@ -21,6 +22,10 @@ class GraphRecorder(Tracer, Protocol):
 
     def expr(self, op: str, *args: object, name: str = "") -> Any:
         """Append an expression."""
+        ...
+
+    def also(self, left: Any, right: Callable[[], object], *, ends: bool) -> Any:
+        """Append `and` (`ends` is False) or `or` (True)."""
         ...
 
 

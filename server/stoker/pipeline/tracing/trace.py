@@ -26,6 +26,7 @@ from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.deciding import deciding
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
+    ELEMENT,
     MAX_DEPTH,
     MAX_INT,
     MAX_NAME,
@@ -82,6 +83,7 @@ class GraphTracer:
         self._inputs: list[Written] = []
         self._ids = itertools.count()
         self._open = [_Open([], {}, next(self._ids))]
+        self._merged: dict[int, int] = {}
         self._written_inside: dict[int, tuple[list[Written], list[Written]]] = {}
         self._names = Names()
         self._sharing = Sharing()
@@ -224,7 +226,10 @@ class GraphTracer:
         Raises:
             BuildError: names the value and the remedy.
         """
-        if all(block.id != value.block for block in self._open):
+        made_in = value.block
+        while made_in in self._merged:
+            made_in = self._merged[made_in]
+        if all(block.id != made_in for block in self._open):
             raise fault(
                 f"{where}: {value.what} was made inside a branch of an `if` and does not exist "
                 "outside of it: assign it to a variable in both branches and use that",
@@ -277,6 +282,45 @@ class GraphTracer:
             )
             for index, sides in enumerate(pairs)
         ]
+
+    def also(self, left: TracedValue, right: Callable[[], object], *, ends: bool) -> TracedValue:
+        """Append `left and right()`, or `left or right()`.
+
+        Both sides are computed, unless the right one reads elements. They may not exist then, as
+        in `len(x) > 0 and x[0] > 3`, so it becomes a choice.
+
+        Args:
+            left: the first side.
+            right: traces the other one.
+            ends: the truth of the left side that decides: False for `and`, True for `or`.
+        """
+        opened = _Open([], {}, next(self._ids))
+        with self._inside(opened):
+            other = right()
+        if not self._reads_elements(opened.written):
+            self._open[-1].written.extend(opened.written)
+            self._open[-1].decisions.update(opened.decisions)
+            self._merged[opened.id] = self._open[-1].id
+            return self.expr("or" if ends else "and", left, other)
+        decided = _Open([], {}, next(self._ids))
+        with self._inside(opened):
+            truth = Block((), (self.number_of(self.expr("and", other, True), "and"),))
+        with self._inside(decided):
+            known = Block((), (self.number_of(ends, "and"),))
+        condition = self.number_of(left, "if")
+        pairs = [(truth, opened.written), (known, decided.written)]
+        then, orelse = reversed(pairs) if ends else pairs
+        first = self._append(If(condition, then[0], orelse[0]))
+        self._written_inside[first] = (then[1], orelse[1])
+        return TracedValue(self, first, f"the result of {'or' if ends else 'and'!r}")
+
+    def _reads_elements(self, written: list[Written]) -> bool:
+        """Whether nodes, or those in their blocks, read an element of an array."""
+        return any(
+            (isinstance(node, Expr) and node.op == ELEMENT)
+            or any(map(self._reads_elements, self._written_inside.get(first, ())))
+            for node, first in written
+        )
 
     def graph(self, outputs: dict[str, TracedValue], forms: tuple[Form, ...] = ()) -> Graph:
         """Return the normal form of the traced graph."""
