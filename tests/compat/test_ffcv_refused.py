@@ -50,6 +50,7 @@ class Fill(Operation):
         ("Pair", "Pair of field 'image' returned tuple, but it declared NumPy uint8 of shape"),
         ("Counts", r"with_counter is not of FFCV, but of its fork .*: seed with indices\[-1\]"),
         ("Untypable", "fails on NumPy uint8 of shape .*: TypingError"),
+        ("WithoutSource", "cannot find the source of shifts; operations are rewritten from their"),
         ("Lambda", "generate_code must return a function made with `def`"),
     ],
 )

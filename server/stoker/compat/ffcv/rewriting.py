@@ -97,7 +97,7 @@ def rewrite(
     with_indices = bool(getattr(function, "with_indices", False))
     names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
     given = {name: RowOrigin.ROWS for name in names[ROWS_PARAMETER:] if with_indices}
-    return _Rewriting(what, mixes, machine, plain.__module__).of(plain, given, with_indices)
+    return _Rewriting(what, mixes, machine, plain.__module__ or "").of(plain, given, with_indices)
 
 
 def rebound(
@@ -129,7 +129,7 @@ def without_machine_code(function: FunctionType) -> FunctionType:
         if type(value) in {tuple, list}:
             return type(value)(map(plain, value))
         inner = function_in(value)
-        ours = inner is None or inner.__module__.partition(".")[0] == "stoker"
+        ours = inner is None or (inner.__module__ or "").partition(".")[0] == "stoker"
         return value if inner is None or ours else copy(inner)
 
     def copy(inner: FunctionType) -> FunctionType:
@@ -192,7 +192,7 @@ class _Rewriting:
         In a function that stays Python, code of other packages draws from generators of the
         process.
         """
-        ours = self._machine or function.__module__.partition(".")[0] == self._package
+        ours = self._machine or (function.__module__ or "").partition(".")[0] == self._package
         return ours and self._draws(function)
 
     def rewritten(self, function: FunctionType, origins: tuple[RowOrigin, ...]) -> tuple[str, Any]:
