@@ -202,3 +202,24 @@ def test_what_cannot_be_computed_names_the_line(define, said, daemon):
         Loader(daemon.address, pipeline=wrong, **STREAM) as loader,
     ):
         next(iter(loader))
+
+
+def test_a_constant_meets_float32_as_in_numpy(daemon):
+    """0.7 equals a stored 0.7, in a field, an element and a statistic."""
+    tenths = [0.1 * k for k in range(ROWS)]
+
+    @pipeline
+    def compared(sample):
+        one = ops.cast(sample.box * 0 + sample.factor, dtype="float32")
+        same = {f"equal{k}": sample.factor == tenth for k, tenth in enumerate(tenths)}
+        element = {f"element{k}": tenth <= one[0] for k, tenth in enumerate(tenths)}
+        return {**same, **element, **{f"most{k}": one.max() >= t for k, t in enumerate(tenths)}}
+
+    stored = np.float32(tenths)
+    with Loader(daemon.address, pipeline=compared, **STREAM | {"batch_size": ROWS}) as loader:
+        (batch,) = loader
+        for k, tenth in enumerate(tenths):
+            assert np.array_equal(batch[f"equal{k}"], stored == tenth)
+            assert batch[f"equal{k}"].sum() == 1
+            assert np.array_equal(batch[f"element{k}"], stored >= tenth)
+            assert np.array_equal(batch[f"most{k}"], stored >= tenth)

@@ -25,6 +25,7 @@ from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import ConstStep, ExprStep, Step
 from stoker.protocol.errors import BuildError
 
+FLOAT32_MOST = float(np.finfo(np.float32).max)
 FUNCTION = "call a function of your own, as in ops.python(function, value)"
 
 
@@ -33,6 +34,7 @@ class ExpressionBinder:
 
     Attributes:
         constants: value -> its number, if that is known while binding.
+        singles: scalars in registers that are numbers of float32.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class ExpressionBinder:
         self.applies = applies
         self.histories = histories
         self.constants: dict[int, bool | int | float] = {}
+        self.singles: set[int] = set()
 
     def constant(self, value: int, number: bool | int | float, steps: list[Step]) -> None:
         """Bind a number that is known."""
@@ -60,10 +63,12 @@ class ExpressionBinder:
             self._element(node, value, steps)
         elif node.op in STATISTICS:
             kind = self.bound.within(value, node.op, lambda: check_statistic(node.op, states[0]))
-            self._scalar(node, value, (states[0].dtype,), kind, steps)
+            self._scalar(value, node.op, node.args, (states[0].dtype,), kind, steps)
+            if states[0].dtype == "float32" and node.op in ("max", "min"):
+                self.singles.add(value)
         elif node.op in ("height", "width", "count"):
             self.bound.within(value, node.op, lambda: _check_size(node.op, states[0]))
-            self._scalar(node, value, ("",), "int64", steps)
+            self._scalar(value, node.op, node.args, ("",), "int64", steps)
         elif any(state.shape for state in states):
             self._array(node, value, states, steps)
         else:
@@ -71,13 +76,41 @@ class ExpressionBinder:
             result = self.bound.within(
                 value, node.op, lambda: expressions.result_type(node.op, types)
             )
-            self._scalar(node, value, tuple(types), result, steps)
+            args = node.args
+            if node.op in expressions.COMPARISONS:
+                args = self._comparable(args, value, steps)
+            self._scalar(value, node.op, args, tuple(types), result, steps)
 
     def _scalar(
-        self, node: Expr, value: int, types: tuple[str, ...], result: str, steps: list[Step]
+        self,
+        value: int,
+        op: str,
+        args: tuple[int, ...],
+        types: tuple[str, ...],
+        result: str,
+        steps: list[Step],
     ) -> None:
         self.bound.scalar(value, result)
-        steps.append(ExprStep(value, node.op, node.args, types))
+        steps.append(ExprStep(value, op, args, types))
+
+    def _comparable(self, args: tuple[int, ...], value: int, steps: list[Step]) -> tuple[int, ...]:
+        """Round a constant that a number of float32 is compared with: 0.7 equals a stored 0.7."""
+        left, right = args
+        if left in self.constants:
+            return (self._rounded(left, right, value, steps), right)
+        return (left, self._rounded(right, left, value, steps))
+
+    def _rounded(self, constant: int, other: int, value: int, steps: list[Step]) -> int:
+        number = self.constants.get(constant)
+        single = other in self.singles or self.bound.states[other].dtype == "float32"
+        if not single or not isinstance(number, float) or abs(number) > FLOAT32_MOST:
+            return constant
+        rounded = float(np.float32(number))
+        if rounded == number:
+            return constant
+        made = self.bound.new_value(value)
+        self.constant(made, rounded, steps)
+        return made
 
     def _side(self, node: Expr, value: int, steps: list[Step]) -> None:
         """Bind `value.shape[axis]` and `len(value)`."""
@@ -119,6 +152,8 @@ class ExpressionBinder:
                 )
         check = self.bound.check("element", what, value)
         self.bound.scalar(value, expressions.widened(state.dtype))
+        if state.dtype == "float32":
+            self.singles.add(value)
         steps.append(ElementStep(value, src, tuple(indices), check))
 
     def _array(self, node: Expr, value: int, states: Sequence[State], steps: list[Step]) -> None:
