@@ -1,7 +1,9 @@
 """Kernels that count no references, and those that must: what they allocate is freed, once."""
 
+import re
 import sys
 
+import numba
 import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
@@ -105,6 +107,23 @@ def test_what_is_allocated_is_freed_and_what_is_passed_is_kept(unfreed, times):
         assert into.tolist() == [*SUMS, *(2 * value for value in SUMS)]
     assert (sys.getrefcount(values), sys.getrefcount(into)) == held
     assert unfreed() == 0
+
+
+def instructions(fn) -> list[str]:
+    """Machine code of a kernel that is compiled now, without the names of what it uses."""
+    form = compiling._made(fn, (), {})
+    form._cache = diskcache.SharedCache(None, None, lambda: None)
+    form.compile((numba.float64[::1], numba.float64[::1]))
+    (made,) = form.overloads.values()
+    lines = [line.split("#")[0].strip() for line in made.library.get_asm_str().splitlines()]
+    return [re.sub(r"[.\w]*[_L]\w[.\w]*", "", line) for line in lines if line[:1].islower()]
+
+
+def test_without_counts_the_passes_that_help_to_find_them_change_nothing(monkeypatch):
+    code = instructions(reads)
+    assert len(code) > 20
+    monkeypatch.setattr(uncounted.Uncounted, "_optimize", uncounted.library._optimize_final_module)
+    assert code == instructions(reads)
 
 
 def test_a_kernel_that_only_reads_and_writes_counts_nothing(unfreed):

@@ -32,7 +32,7 @@ from numba.core.registry import CPUDispatcher
 from stoker.jit.private import open_folder
 from stoker.jit.sealed import check_seal, sealing
 from stoker.jit.shortcuts import shortcuts
-from stoker.jit.uncounted import Uncounted, runtime
+from stoker.jit.uncounted import LEGACY, Uncounted, runtime
 
 llvm: Any = untyped_llvm
 library: Any = codegen.JITCodeLibrary
@@ -42,8 +42,6 @@ base_dispatcher: Any = CPUDispatcher
 _register: Any = register_pass
 _type_of: Any = types.unliteral
 _compiling: Any = global_compiler_lock
-LEGACY: Final = hasattr(llvm, "create_function_pass_manager")
-"""Whether LLVM's passes are made as they were before llvmlite 0.45: without a builder."""
 
 
 @functools.cache

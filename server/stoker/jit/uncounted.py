@@ -36,6 +36,8 @@ ir: Any = untyped_ir
 runtime: Any = untyped_runtime
 library: Any = codegen.JITCodeLibrary
 _count_type: Any = nrtdynmod.incref_decref_ty
+LEGACY: Final = hasattr(llvm, "create_function_pass_manager")
+"""Whether LLVM's passes are made as they were before llvmlite 0.45: without a builder."""
 COUNTS: Final = ("NRT_incref", "NRT_decref")
 RUNTIME: Final = "NRT_"
 """Begins the names of the functions of numba's runtime."""
@@ -91,7 +93,13 @@ class Uncounted(library):  # type: ignore[misc]
         self._optimize()
 
     def _optimize(self) -> None:
-        super()._optimize_final_module()
+        """Run all passes. Those that numba runs before them only make counts easy to find."""
+        if not self.is_dropped:
+            super()._optimize_final_module()
+            return
+        made = self._codegen._module_pass_manager()
+        passes, *builder = [made] if LEGACY else made
+        passes.run(self._final_module, *builder)
 
     def _decide(self) -> None:
         callees = [
