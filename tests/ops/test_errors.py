@@ -54,8 +54,9 @@ PARAMETERS = [
     ),
     (
         lambda: ops.RandomCrop(9, fill=65536),
-        "random_crop: expected fill to be an integer from 0 to 255 (65535 for images of uint16), "
-        "or a float for images of floats, or one for each channel, got 65536",
+        "random_crop: expected fill to be an integer from 0 to 255 (65535 for images of uint16, "
+        "-32768 to 32767 for int16), or a float for images of floats, or one for each channel, got "
+        "65536",
     ),
     (
         lambda: ops.RandomCrop(9, mask_fill=0.5),

@@ -95,7 +95,10 @@ def test_memory_that_is_too_small_is_refused(tmp_path, rows):
         (schema.image("x", dtype="float32"), "expected dtype uint8 of kind image and encoding enc"),
         (schema.image("x", channels=1), "and 3 channels of kind image and encoding encoded"),
         (schema.image("x", "raw", channels=17), "and 1 to 16 channels of kind image"),
-        (schema.image("x", "raw", dtype="float64"), "expected dtype uint8 or uint16 or float32"),
+        (
+            schema.image("x", "raw", dtype="float64"),
+            "expected dtype uint8 or uint16 or int16 or float32",
+        ),
         (schema.mask("x", "raw", dtype="int64"), "dtype uint8 or uint16 or int32"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import io
 import re
+import struct
 
 import cv2
 import numpy as np
@@ -18,11 +19,26 @@ from stoker.protocol.errors import DatasetError, UsageError
 GRAY = skimage.data.coins()[:40, :60]
 NUMBERS = GRAY.astype(np.uint16) * 200
 DEPTH = (GRAY / 7).astype(np.float32)
+UNITS = (GRAY.astype(np.int16) * 12 - 1024).astype("<i2")
+
+
+def signed_tiff(numbers):
+    """A TIFF of one strip of int16 (SampleFormat 2), which Pillow reads but does not write."""
+    height, width = numbers.shape
+    data, short, long = numbers.tobytes(), 3, 4
+    tags = [
+        (256, short, width), (257, short, height), (258, short, 16), (259, short, 1),
+        (262, short, 1), (273, long, 8), (277, short, 1), (278, short, height),
+        (279, long, len(data)), (339, short, 2),
+    ]  # fmt: skip
+    entries = b"".join(struct.pack("<HHII", tag, form, 1, value) for tag, form, value in tags)
+    folder = struct.pack("<H", len(tags)) + entries + bytes(4)
+    return b"II*\0" + struct.pack("<I", 8 + len(data)) + data + folder
 
 
 @pytest.fixture
 def scenes(tmp_path):
-    for folder in ("images", "masks", "tiffs", "depth", "floats", "xrays", "scans"):
+    for folder in ("images", "masks", "tiffs", "depth", "floats", "xrays", "scans", "units"):
         (tmp_path / "s" / folder).mkdir(parents=True)
     Image.fromarray(skimage.data.coffee()[:40, :60]).save(tmp_path / "s/images/1.jpg")
     Image.fromarray(NUMBERS).save(tmp_path / "s/masks/1.png")
@@ -31,6 +47,7 @@ def scenes(tmp_path):
     cv2.imwrite(str(tmp_path / "s/xrays/1.png"), NUMBERS)
     cv2.imwrite(str(tmp_path / "s/scans/1.tif"), NUMBERS)
     Image.fromarray(DEPTH).save(tmp_path / "s/floats/1.tif")
+    (tmp_path / "s/units/1.tif").write_bytes(signed_tiff(UNITS))
     return tmp_path / "s"
 
 
@@ -41,6 +58,7 @@ KINDS = {
     "xrays": "image[uint16]",
     "scans": "image[uint16]",
     "floats": "image[float32]",
+    "units": "image[int16]",
 }
 
 
@@ -54,6 +72,7 @@ def test_numbers_are_those_of_the_file(tmp_path, scenes, bands):
         "float": DEPTH[..., None],
         "xray": NUMBERS[..., None],
         "scan": NUMBERS[..., None],
+        "unit": UNITS[..., None],
     }
     with open_dataset(tmp_path / "d") as dataset:
         for name, expected in wanted.items():
@@ -100,6 +119,8 @@ def test_images_of_16_bits_that_are_not(tmp_path, scenes):
     refused(
         "floats", "image[uint16]", r"whole numbers for uint16, got floats; declare image\[float"
     )
+    refused("floats", "image[int16]", r"whole numbers for int16, got floats; declare image\[float")
+    refused("xrays", "image[int16]", "numbers do not fit int16 exactly")
     cv2.imwrite(str(scenes / "xrays/1.png"), GRAY)
     refused("xrays", "image[uint16]", "expected 16 bits per channel.*got a file of 8 bits.*by 257")
     cv2.imwrite(str(scenes / "xrays/1.png"), np.dstack([NUMBERS] * 3))

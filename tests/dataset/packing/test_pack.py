@@ -344,7 +344,8 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
     for name, kind in (("x", "mask"), ("image", "mask"), ("images", "image")):
         message = (
             f"--field {name}={kind} does not apply to .*, a source of the kind folder; expected "
-            r"image=image or image=image\[uint16\] or image=image\[float32\], or another --kind"
+            r"image=image or image=image\[uint16\] or image=image\[int16\] or "
+            r"image=image\[float32\], or another --kind"
         )
         fails(message, image_folder, fields={name: kind})
     fails("has no folder x/ with images", parallel_folders, fields={"x": "mask"})

@@ -64,7 +64,7 @@ def test_messages():
         "letterbox: expected size to be an integer, or (height, width), from 1 to 65535, got 0"
     )
     with pytest.raises(ParameterError, match="fill to be an integer from 0 to 255"):
-        Letterbox(9, fill=-1)
+        Letterbox(9, fill=-32769)
     with pytest.raises(ParameterError, match="interpolation to be one of nearest, bilinear, bicub"):
         Letterbox(9, interpolation="cubic")
     with pytest.raises(StateError) as error:

@@ -15,7 +15,13 @@ from stoker.protocol.errors import BuildError
 @pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
 @pytest.mark.parametrize(
     ("dtype", "low", "high"),
-    [("uint8", 20, 200), ("uint8", 0, 255), ("uint16", 90, 60000), ("float32", -1000.3, 400)],
+    [
+        ("uint8", 20, 200),
+        ("uint8", 0, 255),
+        ("uint16", 90, 60000),
+        ("int16", -1024, 3000),
+        ("float32", -1000.3, 400),
+    ],
 )
 def test_it_is_numpys(run_op, arithmetic, dtype, low, high):
     rng = np.random.default_rng(0)
@@ -23,7 +29,7 @@ def test_it_is_numpys(run_op, arithmetic, dtype, low, high):
     if dtype == "float32":
         image[0, :4, 0] = np.nan, np.inf, -np.inf, -0.0
     else:
-        image = image.clip(0, np.iinfo(dtype).max).astype(dtype)
+        image = image.clip(np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
     (out,) = run_op(Clip(low, high), [("image", image)], arithmetic=arithmetic).outputs
     assert out.dtype == image.dtype
     expected = np.clip(image, image.dtype.type(low), image.dtype.type(high))

@@ -35,10 +35,10 @@ def test_other_numbers(run_op, photo, arithmetic):
     odd = np.array([np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 40], "f4").reshape(2, 3, 1)
     (out,) = run_op(Window(40, 400), [("image", odd)], arithmetic=arithmetic).outputs
     assert out.ravel().tolist() == [0, 1, 0, 1, 0, 0.5]
-    for dtype in ("uint8", "uint16"):
-        (out,) = run_op(
-            Window(100, 50), [("image", photo.astype(dtype))], arithmetic=arithmetic
-        ).outputs
+    for dtype, less in (("uint8", 0), ("uint16", 0), ("int16", 100)):
+        image = (photo.astype("i4") - less).astype(dtype)
+        op = Window(100 - less, 50)
+        (out,) = run_op(op, [("image", image)], arithmetic=arithmetic).outputs
         assert np.abs(out - reference(photo, 100, 50)).max() <= 1e-6
 
 

@@ -26,7 +26,10 @@ UPRIGHT = ("raw", "bands")
 PICTURES = ("image", "mask")
 
 
-PIXELS = {"image": ("uint8", "uint16", "float32"), "mask": ("uint8", "uint16", "int32")}
+PIXELS = {
+    "image": ("uint8", "uint16", "int16", "float32"),
+    "mask": ("uint8", "uint16", "int32"),
+}
 """dtypes of pixels; those other than uint8 are stored raw or in bands."""
 
 

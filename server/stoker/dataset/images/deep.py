@@ -1,4 +1,4 @@
-"""Decode image files of one channel and more than 8 bits: masks of instances, X-rays, depth maps.
+"""Decode image files of one channel and more than 8 bits: masks of instances, X-rays, CT, depth.
 
 A PNG or TIFF of 8, 16 or 32 bits, or a TIFF of floats. The numbers stay as they are in the file; a
 number that does not fit the field raises. An image of uint16 takes no file of 8 bits: white would
@@ -26,7 +26,7 @@ def decode_deep(data: bytes, kind: str, dtype: str, keep: bool = False) -> np.nd
     Args:
         data: the file's bytes.
         kind: "image" or "mask".
-        dtype: of the field: uint16 or int32 for a mask, uint16 or float32 for an image.
+        dtype: of the field: uint16 or int32 for a mask, uint16, int16 or float32 for an image.
         keep: leave the pixels as stored; otherwise they are turned upright by EXIF.
 
     Raises:
@@ -49,9 +49,9 @@ def decode_deep(data: bytes, kind: str, dtype: str, keep: bool = False) -> np.nd
     except Exception as error:  # Pillow raises a dozen types on damaged files
         raise CodecError(f"it is damaged: {error}") from None
     if kind == "image":
-        if values.dtype.kind == "f" and dtype == "uint16":
+        if values.dtype.kind == "f" and dtype != "float32":
             raise CodecError(
-                "expected whole numbers for uint16, got floats; declare image[float32]"
+                f"expected whole numbers for {dtype}, got floats; declare image[float32]"
             )
         exact = values.astype(dtype)
         if values.dtype.kind in "iu" and not np.array_equal(exact.astype(np.int64), values):

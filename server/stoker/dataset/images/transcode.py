@@ -57,7 +57,7 @@ _REJECTED = (
 """Signatures, at the start or at byte 4, of formats that are rejected by name."""
 _IMAGE_MODES = ("1", "L", "P", "RGB", "RGBA", "RGBX", "LA", "PA", "CMYK", "YCbCr")
 _MASK_MODES = ("1", "L", "P")
-_DEEP = "image[uint16] (or image[float32] for depth)"
+_DEEP = "image[uint16] (image[int16] for CT, image[float32] for depth)"
 
 
 def is_deep_mask(data: bytes) -> bool:

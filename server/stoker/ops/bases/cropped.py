@@ -99,7 +99,7 @@ class Cropped(Fills, Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         self.require_fills(states)
         size = self.sides()
         return tuple(state.resized(*size, size) for state in states), 0

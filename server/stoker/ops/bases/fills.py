@@ -17,8 +17,8 @@ FILL_FIELDS: Final[list[tuple[Any, ...]]] = [
     ("fill", "f4", (MAX_CHANNELS,)),
 ]
 """Run-time form of both, in the order of `Fills.fills`; float32 holds every level exactly."""
-WHITE: Final = {"uint8": 255, "uint16": 65535}
-"""The greatest level of images of whole numbers."""
+LIMITS: Final = {"uint8": (0, 255), "uint16": (0, 65535), "int16": (-32768, 32767)}
+"""Least and greatest number of images of whole numbers."""
 CLASSES: Final = np.iinfo(np.int32)
 
 
@@ -27,7 +27,7 @@ class Fills:
 
     Attributes:
         name: the op's name.
-        fill: level, or one for each channel; an integer for images of uint8 and uint16.
+        fill: level, or one for each channel; an integer for images of uint8, uint16 and int16.
         mask_fill: class number.
     """
 
@@ -82,10 +82,11 @@ def require_fill(
                 f"{len(fill)} levels {fill}",
                 op=op,
             )
-        white = WHITE.get(state.dtype) if state.kind == "image" else None
-        if white is not None and not all(level in range(white + 1) for level in fill):
+        least, most = LIMITS.get(state.dtype, (0, 0)) if state.kind == "image" else (0, 0)
+        if most and not all(level in range(least, most + 1) for level in fill):
             raise StateError(
-                f"{op}: expected fill to be integers from 0 to {white} for {state}, got {fill}",
+                f"{op}: expected fill to be integers from {least} to {most} for {state}, got "
+                f"{fill}",
                 op=op,
             )
         if state.kind == "mask":

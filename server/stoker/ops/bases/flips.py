@@ -30,6 +30,7 @@ class FlipOp(ByChance):
 
     takes_floats: ClassVar[bool] = True
     takes_wide: ClassVar[bool] = True
+    takes_signed: ClassVar[bool] = True
     record: ClassVar[np.dtype[Any]] = np.dtype([("flip", "u1")])
     mirrors: ClassVar[str] = "flip"
     draw = staticmethod(draw_flip)

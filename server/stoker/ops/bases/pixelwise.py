@@ -99,11 +99,13 @@ class PixelOp(Op):
     Class attributes:
         takes_floats: whether there is also a rule for images of float32.
         takes_wide: whether there is also a rule for images of uint16.
+        takes_signed: whether there is also a rule for images of int16.
         most_channels: the most channels of an image that there is a rule for.
     """
 
     takes_floats: ClassVar[bool] = False
     takes_wide: ClassVar[bool] = False
+    takes_signed: ClassVar[bool] = False
     most_channels: ClassVar[int] = MAX_CHANNELS
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
@@ -127,6 +129,7 @@ class PixelOp(Op):
             states,
             floats=self.takes_floats,
             wide=self.takes_wide,
+            signed=self.takes_signed,
             most=self.most_channels,
         )
         return states, max(self._room(state) for state in states)

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.rules import WIDE
+from stoker.ops.contract.rules import SIGNED, WIDE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.nearest import nearest, nearest_bytes, plain_nearest
 from stoker.ops.kernels.resample import (
@@ -97,8 +97,8 @@ def resize_scratch(states: tuple[State, ...], size: tuple[int, int], interpolati
 
 
 def wide_bytes(state: State, size: tuple[int, int]) -> int:
-    """Return the bytes of an image of uint16 as floats before and after a resize; else 0."""
-    if state.dtype != WIDE:
+    """Return the bytes of an image of 16 bits as floats before and after a resize; else 0."""
+    if state.dtype not in (WIDE, SIGNED):
         return 0
     height, width, channels = state.bound
     after = size[0] * size[1] * channels

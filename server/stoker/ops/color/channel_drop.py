@@ -75,6 +75,7 @@ class ChannelDrop(PixelOp):
     name: ClassVar[str] = "channel_drop"
     takes_floats: ClassVar[bool] = True
     takes_wide: ClassVar[bool] = True
+    takes_signed: ClassVar[bool] = True
     most_channels: ClassVar[int] = COLORS
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "i4"), ("high", "i4"), ("fill", "f4", (COLORS,)), ("p", "f8")]

@@ -97,6 +97,7 @@ class ChannelShuffle(ByChance):
     name: ClassVar[str] = "channel_shuffle"
     takes_floats: ClassVar[bool] = True
     takes_wide: ClassVar[bool] = True
+    takes_signed: ClassVar[bool] = True
     most_channels: ClassVar[int] = COLORS
     record: ClassVar[np.dtype[Any]] = np.dtype([("order", "u1", (4,)), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}

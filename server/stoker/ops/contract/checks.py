@@ -124,22 +124,23 @@ def levels(op: str, parameter: str, value: object) -> tuple[float, ...]:
     """Return one level for all channels, or one for each, as a tuple of 1 to 16 numbers.
 
     Integers from 0 to 255 are levels of any image, and are returned as integers; larger integers
-    are levels of images of uint16, and other floats of images of float32.
+    are levels of images of uint16, negative ones numbers of images of int16, and other floats of
+    images of float32.
 
     Raises:
-        ParameterError: there are none or more than 16, one is an integer outside of [0, 65535], or
-            one is not a number that float32 can hold.
+        ParameterError: there are none or more than 16, one is an integer outside of [-32768,
+            65535], or one is not a number that float32 can hold.
     """
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
     if 1 <= len(items) <= MOST_CHANNELS and all(
         is_number(v) and abs(v) <= FLOAT_MAX for v in items
     ):
         found = tuple(int(v) if v == int(v) and 0 <= v <= 255 else v for v in items)
-        if all(isinstance(v, float) or 0 <= v <= 65535 for v in found):
+        if all(isinstance(v, float) or -32768 <= v <= 65535 for v in found):
             return found
     expected = (
-        "an integer from 0 to 255 (65535 for images of uint16), or a float for images of floats, "
-        "or one for each channel"
+        "an integer from 0 to 255 (65535 for images of uint16, -32768 to 32767 for int16), or a "
+        "float for images of floats, or one for each channel"
     )
     raise refuse(op, parameter, expected, value)
 

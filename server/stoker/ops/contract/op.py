@@ -107,6 +107,7 @@ class Op:
         kernels: kind -> Kernel; a kind without a rule is a build error.
         floats: kind -> Kernel of float32 values, if it differs from the one in `kernels`.
         wide: kind -> Kernel of uint16 values, if it differs.
+        signed: kind -> Kernel of int16 values, if it differs.
         forward: `forward(params, record, sizes) -> nine numbers`: the projective map from points in
             the input to points in the output, see `kernels.points`; `sizes` are height and width
             before and after. It is the rule for boxes and keypoints; None: there is none.
@@ -147,6 +148,7 @@ class Op:
     kernels: ClassVar[dict[str, Kernel]]
     floats: ClassVar[dict[str, Kernel]] = {}
     wide: ClassVar[dict[str, Kernel]] = {}
+    signed: ClassVar[dict[str, Kernel]] = {}
     draw: ClassVar[Callable[..., None]] = staticmethod(no_draw)
     draws_from: ClassVar[str] = ""
     out_size: ClassVar[Callable[..., tuple[int, int]]] = staticmethod(same_size)
@@ -306,7 +308,8 @@ class Op:
     @classmethod
     def kernel_of(cls, kind: str, dtype: str) -> Kernel:
         """Return the kernel of values of a kind and dtype."""
-        own = {"float32": cls.floats, "uint16": cls.wide}.get(dtype, {}).get(kind)
+        special = {"float32": cls.floats, "uint16": cls.wide, "int16": cls.signed}
+        own = special.get(dtype, {}).get(kind)
         return own or cls.kernels[kind]
 
     @classmethod

@@ -1,7 +1,8 @@
 """State rules that ops share: which images and masks the kernels of v1 handle.
 
 image: (H, W, C) uint8 with 1 to 16 channels; most ops take float32 too, see `floats`, and some
-uint16, whose levels reach 65535, see `wide`. mask: (H, W) uint8, uint16 or int32 class numbers.
+uint16, whose levels reach 65535, see `wide`, or int16, see `signed`. mask: (H, W) uint8, uint16 or
+int32 class numbers.
 Values of one call must have the same size, because they share one decision.
 """
 
@@ -20,6 +21,10 @@ COLORS: Final = 4
 """The most channels of an image whose channels may be colors and alpha."""
 WIDE: Final = "uint16"
 """Dtype of images with levels from 0 to 65535."""
+SIGNED: Final = "int16"
+"""Dtype of images of numbers that are no levels, such as the Hounsfield units of CT."""
+WINDOW: Final = "ops.window(image, center=, width=)"
+"""What makes floats from 0 to 1 of images of int16, for ops that need levels or colors."""
 FLOAT: Final = "float32"
 """Dtype of images of floats, whose levels are in [0, 1] if an op says so."""
 
@@ -37,6 +42,7 @@ def require_pixels(
     *,
     floats: bool = False,
     wide: bool = False,
+    signed: bool = False,
     most: int = MAX_CHANNELS,
 ) -> None:
     """Refuse images and masks of a dtype or shape without a rule, and values of different sizes.
@@ -46,6 +52,7 @@ def require_pixels(
         states: the states of the values of one call.
         floats: whether the op also has a rule for images of float32.
         wide: whether the op also has a rule for images of uint16.
+        signed: whether the op also has a rule for images of int16.
         most: the most channels of an image that the op has a rule for.
 
     Raises:
@@ -53,7 +60,7 @@ def require_pixels(
     """
     for state in states:
         if state.kind == "image":
-            require_image(op, state, floats=floats, wide=wide, most=most)
+            require_image(op, state, floats=floats, wide=wide, signed=signed, most=most)
         elif state.kind == "mask" and (len(state.shape) != 2 or state.dtype not in MASK_DTYPES):
             raise refuse(
                 op,
@@ -76,6 +83,7 @@ def require_image(
     *,
     floats: bool = False,
     wide: bool = False,
+    signed: bool = False,
     most: int = MAX_CHANNELS,
 ) -> None:
     """Refuse an image that is not uint8 (or a dtype that is allowed) with 1 to `most` channels.
@@ -84,7 +92,7 @@ def require_image(
         StateError: names op, state and what was expected.
     """
     channels = state.shape[2] if len(state.shape) == 3 else None
-    dtypes = ("uint8", *(WIDE,) * wide, *(FLOAT,) * floats)
+    dtypes = ("uint8", *(WIDE,) * wide, *(SIGNED,) * signed, *(FLOAT,) * floats)
     if state.dtype not in dtypes or channels is None or not 1 <= channels <= most:
         remedy = f"Call {op} before the image is converted"
         if channels is not None and most < channels <= MAX_CHANNELS:
@@ -97,6 +105,9 @@ def require_image(
                 remedy = (
                     f"It works with the 256 levels of uint8. {remedy}, and from_float after that"
                 )
+        if state.dtype == SIGNED and not signed:
+            remedy = f"Its numbers are not levels: call {WINDOW} before {op}"
+            remedy += "" if floats else ", and from_float after that"
         raise refuse(
             op,
             f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {most} channels",
@@ -106,9 +117,10 @@ def require_image(
 
 
 def float_first(op: str, state: State, otherwise: str) -> str:
-    """Return the remedy for pixels that an op cannot average: for images of uint16 `to_float`."""
-    wide = state.kind == "image" and state.dtype == WIDE
-    return f"Call to_float before {op}" if wide else otherwise
+    """Return the remedy for pixels that an op cannot average: floats, for images of 16 bits."""
+    dtype = state.dtype if state.kind == "image" else ""
+    first = {WIDE: f"Call to_float before {op}", SIGNED: f"Call {WINDOW} before {op}"}
+    return first.get(dtype, otherwise)
 
 
 def remedy_of(state: State) -> str:

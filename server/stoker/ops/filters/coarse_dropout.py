@@ -130,6 +130,7 @@ class CoarseDropout(Fills, PixelOp):
     name: ClassVar[str] = "coarse_dropout"
     takes_floats: ClassVar[bool] = True
     takes_wide: ClassVar[bool] = True
+    takes_signed: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("fewest", "i4"),

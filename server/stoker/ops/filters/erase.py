@@ -115,6 +115,7 @@ class Erase(Fills, PixelOp):
     name: ClassVar[str] = "erase"
     takes_floats: ClassVar[bool] = True
     takes_wide: ClassVar[bool] = True
+    takes_signed: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("scale_low", "f8"),

@@ -108,6 +108,7 @@ class GridMask(Fills, PixelOp):
     name: ClassVar[str] = "grid_mask"
     takes_floats: ClassVar[bool] = True
     takes_wide: ClassVar[bool] = True
+    takes_signed: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("ratio", "f8"),

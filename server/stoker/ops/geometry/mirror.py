@@ -73,7 +73,7 @@ class Mirror(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         return states, 0
 
 

@@ -159,7 +159,7 @@ class Pad(Fills, Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states with extended sides."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         if self.mode == "constant":
             self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0

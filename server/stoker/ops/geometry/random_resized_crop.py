@@ -22,7 +22,7 @@ from stoker.ops.bases.box_resize import (
     box_reads,
 )
 from stoker.ops.bases.resizing import INTERPOLATIONS, resize_scratch
-from stoker.ops.bases.wide_resize import WIDE_BOX
+from stoker.ops.bases.wide_resize import SIGNED_BOX, WIDE_BOX
 from stoker.ops.contract import checks
 from stoker.ops.contract.checks import ATTEMPTS, LOWEST_RATIO
 from stoker.ops.contract.forms import Kernel
@@ -102,6 +102,7 @@ class RandomResizedCrop(Op):
     kernels: ClassVar[dict[str, Kernel]] = BOX_KERNELS
     floats: ClassVar[dict[str, Kernel]] = BOX_FLOATS
     wide: ClassVar[dict[str, Kernel]] = WIDE_BOX
+    signed: ClassVar[dict[str, Kernel]] = SIGNED_BOX
     draw = staticmethod(_draw)
     out_size = staticmethod(box_out_size)
     reads = staticmethod(box_reads)
@@ -129,7 +130,7 @@ class RandomResizedCrop(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         size = checks.pair(self.name, "size", self.size, 1)
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need

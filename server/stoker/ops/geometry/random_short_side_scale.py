@@ -20,7 +20,7 @@ from stoker.ops.bases.fit import (
     short_state,
 )
 from stoker.ops.bases.resizing import INTERPOLATIONS
-from stoker.ops.bases.wide_resize import WIDE_RESIZE
+from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -87,6 +87,7 @@ class RandomShortSideScale(Op):
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
+    signed: ClassVar[dict[str, Kernel]] = SIGNED_RESIZE
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
@@ -112,7 +113,7 @@ class RandomShortSideScale(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of bounded sizes."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         need = [
             fit_scratch(s, short_most(s, self.sizes[1], self.max_size), self.interpolation)
             for s in states

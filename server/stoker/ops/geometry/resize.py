@@ -20,7 +20,7 @@ from stoker.ops.bases.resizing import (
     resize_scratch,
     run_floats,
 )
-from stoker.ops.bases.wide_resize import WIDE_RESIZE
+from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -102,6 +102,7 @@ class Resize(Op):
     }
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(run_floats, _plain_image)}
     wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
+    signed: ClassVar[dict[str, Kernel]] = SIGNED_RESIZE
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
     affine: ClassVar[bool] = True
@@ -125,7 +126,7 @@ class Resize(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         size = _sides(self.name, self.size)
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need

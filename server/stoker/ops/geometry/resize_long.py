@@ -8,7 +8,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_long, fit_scratch
 from stoker.ops.bases.resizing import INTERPOLATIONS
-from stoker.ops.bases.wide_resize import WIDE_RESIZE
+from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -43,6 +43,7 @@ class ResizeLong(Op):
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
+    signed: ClassVar[dict[str, Kernel]] = SIGNED_RESIZE
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
     affine: ClassVar[bool] = True
@@ -64,7 +65,7 @@ class ResizeLong(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of a bounded size."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         most = (self.size, self.size)
         need = [fit_scratch(s, most, self.interpolation) for s in states]
         return tuple(self._fitted(s) for s in states), max(need, default=0)

@@ -20,7 +20,7 @@ from stoker.ops.bases.fit import (
     short_state,
 )
 from stoker.ops.bases.resizing import INTERPOLATIONS
-from stoker.ops.bases.wide_resize import WIDE_RESIZE
+from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -62,6 +62,7 @@ class ResizeShort(Op):
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
+    signed: ClassVar[dict[str, Kernel]] = SIGNED_RESIZE
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
     affine: ClassVar[bool] = True
@@ -87,7 +88,7 @@ class ResizeShort(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of bounded sizes."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         need = [
             fit_scratch(s, short_most(s, self.size, self.max_size), self.interpolation)
             for s in states

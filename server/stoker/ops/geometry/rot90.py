@@ -115,7 +115,7 @@ class Rot90(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         odd = [turn % 2 == 1 for turn in _turns(self.name, self.turns)]
         kept, swaps = self.p < 1.0 or not all(odd), self.p > 0.0 and any(odd)
         return tuple(swapped(state, kept, swaps) for state in states), 0

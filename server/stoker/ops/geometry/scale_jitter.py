@@ -18,7 +18,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_scratch
 from stoker.ops.bases.resizing import INTERPOLATIONS
-from stoker.ops.bases.wide_resize import WIDE_RESIZE
+from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
@@ -86,6 +86,7 @@ class ScaleJitter(Op):
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
     wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
+    signed: ClassVar[dict[str, Kernel]] = SIGNED_RESIZE
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
@@ -118,7 +119,7 @@ class ScaleJitter(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of bounded sizes."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         most = self.most()
         need = [fit_scratch(state, most, self.interpolation) for state in states]
         return tuple(s.resized(None, None, most) for s in states), max(need, default=0)

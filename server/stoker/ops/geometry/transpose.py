@@ -84,7 +84,7 @@ class Transpose(ByChance):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         return tuple(swapped(state, self.p < 1.0, self.p > 0.0) for state in states), 0
 
 

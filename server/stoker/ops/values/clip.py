@@ -80,7 +80,7 @@ class Clip(Op):
         """
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True, wide=True)
+            require_image(self.name, state, floats=True, wide=True, signed=True)
             for name, bound in (("low", self.low), ("high", self.high)):
                 if state.dtype != FLOAT and not _holds(state.dtype, bound):
                     raise StateError(

@@ -3,11 +3,11 @@
 Mean and standard deviation are in units of x / 255, as torchvision's. 255*mean and 1 / (255*std)
 are computed in float64 and rounded once to float32; then every value is one float32 subtraction and
 one float32 multiplication, which cannot be fused. For an image of uint16 65535 takes the place of
-255. For an image of floats it is (x - mean) *
-(1 / std), mean and 1 / std rounded to float32, and every NaN becomes the same NaN
-(`kernels.float_levels`). float16 rounds that float32 to nearest, halves to even. Layout CHW
-writes one plane for each channel. float32 in HWC remains an image: ops that move pixels accept it,
-ops that change colors do not. Everything else becomes an array. No randomness.
+255. For an image of floats or of int16, in its own numbers, it is (x - mean) * (1 / std), mean and
+1 / std rounded to float32, and every NaN becomes the same NaN (`kernels.float_levels`). float16
+rounds that float32 to nearest, halves to even. Layout CHW writes one plane for each channel.
+float32 in HWC remains an image: ops that move pixels accept it, ops that change colors do not.
+Everything else becomes an array. No randomness.
 
 Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.states.storage`.
 """
@@ -109,7 +109,18 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 @kernel
 def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    constants, half = (params["wide_mean"], params["wide_gain"]), params["half"]
+    _run_16(src, dst, (params["wide_mean"], params["wide_gain"]), params, scratch)
+
+
+@kernel
+def _run_signed(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _run_16(src, dst, (params["float_mean"], params["float_gain"]), params, scratch)
+
+
+@kernel
+def _run_16(src: Any, dst: Any, constants: Any, params: Any, scratch: Any) -> None:
+    """Normalize an image of 16 bits."""
+    half = params["half"]
     if not params["planar"]:
         _run_packed(src, dst, constants, half, scratch)
     elif half:
@@ -171,7 +182,7 @@ def _half_planes(src: Any, dst: Any, constants: Any, scratch: Any) -> None:
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     channels = src.shape[2]
-    prefix = {"float32": "float_", "uint16": "wide_"}.get(src.dtype.name, "")
+    prefix = {"float32": "float_", "int16": "float_", "uint16": "wide_"}.get(src.dtype.name, "")
     mean, gain = (np.asarray(params[f"{prefix}{name}"])[:channels] for name in ("mean", "gain"))
     with np.errstate(all="ignore"):
         values = (src.astype(np.float32) - mean) * gain
@@ -191,8 +202,9 @@ class Normalize(Op):
     """Turn an image into normalized floats.
 
     Attributes:
-        mean: mean of x / 255, one for all channels or one for each.
-        std: standard deviation of x / 255, one for all channels or one for each.
+        mean: mean of x / 255, one for all channels or one for each; of images of floats and of
+            int16 that of x.
+        std: standard deviation of the same.
         dtype: float32 or float16.
         layout: HWC or CHW.
     """
@@ -216,6 +228,7 @@ class Normalize(Op):
     rescale = staticmethod(keep_record)
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
     wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain)}
+    signed: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_signed, _plain)}
 
     def check(self) -> None:
         """Check the parameters."""
@@ -247,7 +260,7 @@ class Normalize(Op):
         self.require_kinds(states)
         need = 0
         for state in states:
-            require_image(self.name, state, floats=True, wide=True)
+            require_image(self.name, state, floats=True, wide=True, signed=True)
             self._require_channels(state)
             need = max(need, 3 * ((4 * state.bound[1] * state.bound[2] + 63) // 64 * 64))
         return tuple(self._after(state) for state in states), need

@@ -15,7 +15,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import FLOAT, require_image
+from stoker.ops.contract.rules import FLOAT, SIGNED, WINDOW, refuse, require_image
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color_floats import PART, WIDE_PART
 
@@ -56,6 +56,9 @@ class ToFloat(Op):
         """Return states of dtype float32."""
         self.require_kinds(states)
         for state in states:
+            if state.dtype == SIGNED:
+                remedy = f"Call {WINDOW} instead, because int16 has no white to divide by"
+                raise refuse(self.name, "an image of uint8 or uint16", state, remedy)
             require_image(self.name, state, wide=True)
         return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
 

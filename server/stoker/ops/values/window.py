@@ -76,7 +76,7 @@ class Window(Op):
         """Return states of dtype float32."""
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True, wide=True)
+            require_image(self.name, state, floats=True, wide=True, signed=True)
         return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
 
 

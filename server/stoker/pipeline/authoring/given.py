@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.rules import COLORS
+from stoker.ops.contract.rules import COLORS, FLOAT, SIGNED, WIDE
 from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State, span_of, with_span
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
@@ -143,9 +143,9 @@ def _checked(name: str, kind: str, dtype: str, shape: tuple[int, ...]) -> str:
     Raises:
         UsageError: the array cannot have it.
     """
-    pixels = dtype in ("uint8", "uint16", "float32") and len(shape) in (2, 3)
+    pixels = dtype in ("uint8", WIDE, SIGNED, FLOAT) and len(shape) in (2, 3)
     fits = {
-        "image": (pixels, "uint8, uint16 or float32 of (H, W, C) or (H, W)"),
+        "image": (pixels, "uint8, uint16, int16 or float32 of (H, W, C) or (H, W)"),
         "mask": (is_mask_form(dtype, shape), "whole numbers or bools of (H, W) or (H, W, 1)"),
         **{
             vectors: (

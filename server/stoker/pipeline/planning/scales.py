@@ -16,6 +16,7 @@ import numpy as np
 
 from stoker.ops.bases.fills import Fills
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.rules import SIGNED
 from stoker.ops.contract.states import (
     LEVELS,
     LEVELS16,
@@ -39,6 +40,8 @@ CLIPPING = frozenset({"from_float", "gaussian_noise", "jpeg_compression", "norma
 FAR = 16.0
 """Floats beyond it were surely not from 0 to 1."""
 COLOR_ROOM = "stoker.ops.color."
+SCALES = {"uint8": LEVELS, "uint16": LEVELS16, "int16": OTHER, "float32": UNIT}
+"""What the numbers of an image mean by their dtype."""
 KEEPING = frozenset({"cast", "layout", "stack"})
 ANY_FLOATS = frozenset({"channel_drop", "channel_shuffle", "normalize", "to_gray", "to_rgb"})
 """Ops among those, and of the color room, that do not need 0 to 1."""
@@ -50,7 +53,7 @@ def scale_of(state: State) -> str:
     """Return what the numbers of a state mean; empty if that is not known."""
     if state.kind != "image" or state.scale not in ("", UNKNOWN):
         return state.scale
-    return {"uint8": LEVELS, "uint16": LEVELS16, "float32": UNIT}.get(state.dtype, "")
+    return SCALES.get(state.dtype, "")
 
 
 def scaled(op: Op, given: State, result: State) -> State:
@@ -130,18 +133,20 @@ def check_normalize(op: Normalize, given: State) -> None:
     mean, std = (np.array(numbers, ndmin=1) for numbers in (op.mean, op.std))
     if given.kind != "image" or given.scale == UNKNOWN:
         return
-    if given.scale != OTHER and (np.abs(mean).max() > 1 or std.max() > 1):
+    if scale_of(given) != OTHER and (np.abs(mean).max() > 1 or std.max() > 1):
         raise StateError(
             f"mean={op.mean} and std={op.std} are on the scale of levels, but they count"
             " in floats from 0 to 1, as torchvision's: divide both by 255 (of 16 bits, by 65535)",
             op=op.name,
             state=str(given),
         )
-    high = max(map(abs, given.span), default=0.0)
-    if high >= FAR and mean.min() > 0 and mean.max() < 1 and std.max() <= 1:
+    whole = given.dtype == SIGNED
+    far = whole or max(map(abs, given.span), default=0.0) >= FAR
+    if far and mean.min() > 0 and mean.max() < 1 and std.max() <= 1:
         raise StateError(
-            f"mean={op.mean} and std={op.std} are of floats from 0 to 1, but the image "
-            f"has floats {_span(given)}in the dataset: give the mean and std of its own numbers",
+            f"mean={op.mean} and std={op.std} are of floats from 0 to 1, but the image has "
+            + (f"numbers of {SIGNED}" if whole else f"floats {_span(given)}in the dataset")
+            + ": give the mean and std of its own numbers",
             op=op.name,
             state=str(given),
         )

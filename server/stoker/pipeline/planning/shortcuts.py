@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from stoker.ops.contract.registry import lookup, make
-from stoker.ops.contract.rules import WIDE
+from stoker.ops.contract.rules import SIGNED, WIDE
 from stoker.ops.contract.states import State
 from stoker.ops.geometry.center_crop import CenterCrop
 from stoker.ops.geometry.resize_center_crop import RESIZES, ResizeCenterCrop
@@ -88,7 +88,7 @@ def _is_plain(draw: Draw) -> bool:
 
 
 def _is_pixels(value: int, made: dict[int, tuple[int, Node]], states: Mapping[str, State]) -> bool:
-    """Whether a value is certainly an image or a mask, and made from no image of uint16.
+    """Whether a value is certainly an image or a mask, and made from no image of 16 bits.
 
     The joined op has no rule for those.
     """
@@ -98,7 +98,7 @@ def _is_pixels(value: int, made: dict[int, tuple[int, Node]], states: Mapping[st
     if not isinstance(node, Input) or node.field not in states:
         return False
     state = states[node.field]
-    return state.kind in ("image", "mask") and (state.kind, state.dtype) != ("image", WIDE)
+    return state.kind == "mask" or (state.kind == "image" and state.dtype not in (WIDE, SIGNED))
 
 
 def _joined(resize: Draw, crop: Draw, sources: dict[int, int]) -> Draw:

@@ -2,11 +2,11 @@
 
 KIND is image, mask, flow, normals, label, text, bytes, a number (`int64`), or an array of numbers
 (`float32[3,4]`, or `float32[?,4]` if the first side differs between samples). Files of one channel
-and more than 8 bits, such as masks of instances, X-rays and depth maps, are `mask[uint16]`,
-`mask[int32]`, `image[uint16]` or `image[float32]`. After a KIND, `,fill=NUMBER` makes the field
-optional: samples that lack it get that number. Texts, bytes and arrays of any length have
-`,optional` instead. `,relative` declares an image or mask whose size differs from that of its
-image.
+and more than 8 bits, such as masks of instances, X-rays, CT and depth maps, are `mask[uint16]`,
+`mask[int32]`, `image[uint16]`, `image[int16]` or `image[float32]`. After a KIND, `,fill=NUMBER`
+makes the field optional: samples that lack it get that number. Texts, bytes and arrays of any
+length have `,optional` instead. `,relative` declares an image or mask whose size differs from that
+of its image.
 """
 
 import re
@@ -23,6 +23,7 @@ DEEP: Final[Mapping[str, Callable[[str], schema.Field]]] = {
     "mask[uint16]": lambda name: schema.mask(name, "raw", dtype="uint16"),
     "mask[int32]": lambda name: schema.mask(name, "raw", dtype="int32"),
     "image[uint16]": lambda name: schema.image(name, "raw", dtype="uint16", channels=1),
+    "image[int16]": lambda name: schema.image(name, "raw", dtype="int16", channels=1),
     "image[float32]": lambda name: schema.image(name, "raw", dtype="float32", channels=1),
 }
 """KIND of images and masks of more than 8 bits -> the function that declares the field."""

@@ -210,9 +210,9 @@ def _field(array: StoredArray, asked: str) -> schema.Field:
     if not fits[kind]:
         raise UsageError(
             f"array {array.name!r} has dtype {dtype} and rows of shape {shape}, so it cannot be "
-            f"{kind}: an image is uint8 or float32 of (h, w) or (h, w, 1 to 16), a mask integers "
-            "or bools of (h, w), a label one integer, flow float32 of (h, w, 2), and normals "
-            "float32 of (h, w, 3)"
+            f"{kind}: an image is {', '.join(PIXELS['image'])} of (h, w) or (h, w, 1 to 16), a "
+            "mask integers or bools of (h, w), a label one integer, flow float32 of (h, w, 2), and "
+            "normals float32 of (h, w, 3)"
         )
     if kind == "label":
         return schema.label("label" if array.name.lower() in _LABELS else _name(array.name))

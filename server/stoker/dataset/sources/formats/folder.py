@@ -1,8 +1,8 @@
 """Image folder: the class of an image is the sub-folder that contains it, at any depth.
 
 Classes are the sub-folders that contain images, sorted by name, and count from 0. A source without
-sub-folders gives images without labels. `--field image=image[uint16]` and `image[float32]` declare
-images of one channel and more than 8 bits.
+sub-folders gives images without labels. `--field image=image[uint16]`, `image[int16]` and
+`image[float32]` declare images of one channel and more than 8 bits.
 """
 
 from collections import Counter

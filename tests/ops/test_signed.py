@@ -1,0 +1,134 @@
+"""Images of int16: which ops take them, that their numbers survive, and what all others answer."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker import ops
+from stoker.jit.arithmetic import COMPILED, PLAIN
+from stoker.ops import ParameterError, State, StateError, make, registered
+from stoker.ops.contract.registry import batch_ops
+
+IMAGE = State.fixed("image", "int16", (40, 56, 3))
+TAKE = {
+    "cast", "center_crop", "channel_drop", "channel_shuffle", "clip", "coarse_dropout",
+    "corner_crop", "crop", "crop_non_empty_mask", "cutmix", "erase", "fit_bucket", "grid_mask",
+    "horizontal_flip", "layout", "mirror", "mosaic", "normalize", "pad", "random_crop",
+    "random_resized_crop", "random_short_side_scale", "resize", "resize_long", "resize_short",
+    "rot90", "scale_jitter", "stack", "transpose", "vertical_flip", "window",
+}  # fmt: skip
+OF_LEVELS = {
+    "augmix_transform", "clahe", "equalize", "iso_noise", "jpeg_compression", "posterize",
+    "shot_noise",
+}  # fmt: skip
+MIXES = (
+    ops.Cutmix(), ops.Mosaic(), ops.Mixup(), ops.MosaicScaled(),
+    ops.CopyPaste("semantic", sigma=2.0), ops.Stack(), ops.Blend((1.0, 2.0)),
+    ops.RandomBlend(count=2),
+)  # fmt: skip
+NUMBERS = np.random.default_rng(3).integers(-32768, 32768, (40, 56, 2)).astype(np.int16)
+NUMBERS[:20] = np.where(NUMBERS[:20] > 0, 32767, -32768)  # a filter overshoots
+
+
+def every_op(examples):
+    """An example of each op with a rule for images, for three channels."""
+    for name, cls in registered().items():
+        if "image" in cls.kernels:
+            given = examples[name][-1].items()
+            params = {key: v for key, v in given if key not in ("fill", "mean", "std")}
+            yield make(name, params | ({"dtype": "float32"} if name == "cast" else {}))
+    yield from MIXES
+
+
+def test_ops_take_int16_or_name_window(examples):
+    taken, with_levels = set(), set()
+    for op in every_op(examples):
+        try:
+            if op.name in batch_ops():
+                op.mixed(IMAGE)
+            else:
+                op.declare((IMAGE, IMAGE) if op.folds else (IMAGE,))
+            taken.add(op.name)
+        except StateError as error:
+            said = str(error)
+            assert f"{op.name} has no rule for image int16[40x56x3]: expected" in said
+            assert "all ops.window(image, center=, width=) " in said
+            if "and from_float after that" in said:
+                with_levels.add(op.name)
+    assert taken == TAKE
+    assert with_levels == OF_LEVELS
+
+
+@pytest.mark.parametrize("arithmetic", [COMPILED, PLAIN])
+@pytest.mark.parametrize("name", ["nearest", "bicubic", "area"])
+@pytest.mark.parametrize("size", [(20, 90), (60, 21), (40, 56)])
+def test_a_resize_is_that_of_floats_rounded(run_op, name, size, arithmetic):
+    op, given = ops.Resize(size, name), {"arithmetic": arithmetic}
+    (found,) = run_op(op, [("image", NUMBERS)], **given).outputs
+    (floats,) = run_op(op, [("image", NUMBERS.astype(np.float32))], **given).outputs
+    assert found.dtype == np.int16
+    assert np.array_equal(found, np.floor(floats.clip(-32768, 32767).astype(np.float64) + 0.5))
+    if name == "bicubic":
+        planes = [Image.fromarray(plane.astype("f4")) for plane in NUMBERS.transpose(2, 0, 1)]
+        exact = np.stack([np.asarray(plane.resize(size[::-1], 3)) for plane in planes], -1)
+        assert np.abs(found - exact.clip(-32768, 32767)).max() <= 0.52
+    if size == NUMBERS.shape[:2]:
+        assert np.array_equal(found, NUMBERS)
+
+
+@pytest.mark.parametrize("arithmetic", [COMPILED, PLAIN])
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (ops.HorizontalFlip(p=1), NUMBERS[:, ::-1]),
+        (ops.Rot90(p=1, turns=1), np.rot90(NUMBERS)),
+        (ops.Transpose(p=1), NUMBERS.transpose(1, 0, 2)),
+        (ops.Crop((20, 30), 25, 40, fill=-1024),
+         np.pad(NUMBERS, ((0, 5), (0, 14), (0, 0)), constant_values=-1024)[25:, 40:]),
+        (ops.Pad(3, fill=(-2000, 400)),
+         np.stack([np.pad(NUMBERS[..., n], 3, constant_values=v) for n, v in
+                   enumerate((-2000, 400))], -1)),
+        (ops.Pad(9, mode="reflect"), np.pad(NUMBERS, ((9, 9), (9, 9), (0, 0)), mode="reflect")),
+        (ops.Layout(), NUMBERS.transpose(2, 0, 1)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)  # fmt: skip
+def test_ops_that_move_pixels_keep_every_bit(run_op, op, expected, arithmetic):
+    (found,) = run_op(op, [("image", NUMBERS)], arithmetic=arithmetic).outputs
+    assert found.dtype == np.int16
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("op", [ops.Erase, ops.CoarseDropout, ops.GridMask])
+def test_holes_have_their_fill(run_op, op):
+    (found,) = run_op(op(fill=-1024, p=1), [("image", NUMBERS // 2)]).outputs
+    holes = found != NUMBERS // 2
+    assert holes.any()
+    assert set(np.unique(found[holes])) == {-1024}
+
+
+@pytest.mark.parametrize("arithmetic", [COMPILED, PLAIN])
+@pytest.mark.parametrize("layout", ["HWC", "CHW"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_normalize_counts_in_the_numbers_of_the_image(run_op, layout, dtype, arithmetic):
+    op = ops.Normalize((40, -500), (400, 1500), dtype, layout)
+    (found,) = run_op(op, [("image", NUMBERS)], arithmetic=arithmetic).outputs
+    found = found.view(np.float16) if dtype == "float16" else found
+    expected = (NUMBERS.astype(np.float64) - (40, -500)) / (400, 1500)
+    expected = expected.transpose(2, 0, 1) if layout == "CHW" else expected
+    close = {"float32": 1e-5, "float16": 0.05}[dtype]
+    np.testing.assert_allclose(found, expected, atol=close)
+
+
+def test_a_fill_is_a_number_of_int16():
+    for fill in (-32769, 40000, 0.5):
+        with pytest.raises((StateError, ParameterError), match=r"fill to be .*-32768 to 32767"):
+            ops.Pad(2, fill=fill).declare((IMAGE,))
+    with pytest.raises(StateError, match=r"expected fill to be integers from 0 to 255 .*got \(-5"):
+        ops.Pad(2, fill=-5).declare((State.fixed("image", "uint8", IMAGE.shape),))
+    assert ops.Pad(2, fill=-1024).declare((IMAGE,))[0][0].dtype == "int16"
+
+
+def test_to_float_says_why_not():
+    with pytest.raises(StateError, match="instead, because int16 has no white to divide by"):
+        ops.ToFloat().declare((IMAGE,))
