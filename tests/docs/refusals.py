@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from stoker.pipeline import pipeline
@@ -32,6 +34,8 @@ REFUSAL = re.compile(
     r"|\bmust (?:all )?(?:have|be|exist|agree|(?:return|open|leave out) the same|follow each)\b"
 )
 """What a sentence says that promises a refusal."""
+RAISES = re.compile(REFUSAL.pattern + r"|^\w+Error: |\bmust be\b")
+"""What a sentence of a docstring says."""
 NO_PROMISE = "no promise"
 _FENCES = re.compile(r"<!--.*?-->|^```.*?^```$", re.DOTALL | re.MULTILINE)
 
@@ -100,3 +104,17 @@ def sentences(page: Path) -> list[str]:
     parts = re.split(r"\n\n|\n(?=[-#|] ?)|(?<=[.!?:])\s+(?=[A-Z`\[])", plain)
     found = [" ".join(part.split()) for part in parts]
     return [part for part in found if REFUSAL.search(part) and not part.startswith("#")]
+
+
+def docstrings(module: ModuleType) -> list[str]:
+    """Return the sentences of a module's public docstrings that promise a refusal or an error."""
+    found = []
+    for name in module.__all__:
+        made = getattr(module, name)
+        members = vars(made).items() if inspect.isclass(made) else ()
+        parts = [one for key, one in members if not key.startswith("_") or key == "__init__"]
+        for one in (made, *(p for p in parts if inspect.isfunction(p) or isinstance(p, property))):
+            text = inspect.getdoc(one) or ""
+            found += re.split(r"(?<=[.:;])\s+(?=[A-Z`])|\n\n|\n\s+(?=\*{0,2}\w+: )", text)
+    lines = [" ".join(text.split()) for text in found]
+    return [line for line in dict.fromkeys(lines) if RAISES.search(line)]

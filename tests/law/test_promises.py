@@ -13,6 +13,7 @@ from daemons import serving
 
 from stoker.client import Loader
 from stoker.dataset import schema, write
+from stoker.protocol.errors import UsageError
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -153,3 +154,18 @@ def test_a_padded_batch_is_as_long_as_the_longest_row_of_the_global_batch(load, 
         with load("padded", shuffle=False, **options) as loader:
             shapes = [batch.words.shape for batch in loader]
         assert shapes == [(4 // ranks, max(LENGTHS[:4])), (4 // ranks, max(LENGTHS[4:]))]
+
+
+@pytest.mark.parametrize(
+    ("read", "error", "message"),
+    [
+        (lambda batch: batch.real("index"), KeyError, "'index' is not a padded output .* 'words'"),
+        (lambda batch: batch.digest, AttributeError, "verify=True"),
+        (lambda batch: batch.chain, AttributeError, "verify=True"),
+        (lambda batch: batch.params, AttributeError, "params=True"),
+        (lambda batch: batch.to("cpu"), UsageError, "this batch has NumPy arrays"),
+    ],
+)
+def test_what_a_batch_does_not_have_says_how_to_get_it(load, read, error, message):
+    with load("padded") as loader, pytest.raises(error, match=message):
+        read(next(iter(loader)))

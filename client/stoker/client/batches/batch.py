@@ -222,7 +222,14 @@ class Batch(Mapping[str, Any]):
         Raises:
             KeyError: there is no such output, or it is not padded.
         """
-        array, sizes = self._entries[name], self._entries[f"{name}.{SIZE}"]
+        sizes = self._entries.get(f"{name}.{SIZE}")
+        if sizes is None:
+            padded = [n.removesuffix(f".{SIZE}") for n in self._entries if n.endswith(f".{SIZE}")]
+            raise KeyError(
+                f"real: {name!r} is not a padded output (outputs.pad); this batch has "
+                f"{', '.join(map(repr, padded)) or 'none'}"
+            )
+        array = self._entries[name]
         return within_sizes(array.shape[1 : 1 + sizes.shape[1]], sizes)
 
     def to(self, device: Any, non_blocking: bool = False) -> "Batch":
