@@ -49,8 +49,10 @@ def batches(dataset, image=(), label=(), *, workers=1, epochs=1, order=OrderOpti
     ]
 
 
-@pytest.mark.parametrize("one_share", [True, False])
-@pytest.mark.parametrize("machine", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize(
+    ("machine", "one_share"),
+    [pytest.param(True, False, marks=pytest.mark.slow), (False, True), (False, False)],
+)
 def test_a_mixup_of_ones_own_mixes_image_and_label_alike(dataset, monkeypatch, machine, one_share):
     monkeypatch.setattr(Compiler, "_enabled", machine)
     steps = [Blend(0.4, one_share)], [BlendLabels(0.4, one_share), ToTensor()]

@@ -39,8 +39,9 @@ def share(row, epoch, alpha=0.4):
     return beta(make_key(6, stream_key("mixup"), row, epoch), 0, alpha, alpha)
 
 
-@pytest.mark.parametrize("same", [True, False])
-@pytest.mark.parametrize("machine", [True, False])
+@pytest.mark.parametrize(
+    ("same", "machine"), [(True, True), (True, False), (False, False)], ids=str
+)
 def test_images_and_labels_are_mixed_with_the_row_before(
     packed, pictures, monkeypatch, same, machine
 ):

@@ -54,6 +54,16 @@ def both(monkeypatch):
     return run
 
 
+@pytest.fixture
+def plain(interpreted):
+    """Run an operation plain; `both` compiles those whose code is of another kind."""
+
+    def run(operation, batch, state=IMAGES):
+        return LineStep(operation, state, type(operation).__name__, "s")(batch.copy(), ROWS)
+
+    return run
+
+
 def test_every_documented_transform_is_there():
     assert set(transforms.__all__) >= DOCUMENTED
     for name in DOCUMENTED:
@@ -229,9 +239,8 @@ def test_a_table_that_does_not_fit_the_dataset_is_refused(packed, monkeypatch):
             Loader(packed, 10, pipelines={"label": [IntDecoder(), step]})
 
 
-@pytest.mark.slow
-def test_hidden_tokens(both):
-    got = both(public_ops.HiddenTokens(7, 5, 6, 2), np.zeros((len(ROWS.ids), 1), np.int64), LABELS)
+def test_hidden_tokens(plain):
+    got = plain(public_ops.HiddenTokens(7, 5, 6, 2), np.zeros((len(ROWS.ids), 1), np.int64), LABELS)
     assert got.dtype == np.int8
     assert ((got % 2).sum(axis=1) == 7).all()
     assert ((got >= 2).sum(axis=1) == 4).all()
@@ -275,17 +284,15 @@ def test_some_of(both, photos):
     assert len(pairs) == 3
 
 
-@pytest.mark.slow
-def test_quarters(both, photos):
-    got = both(public_ops.Quarters(0.7, steps=[1, 3]), photos)
+def test_quarters(plain, photos):
+    got = plain(public_ops.Quarters(0.7, steps=[1, 3]), photos)
     for image, result, key in zip(photos, got, KEYS, strict=True):
         turns = (1, 3)[integers(key, 1, 2)] if uniform(key, 0) <= 0.7 else 0
         assert np.array_equal(result, np.rot90(image, turns))
 
 
-@pytest.mark.slow
-def test_glare(both, photos):
-    got = both(public_ops.Glare(0.8, p=0.6), photos)
+def test_glare(plain, photos):
+    got = plain(public_ops.Glare(0.8, p=0.6), photos)
     for image, result, key in zip(photos, got, KEYS, strict=True):
         part = max(0, 1 - 0.8) + uniform(key, 1) * (1 - max(0, 1 - 0.8))
         expected = blended(image, 255, part)

@@ -80,7 +80,7 @@ def test_other_numbers_are_other_seeds(numbered, interpreted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["last", "helper", "pythons", "own_helper"])
+@pytest.mark.parametrize("how", ["helper", "own_helper"])
 def test_machine_code_draws_the_same(numbered, monkeypatch, how):
     found = []
     for machine in (True, False):

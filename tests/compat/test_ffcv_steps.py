@@ -279,10 +279,10 @@ def test_results_of_another_form_than_declared_are_taken_as_they_are(monkeypatch
     """As FFCV does; the next operation gets their state too."""
     monkeypatch.setattr(Compiler, "_enabled", machine)
     given = values(IMAGES)
-    for name, expected in (
-        ("Lies", given[..., 0].astype(np.float32) / np.float32(2)),
-        ("LiesInALoop", given[:, ::-1, :, 0] * 2.0),
-    ):
+    found = [("LiesInALoop", given[:, ::-1, :, 0] * 2.0)]
+    if not machine:
+        found.append(("Lies", given[..., 0].astype(np.float32) / np.float32(2)))
+    for name, expected in found:
         step = LineStep(getattr(ffcv_ops, name)(), IMAGES, name, "s")
         got = step(given.copy(), ROWS)
         assert (got.dtype, got.shape) == (step.after.dtype, expected.shape)
