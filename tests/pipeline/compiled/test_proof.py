@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from stoker import ops
@@ -87,6 +88,47 @@ def test_places_that_do_not_fit_are_refused(plan):
     blur.code[line, 1 + FORMS["kernel"].index("at")] = blur.values[source, 0]
     with pytest.raises(TypeError, match="overlaps memory that it reads or writes"):
         prove(plan, blur)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "message"),
+    [
+        ("each", {"dtype": 1}, r"takes value \d+ for rank 1 of uint8 with 4 bytes, which is array"),
+        ("each", {"into": 8}, r"for rank 1 of float32 with 8 bytes, which is array float32"),
+        ("each", {"rank": 2}, r"takes value \d+ for rank 2 of float32"),
+        ("each", {"left_item": 2}, r"for rank 1 of float32 with 2 bytes"),
+        ("each", {"right_dtype": 9}, "its number is a word, not float32"),
+        ("each", {"dst": 10**6}, "value 1000000 has no memory"),
+        ("element", {"rank": 0}, r"takes value \d+ for rank 0 of float32"),
+        ("element", {"item": 8}, r"for rank 1 of float32 with 8 bytes"),
+    ],
+)
+def test_arithmetic_that_does_not_fit_is_refused(name, operands, message):
+    @pipeline
+    def computed(sample):
+        return {"scaled": sample.vector * 2 + sample.vector[1]}
+
+    plan = computed.plan_for({"vector": np.float32([1, 2, 3])})
+    program = write_program(plan)
+    prove(plan, program)
+    line = next(number for number, row in enumerate(program.code) if row[0] == CODES[name])
+    for operand, value in operands.items():
+        program.code[line, 1 + FORMS[name].index(operand)] = value
+    with pytest.raises(TypeError, match=message):
+        prove(plan, program)
+
+
+def test_a_result_over_its_operand_is_refused():
+    @pipeline
+    def computed(sample):
+        return {"scaled": (sample.vector * 2 + 1) * 3}
+
+    plan = computed.plan_for({"vector": np.float32([1, 2, 3])})
+    program = write_program(plan)
+    rows = [row for row in program.code if row[0] == CODES["each"]]
+    program.values[rows[1][1], 0] = program.values[rows[0][1], 0]
+    with pytest.raises(TypeError, match=r"it reads value \d+ where it writes"):
+        prove(plan, program)
 
 
 def test_a_line_that_calls_nothing_is_refused(plan):

@@ -2,10 +2,11 @@
 
 The loop calls machine code by address and makes arrays from addresses and sides, so no compiler
 checks that a call matches the types its code was compiled for. This module checks that once, when
-an engine is made: dtype, rank and element size of both arrays of each call; parameters and record
-of its decision; that values and scratch are inside the arena; that outputs' rows have room for what
-is written there; and that a call does not overwrite what it reads. Only sides are left to each row:
-`take` and `size` refuse those beyond their bounds.
+an engine is made: dtype, rank and element size of both arrays of each call, and of arrays that are
+computed; parameters and record of its decision; that values and scratch are inside the arena; that
+outputs' rows have room for what is written there; and that a call does not overwrite what it reads.
+Only sides and indices are left to each row: `take` and `size` refuse sides beyond their bounds, and
+`element` refuses such indices.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.calls import Call
 from stoker.pipeline.compiled.emitter import Program
-from stoker.pipeline.compiled.instructions import CODES, FORMS
+from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, FORMS
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.tables import physical, physical_rank
 from stoker.protocol.layout import ALIGN
@@ -53,6 +54,10 @@ def _faults(plan: Plan, program: Program, line: int) -> Iterator[str]:
             yield from _called(plan, program, call, given)
     elif program.code[line, 0] == CODES["slot"]:
         yield from _stored(plan, given["dst"], given["output"])
+    elif program.code[line, 0] == CODES["element"]:
+        yield from _elements(plan, given["src"], given["dtype"], given["item"], given["rank"])
+    elif program.code[line, 0] == CODES["each"]:
+        yield from _computed(plan, program, given)
 
 
 def _operands(program: Program, line: int) -> dict[str, int]:
@@ -112,6 +117,32 @@ def _stored(plan: Plan, value: int, output: int) -> Iterator[str]:
         return
     if state.dtype != row.dtype or state.bound_bytes > row.row_bytes:
         yield f"value {value} is {state}, a row of {row.name!r} {row.dtype} {row.shape}"
+
+
+def _elements(plan: Plan, value: int, dtype: int, item: int, rank: int) -> Iterator[str]:
+    """Yield what is wrong with the elements that an instruction reads or writes."""
+    state, name = plan.states.get(value), ELEMENTS[dtype]
+    if state is None or plan.places[value].kind == "register":
+        yield f"value {value} has no memory"
+        return
+    held = physical(state.dtype)
+    if (held, len(state.shape), np.dtype(held).itemsize) != (name, rank, item):
+        what = f"rank {rank} of {name} with {item} bytes"
+        yield f"it takes value {value} for {what}, which is {state}"
+
+
+def _computed(plan: Plan, program: Program, given: dict[str, int]) -> Iterator[str]:
+    """Yield what is wrong with an operation on arrays."""
+    yield from _elements(plan, given["dst"], given["dtype"], given["into"], given["rank"])
+    made = _span(plan, program, given["dst"])
+    for side in ("left", "right"):
+        dtype, item = given[f"{side}_dtype"], given[f"{side}_item"]
+        if item:
+            yield from _elements(plan, given[side], dtype, item, given["rank"])
+            if _overlap(_span(plan, program, given[side]), made):
+                yield f"it reads value {given[side]} where it writes"
+        elif ELEMENTS[dtype] not in ("int64", "float64"):
+            yield f"its number is a word, not {ELEMENTS[dtype]}"
 
 
 def _span(plan: Plan, program: Program, line: int) -> _Span:
