@@ -4,8 +4,8 @@ Each is made as graph data by a seeded generator (`random_graphs`). Two things a
 executor computes what the interpreter computes, bit for bit, in batches too where batch ops end a
 pipeline; and what happens to a mask happens to the image it was painted into. Images of floats are
 made of levels on the way, and in one pipeline of four they are stored so, with infinities and what
-is no number. A failure names the seed. 2,000 pipelines are interpreted; STOKER_PIPELINES sets how
-many are compiled as well (300 unless told), STOKER_PIPELINES_FROM the first seed.
+is no number. A failure names the seed. 2,000 pipelines are interpreted; STOKER_TEST_PIPELINES sets
+how many are compiled as well (300 unless told), STOKER_TEST_PIPELINES_FROM the first seed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 
-FIRST = int(os.environ.get("STOKER_PIPELINES_FROM", "0"))
-PIPELINES = int(os.environ.get("STOKER_PIPELINES", "300"))
+FIRST = int(os.environ.get("STOKER_TEST_PIPELINES_FROM", "0"))
+PIPELINES = int(os.environ.get("STOKER_TEST_PIPELINES", "300"))
 INTERPRETED = 2000
 TOYS = {
     "toy_flip": lambda r: {"p": 0.5},

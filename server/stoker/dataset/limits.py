@@ -1,7 +1,18 @@
-"""Limits of single images and files, and the error of codecs."""
+"""Limits of images, of values, and of what compressed files unpack to; the error of codecs.
+
+A file is never believed: what it claims is compared with these limits before anything is allocated.
+"""
 
 MAX_PIXELS = 2**27
 MAX_FILE_BYTES = 2**30
+"""Maximum size of a value of a sample, and of a file that is one."""
+MAX_LINE = 2**24
+"""Maximum characters of a row of text."""
+MAX_PLAIN_BYTES = 2**27
+MAX_RATIO = 100
+"""A file that unpacks to more than `MAX_PLAIN_BYTES` may do so to this many times its size."""
+ROW_BYTES = 8
+"""What a row costs at least while it is packed, however few bytes of its file it takes."""
 MAX_SCANS = 500
 """Maximum scans of a progressive JPEG; each costs a pass over the whole image."""
 
@@ -24,4 +35,35 @@ def check_pixels(height: int, width: int) -> None:
     if height * width > MAX_PIXELS:
         raise CodecError(
             f"it has {height}x{width} pixels, more than the limit of {MAX_PIXELS}; scale it down"
+        )
+
+
+def check_value(size_bytes: int) -> None:
+    """Apply the limit of a value, before it is read.
+
+    Raises:
+        CodecError: it is too large.
+    """
+    if size_bytes > MAX_FILE_BYTES:
+        raise CodecError(
+            f"it has {size_bytes} bytes, more than the limit of {MAX_FILE_BYTES} for one value; "
+            "divide it into several samples or fields"
+        )
+
+
+def check_unpacked(size_bytes: int, stored_bytes: int) -> None:
+    """Apply the limit of what a compressed file unpacks to, before it is unpacked.
+
+    Args:
+        size_bytes: what it claims to unpack to.
+        stored_bytes: size of the file.
+
+    Raises:
+        CodecError: that is far more.
+    """
+    if size_bytes > max(MAX_PLAIN_BYTES, MAX_RATIO * stored_bytes):
+        raise CodecError(
+            f"its {stored_bytes} bytes unpack to {size_bytes}, more than {MAX_RATIO} times the "
+            f"size of the file and more than {MAX_PLAIN_BYTES} bytes; if that is meant, write it "
+            "without compression"
         )

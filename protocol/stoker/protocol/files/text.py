@@ -17,8 +17,12 @@ _MARKS: Final = (
 """The mark of UTF-32 begins with that of UTF-16, so it comes first."""
 
 
+MAX_TEXT_BYTES: Final = 2**28
+"""Maximum size of a file that is read as a whole."""
+
+
 class EncodingError(ValueError):
-    """Bytes are not UTF-8; the message says what they are, and what to do."""
+    """Bytes are not UTF-8, or too many; the message says what they are, and what to do."""
 
 
 def without_mark(data: bytes) -> bytes:
@@ -58,7 +62,14 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
     Raises:
         OSError: it cannot be read.
-        EncodingError: it is not UTF-8.
+        EncodingError: it is not UTF-8, or larger than `MAX_TEXT_BYTES`.
     """
     with open(path, "rb") as file:
-        return decode_text(file.read())
+        told = os.fstat(file.fileno()).st_size
+        data = file.read(MAX_TEXT_BYTES + 1) if told <= MAX_TEXT_BYTES else b""
+    if max(told, len(data)) > MAX_TEXT_BYTES:
+        raise EncodingError(
+            f"expected text of at most {MAX_TEXT_BYTES} bytes, got a larger file; check that it is "
+            "the right one"
+        )
+    return decode_text(data)

@@ -149,6 +149,23 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def memory_errors(source: str) -> Iterator[None]:
+    """Turn a lack of memory inside the block into a typed error.
+
+    Raises:
+        ResourceError: the system refused memory.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(
+            f"the memory does not suffice to pack {source}{f' ({error})' if str(error) else ''}; "
+            "use fewer --workers, or raise the limit of memory (ulimit, memory.max), and run the "
+            "same command again: finished work is kept"
+        ) from None
+
+
+@contextlib.contextmanager
 def open_work(folder: Path, overwrite: bool) -> Iterator[Path]:
     """Create and lock the work folder of a dataset that will be written.
 

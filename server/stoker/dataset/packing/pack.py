@@ -40,6 +40,7 @@ from stoker.dataset.packing.build import (
     Cut,
     commit,
     disk_errors,
+    memory_errors,
     open_work,
     with_row_columns,
 )
@@ -159,12 +160,12 @@ def pack(
     Raises:
         UsageError: the source has no known kind, or the place is taken.
         DatasetError: items are bad (all are listed), or nothing is left.
-        ResourceError: the disk is full.
+        ResourceError: the disk is full, or the memory does not suffice.
         DataError: a worker process died.
     """
     started, options = time.monotonic(), options or Options()
     folder, name = Path(dest), os.fspath(source)
-    scan = scan_source(name, options.kind, _request(options))
+    scan = _scan(name, options)
     _check_places(Path(source), folder)
     fields = _stored(scan, options)
     there: list[ShardRecord] = []
@@ -205,6 +206,11 @@ def pack(
     warnings += tuple(turned_images(manifest))
     seconds = time.monotonic() - started
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, seconds, warnings)
+
+
+def _scan(name: str, options: Options) -> SourceScan:
+    with memory_errors(name):
+        return scan_source(name, options.kind, _request(options))
 
 
 def _base(folder: Path, options: Options) -> Base:

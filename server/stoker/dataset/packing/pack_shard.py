@@ -19,7 +19,7 @@ from stoker.dataset.format.index_cells import index_cells
 from stoker.dataset.format.item import Item
 from stoker.dataset.format.optional import declared, fill_absent, kind_of
 from stoker.dataset.images.inspect import Scratches
-from stoker.dataset.packing.build import disk_errors
+from stoker.dataset.packing.build import disk_errors, memory_errors
 from stoker.dataset.packing.listing import read_listing
 from stoker.dataset.packing.shard import ShardRecord, ShardWriter
 from stoker.dataset.sources.common.readers import BadItemError, Locator, Reader, file_of
@@ -64,11 +64,11 @@ def pack_shard(argument: Any, report: Any) -> Any:
     """Pack one file; takes a `ShardJob` and returns a `ShardRecord`, both in JSON form.
 
     Raises:
-        ResourceError: the disk is full.
+        ResourceError: the disk is full, or the memory does not suffice.
         DatasetError: the file cannot be written for another reason.
     """
     job = msgspec.convert(argument, analyzed(ShardJob))
-    with disk_errors(Path(job.dest)):
+    with disk_errors(Path(job.dest)), memory_errors(job.recipe.source):
         record = _pack(job, report)
         keep_record(Path(job.work), job.index, KeptRecord(job.key, record))
     return msgspec.to_builtins(record)

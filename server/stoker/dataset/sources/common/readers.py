@@ -26,7 +26,7 @@ from stoker.dataset.format.item import (
     WholeFile,
 )
 from stoker.dataset.images.inspect import picture_size
-from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
+from stoker.dataset.limits import CodecError, check_value
 from stoker.dataset.sources.common.inflate import inflate
 from stoker.dataset.sources.common.outlines import paint
 from stoker.dataset.sources.common.recipe import Recipe
@@ -132,8 +132,10 @@ class FileReader:
         """Return a range of bytes of a container.
 
         Raises:
-            CodecError: the container has changed, cannot be read, or ends before the place does.
+            CodecError: the container has changed, cannot be read, or ends before the place does; or
+            the place is larger than a value may be.
         """
+        check_value(place.size_bytes)
         container = self._containers[place.container]
         descriptor = self._open.get(place.container)
         try:
@@ -234,9 +236,10 @@ def read_file(root: Path, file: SourceFile) -> bytes:
     """Read a file that must not have changed since the scan.
 
     Raises:
-        CodecError: it cannot be read, or has changed.
+        CodecError: it cannot be read, has changed, or is too large.
     """
+    check_value(file.size_bytes)
     with os.fdopen(open_unchanged(root, file), "rb") as stream:
-        data = stream.read(MAX_FILE_BYTES + 1)
+        data = stream.read(file.size_bytes + 1)
         check_unchanged(os.fstat(stream.fileno()), file)
         return data

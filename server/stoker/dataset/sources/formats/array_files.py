@@ -7,13 +7,14 @@ in it; compressed ones are inflated by the workers that read them.
 import math
 import struct
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from stoker.dataset.format.item import Container
-from stoker.dataset.limits import CodecError
+from stoker.dataset.limits import CodecError, check_unpacked
 from stoker.dataset.sources.common.inflate import DAMAGE
 from stoker.dataset.sources.common.npy import HEADER_BYTES, NpyHeader, read_header
 from stoker.dataset.sources.common.walk import look_at
@@ -78,6 +79,7 @@ def open_npz(root: Path, path: str, ignored: frozenset[str]) -> list[StoredArray
     file, found = look_at(root / path, path), []
     try:
         with zipfile.ZipFile(root / path) as archive, open(root / path, "rb") as stream:
+            _check_members(f"{root / path}", archive.infolist(), file.size_bytes)
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name in ignored:
@@ -102,6 +104,27 @@ def open_npz(root: Path, path: str, ignored: frozenset[str]) -> list[StoredArray
     except DAMAGE as error:
         raise UsageError(f"cannot read {root / path} as an .npz archive: {error}") from None
     return found
+
+
+def _check_members(where: str, members: Sequence[zipfile.ZipInfo], size_bytes: int) -> None:
+    """Check what an archive's members claim, all together, because they may share their bytes.
+
+    Raises:
+        UsageError: they unpack to far more than the archive, or are compressed in another way than
+            by NumPy, of which the module zipfile unpacks without a bound.
+    """
+    packed = [info for info in members if info.compress_type != zipfile.ZIP_STORED]
+    for info in packed:
+        if info.compress_type != zipfile.ZIP_DEFLATED:
+            raise UsageError(
+                f"{where}: its member {info.filename!r} has the compression type "
+                f"{info.compress_type}, expected that of np.savez_compressed "
+                f"({zipfile.ZIP_DEFLATED}) or none; save it again"
+            )
+    try:
+        check_unpacked(sum(info.file_size for info in packed), size_bytes)
+    except CodecError as error:
+        raise UsageError(f"{where}: {error} (np.savez)") from None
 
 
 def open_raw(root: Path, path: str, dtype: str, shape: tuple[int, ...]) -> StoredArray:

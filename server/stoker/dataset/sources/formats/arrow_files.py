@@ -15,14 +15,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stoker.dataset.limits import CodecError
+from stoker.dataset.limits import MAX_PLAIN_BYTES, ROW_BYTES, CodecError, check_unpacked
+from stoker.dataset.sources.common.arrow_claims import unpacked_bytes
 from stoker.protocol.datasets import PARQUET
 
 _FILE_MAGIC = b"ARROW1"
 _ROWS_AT_ONCE = 32
-_MAX_SMALL_BYTES = 2**27
-_MAX_RATIO = 100
-"""Values of more than `_MAX_SMALL_BYTES` may take this many times the bytes of their file."""
 
 
 class TableFile(Protocol):
@@ -76,6 +74,11 @@ class ArrowTable:
         self._file.seek(0)
         self._batches: list[Any] = []
         try:
+            check_unpacked(unpacked_bytes(memoryview(whole)), whole.size)
+        except CodecError:
+            self.close()
+            raise
+        try:
             reader = self._reader(pa, whole)
             self.schema = _checked(reader.schema)
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -91,6 +94,11 @@ class ArrowTable:
         for batch in self._batches:
             self._first_rows.append(self._first_rows[-1] + batch.num_rows)
         self.rows = self._first_rows[-1]
+        try:
+            check_unpacked(ROW_BYTES * self.rows, whole.size)
+        except CodecError:
+            self.close()
+            raise
 
     def row(self, number: int) -> tuple[Any, int]:
         """Return the batch that holds a row, and the row's number in it."""
@@ -148,13 +156,31 @@ def check_memory(stored_bytes: int, described: Any) -> None:
     Raises:
         CodecError: they do.
     """
-    groups = (described.row_group(number) for number in range(described.num_row_groups))
-    size_bytes = sum(group.total_byte_size for group in groups)
-    if size_bytes > max(_MAX_SMALL_BYTES, _MAX_RATIO * stored_bytes):
-        raise CodecError(
-            f"its values take {size_bytes} bytes of memory, more than {_MAX_RATIO} times the "
-            f"{stored_bytes} bytes of the file; write it without compression if that is meant"
-        )
+    groups = [described.row_group(number) for number in range(described.num_row_groups)]
+    rows = max(described.num_rows, sum(group.num_rows for group in groups))
+    claimed = sum(max(group.total_byte_size, _column_bytes(group)) for group in groups)
+    check_unpacked(max(claimed, ROW_BYTES * rows), stored_bytes)
+
+
+def _column_bytes(group: Any) -> int:
+    columns = (group.column(number) for number in range(group.num_columns))
+    return int(sum(column.total_uncompressed_size for column in columns))
+
+
+def rows_at_once(group: Any, most: int) -> int:
+    """Return how many rows of a row group to decode at a time: at least 1, at most `most`.
+
+    Values of a dictionary are stored once, however many rows have them, and decoded for each.
+
+    Args:
+        group: its metadata, by pyarrow.
+        most: for values that are no larger than usual.
+    """
+    columns = (group.column(number) for number in range(group.num_columns))
+    largest = max(
+        (one.total_uncompressed_size for one in columns if one.has_dictionary_page), default=0
+    )
+    return min(max(MAX_PLAIN_BYTES // max(largest, 1), 1), most)
 
 
 class ParquetTable:
@@ -217,7 +243,8 @@ class ParquetTable:
         group = bisect.bisect_right(self._first_rows, number) - 1
         try:
             if group != self._group or number < self._span.start:
-                self._batches = self._file.iter_batches(_ROWS_AT_ONCE, row_groups=[group])
+                rows = rows_at_once(self._file.metadata.row_group(group), _ROWS_AT_ONCE)
+                self._batches = self._file.iter_batches(rows, row_groups=[group])
                 self._group = group
                 self._span = range(self._first_rows[group], self._first_rows[group])
             while number not in self._span:

@@ -8,9 +8,11 @@ are left out. The values are kept in memory: about 100 bytes each.
 import codecs
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePath
+from typing import TextIO
 
+from stoker.dataset.limits import MAX_LINE
 from stoker.dataset.sources.common.walk import SUFFIXES
 from stoker.dataset.sources.formats.tables import Table
 from stoker.dataset.sources.formats.text_columns import shown
@@ -75,17 +77,18 @@ def _check_mark(path: Path) -> None:
             raise UsageError(f"{path}: {error}") from None
 
 
-def _rows(path: Path, file: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the last line and the values of each row that is not blank.
 
     Raises:
         UsageError: a row is not CSV in UTF-8.
     """
-    lines = csv.reader(_without_nul(path, file), delimiter=separator, strict=True)
+    source = _Lines(path, file)
+    lines = csv.reader(source, delimiter=separator, strict=True)
     begin = 1
     try:
         for values in lines:
-            begin = lines.line_num + 1
+            begin, source.row = lines.line_num + 1, 0
             if values and not (len(values) == 1 and values[0].isspace()):
                 yield lines.line_num, values
     except csv.Error as error:
@@ -99,14 +102,43 @@ def _rows(path: Path, file: Iterable[str], separator: str) -> Iterator[tuple[int
         raise UsageError(_not_utf8(path)) from None
 
 
-def _without_nul(path: Path, lines: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
+class _Lines:
+    """The lines of a file, none of which is read beyond `MAX_LINE`.
+
+    Attributes:
+        row: characters since the last row ended; a row may have several lines.
+    """
+
+    def __init__(self, path: Path, file: TextIO) -> None:
+        self._path, self._file, self._number = path, file, 0
+        self.row = 0
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        """Return the next line.
+
+        Raises:
+            UsageError: its row is too long, or has a NUL byte.
+        """
+        line = self._file.readline(MAX_LINE + 1)
+        if not line:
+            raise StopIteration
+        self._number += 1
+        self.row += len(line)
         if "\0" in line:
             raise UsageError(
-                f"{path}, line {number}: expected text in UTF-8, got a NUL byte, which UTF-16 and "
-                "files of spreadsheets have; save it as CSV in UTF-8"
+                f"{self._path}, line {self._number}: expected text in UTF-8, got a NUL byte, which "
+                "UTF-16 and files of spreadsheets have; save it as CSV in UTF-8"
             )
-        yield line
+        if self.row > MAX_LINE:
+            raise UsageError(
+                f"{self._path}, line {self._number}: its row has more than {MAX_LINE} characters; "
+                "check the ends of lines and the quotes, and store large values in files that the "
+                "table names"
+            )
+        return line
 
 
 def _not_utf8(path: Path) -> str:

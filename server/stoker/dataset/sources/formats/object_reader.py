@@ -14,6 +14,7 @@ from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import CLASS_PARTS, Field
 from stoker.dataset.format.item import ContainerRow, Item
 from stoker.dataset.format.optional import how_to_declare, kind_of
+from stoker.dataset.limits import CodecError, check_value
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.dataset.sources.formats.object_fields import is_text
@@ -144,9 +145,12 @@ def _class_number(field: Field, name: str) -> int:
 def _value(field: Field, value: Any) -> Value:
     if isinstance(value, Path):
         try:
+            check_value(value.stat().st_size)
             return value.read_bytes()
         except OSError as error:
             raise BadRowError(f"cannot read {value}: {error.strerror}") from None
+        except CodecError as error:
+            raise BadRowError(f"{value}: {error}") from None
     if isinstance(value, str):
         return _class_number(field, value) if field.kind == "label" else value.encode()
     part = CLASS_PARTS.get(field.kind)

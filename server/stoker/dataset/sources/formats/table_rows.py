@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stoker.dataset.limits import CodecError
+from stoker.dataset.limits import CodecError, check_unpacked
 from stoker.dataset.sources.common.declare import TEXT
-from stoker.dataset.sources.formats.arrow_files import check_memory
+from stoker.dataset.sources.formats.arrow_files import check_memory, rows_at_once
 from stoker.dataset.sources.formats.csv_rows import read_csv
 from stoker.dataset.sources.formats.tables import Table
 from stoker.protocol.errors import UsageError
@@ -50,14 +50,17 @@ def _read_parquet(path: Path) -> Table:
 
     try:
         with pq.ParquetFile(path) as file:
-            check_memory(path.stat().st_size, file.metadata)
+            stored_bytes, decoded_bytes = path.stat().st_size, 0
+            check_memory(stored_bytes, file.metadata)
             schema = file.schema_arrow
             table = Table("row", {one.name.strip(): _kind(path, one, pa) for one in schema})
             if len(table.columns) < len(schema):
                 raise UsageError(f"{path}: two columns have the same name; rename one")
-            for batch in file.iter_batches(_BATCH_ROWS):
-                values = (column.to_pylist() for column in batch.columns)
-                table.rows += map(list, zip(*values, strict=True))
+            for decoded in _batches(file):
+                batch, known = _without_dictionaries(decoded, pa)
+                decoded_bytes += batch.nbytes + sum(column.nbytes for column in known.values())
+                check_unpacked(decoded_bytes, stored_bytes)
+                table.rows += map(list, zip(*_values(batch, known), strict=True))
     except CodecError as error:
         raise UsageError(f"{path}: {error}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -66,6 +69,37 @@ def _read_parquet(path: Path) -> Table:
         raise UsageError(f"{path} is not a Parquet file, or is damaged: {error}") from None
     table.places = list(range(1, len(table.rows) + 1))
     return table
+
+
+def _batches(file: Any) -> Iterator[Any]:
+    for number in range(file.metadata.num_row_groups):
+        rows = rows_at_once(file.metadata.row_group(number), _BATCH_ROWS)
+        yield from file.iter_batches(rows, row_groups=[number])
+
+
+def _without_dictionaries(batch: Any, pa: Any) -> tuple[Any, dict[int, Any]]:
+    """Return a batch with places instead of values of dictionaries, and by column the values used.
+
+    A dictionary is the same in all batches, and may be far larger than what one of them needs.
+    """
+    columns, known = list(batch.columns), {}
+    for number, column in enumerate(columns):
+        if pa.types.is_dictionary(column.type):
+            used = column.indices.unique().drop_null()
+            places = {index: place for place, index in enumerate(used.to_pylist())}
+            columns[number] = pa.array(map(places.get, column.indices.to_pylist()), pa.int64())
+            known[number] = column.dictionary.take(used)
+    return pa.record_batch(columns, batch.schema.names), known
+
+
+def _values(batch: Any, known: dict[int, Any]) -> Iterator[list[Any]]:
+    """Yield the values of each column; those of a dictionary are made once, not for each row."""
+    for number, column in enumerate(batch.columns):
+        values = column.to_pylist()
+        if number in known:
+            texts = known[number].to_pylist()
+            values = [None if place is None else texts[place] for place in values]
+        yield values
 
 
 def _kind(path: Path, column: Any, pa: Any) -> str:
