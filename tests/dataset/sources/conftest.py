@@ -1,4 +1,4 @@
-"""What the tests of sources share: `stoker pack` in their own process."""
+"""A fixture for the tests of sources: `stoker pack` in their own process."""
 
 import pytest
 from commands import call

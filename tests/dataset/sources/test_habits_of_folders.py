@@ -64,7 +64,7 @@ def classes(tmp_path) -> list[str]:
         (
             ("bird/", "cat/0.png", "dog/1.png", "fish/notes.txt"),
             ["cat", "dog"],
-            "2 folders have no image, and are no classes, such as bird; to give them numbers",
+            "2 folders have no image, so they are not classes, such as bird; to give them num",
         ),
         (
             ("cat/0.jpg", "cat/0.png", "dog/1.png"),

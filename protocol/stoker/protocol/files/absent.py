@@ -1,4 +1,4 @@
-"""What may be wrong with the name of a file that does not exist.
+"""Explain why a file of a certain name may not exist.
 
 It knows what other programs expand or convert, and Stoker does not.
 """

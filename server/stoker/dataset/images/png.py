@@ -106,7 +106,7 @@ def frames_of(data: bytes | memoryview) -> int:
 
 
 def has_transparency(data: bytes | memoryview, header: PngHeader) -> bool:
-    """Whether pixels may be transparent: by an alpha channel, a palette or a color (chunk tRNS)."""
+    """Return whether pixels may be transparent: by alpha, a palette or a color (chunk tRNS)."""
     if header.has_alpha:
         return True
     for name, _ in chunks(memoryview(data)):

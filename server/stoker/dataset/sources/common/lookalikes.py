@@ -1,7 +1,7 @@
 """Names that look the same: they differ only in case, blanks or Unicode form.
 
 macOS writes names in another Unicode form than people type, and hand-made labels mix `Cat` and
-`cat`. Such names are never joined, because they may be meant; packing tells of them.
+`cat`. Such names are never joined, because they may be meant; packing warns about them.
 """
 
 import unicodedata

@@ -79,7 +79,7 @@ def has_pictures(source: Path) -> bool:
 
 
 def is_folder(entry: os.DirEntry[str] | Path) -> bool:
-    """Whether this is a folder, or a link to one; not a link to itself, nor too long a name."""
+    """Return whether this is a folder, or a link to one; False if its name is too long."""
     try:
         return entry.is_dir()
     except (OSError, ValueError):
@@ -141,7 +141,7 @@ def list_folder(
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file; not if its name is too long, or has a NUL byte."""
+    """Return whether there is a file; False if its name is too long, or has a NUL byte."""
     try:
         return path.is_file()
     except (OSError, ValueError):

@@ -89,7 +89,7 @@ def scan_arrays(source: Path, request: Request) -> SourceScan:
 
 
 def _has_channels_first(array: StoredArray) -> bool:
-    """Whether rows of uint8 look like images of which the first side counts the channels."""
+    """Return whether rows look like images of uint8 whose first side counts the channels."""
     shape = array.container.shape
     first = len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3)
     return array.dtype == "uint8" and first and min(shape[1:]) >= _LEAST_SIDE

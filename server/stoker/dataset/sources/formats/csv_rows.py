@@ -24,7 +24,7 @@ _SEPARATORS = ";\t,|"
 _MARK_BYTES = 4
 _BLOCK_BYTES = 2**20
 _UNCLOSED = "unexpected end of data"
-"""What the csv module says of a quote without an end."""
+"""The message of the csv module about a quote without an end."""
 
 
 def read_csv(path: Path) -> Table:

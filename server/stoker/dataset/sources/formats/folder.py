@@ -92,8 +92,8 @@ def scan_folder(source: Path, request: Request) -> SourceScan:
     ]
     if empty:
         scan.remarks.append(
-            f"{len(empty)} folders have no image, and are no classes, such as {empty[0]}; to give "
-            "them numbers, list the classes with --classes FILE"
+            f"{len(empty)} folders have no image, so they are not classes, such as {empty[0]}; to "
+            "give them numbers, list the classes with --classes FILE"
         )
     scan.remarks += remarks_on_twins(files)
     return scan

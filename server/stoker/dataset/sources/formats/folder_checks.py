@@ -1,4 +1,4 @@
-"""Image folders that look like something else, which the user then names, and what is told of them.
+"""Image folders that look like something else; the user then names their kind.
 
 These checks read names alone. They are left out if the user named the kind of the source.
 """

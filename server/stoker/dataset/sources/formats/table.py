@@ -196,7 +196,7 @@ def _text_column(table: Table, name: str, index: int) -> TextColumn:
 
 
 def _is_misquoted(value: Any) -> bool:
-    """Whether CSV took a quote for a part of a value, because a blank stands before it."""
+    """Return whether CSV took a quote for a part of a value, because a blank is before it."""
     return isinstance(value, str) and value[:1].isspace() and value.lstrip()[:1] == '"'
 
 

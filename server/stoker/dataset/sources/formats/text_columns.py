@@ -1,8 +1,8 @@
-"""What columns of text hold: numbers, truth values, classes or text, and what is told about them.
+"""Columns of text: numbers, truth values, classes or text, and warnings about them.
 
 A CSV has no types, and people write the same thing in several ways. Values are never joined or
-changed without a word: two spellings of one label are refused, and what is surprising is told with
-the line of an example.
+changed without a word: two spellings of one label are refused, and warnings give the line of an
+example.
 """
 
 import math
@@ -78,7 +78,7 @@ def whole(value: object) -> int | None:
 
 
 def is_regression(column: TextColumn) -> bool:
-    """Whether labels are numbers that are not whole, so that they are targets of a regression.
+    """Return whether labels are numbers with fractions, so targets of a regression.
 
     Raises:
         UsageError: they are numbers, of which some are written in another way than labels.

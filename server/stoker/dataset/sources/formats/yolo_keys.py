@@ -1,4 +1,4 @@
-"""The keys of a data.yaml: those that are read, and those that are probably misspelled.
+"""The keys of a data.yaml: a check for misspelled ones, and the number of classes.
 
 Other programs put keys of their own into the file, so an unknown key is ignored, unless it looks
 like a key that the file lacks: `trian` would otherwise leave out a whole split.
