@@ -1,17 +1,18 @@
 """Builds that hang, are killed, or are not wanted any more: other clients are served."""
 
 import os
+import re
 import signal
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from daemons import children
 
 from stoker.client.session import ClientSession
-from stoker.protocol.errors import BuildError
+from stoker.protocol.errors import BuildError, ResourceError
 from stoker.protocol.messages import Open
 
 pytestmark = pytest.mark.slow
@@ -102,3 +103,30 @@ def test_a_build_whose_process_is_killed_is_started_again(serve, loader, victim)
     thread.join()
     assert steps == [0]
     assert "builder_down" in daemon.log.read_text()
+
+
+def test_a_build_whose_process_is_killed_again_and_again_says_how_often(serve, loader, monkeypatch):
+    monkeypatch.setenv("STOKER_WORKERS_START_DEADLINE_S", "6")
+    daemon = serve(warm=True, workers=1)
+    loader(daemon).close()
+    workers, said, killed = forks(daemon), [], 0
+
+    def open_it() -> None:
+        try:
+            loader(daemon, "slowly").close()
+        except ResourceError as error:
+            said.append(error.message)
+
+    thread = threading.Thread(target=open_it)
+    thread.start()
+    while thread.is_alive():
+        for parent in children(daemon.pid):
+            for builder in set(children(parent)) - workers:
+                with suppress(ProcessLookupError):
+                    os.kill(builder, signal.SIGKILL)
+                    killed += 1
+        thread.join(0.02)
+    (message,) = said
+    found = re.search(r"was killed (\d+) times in a row, the last: killed by SIGKILL", message)
+    assert found
+    assert 2 <= int(found[1]) <= killed

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,32 @@ def test_a_hung_worker_that_cannot_be_confirmed_dead_costs_its_slot_and_no_byte(
         delivered += digests(batches)
     assert delivered == expected("labels", 3)
     assert "worker_down worker=1" in daemon.log.read_text()
+
+
+def test_a_sample_whose_workers_are_killed_from_outside_is_named_after_eight_deaths(
+    serve, loader, sum_of, tmp_path, wait_for
+):
+    """Such deaths say nothing about the sample, so there may be more of them."""
+    begun = tmp_path / "begun"
+    settings = {"STOKER_TEST_WAIT": sum_of(CULPRIT), "STOKER_TEST_BEGUN": str(begun)}
+    daemon = serve(environment=settings, warm=True, workers=1)
+    deaths = []
+
+    def kill() -> None:
+        for _ in range(8):
+            wait_for(begun.exists)
+            (template,) = children(daemon.pid)
+            (worker,) = children(template)
+            os.kill(worker, signal.SIGKILL)
+            wait_for(lambda pair=(worker, template): pair[0] not in children(pair[1]))
+            begun.unlink()
+            deaths.append(worker)
+
+    thread = threading.Thread(target=kill)
+    with loader(daemon, "waits") as batches:
+        thread.start()
+        with pytest.raises(StreamStoppedError, match=f"sample {CULPRIT} ") as caught:
+            list(batches)
+    thread.join()
+    assert caught.value.details["id"] == CULPRIT
+    assert len(set(deaths)) == 8
