@@ -1,4 +1,4 @@
-"""What a forked process has from the one that forked it: its launcher's variables, its group.
+"""A forked process has the launcher's variables of its parent, and its process group.
 
 A worker of a `DataLoader` that a rank forked says that it is that rank. It is not: it must not be
 compared with other ranks, nor use the connection of the rank's process group.

@@ -68,7 +68,7 @@ _TORCHRUN: Final = Launcher(
     ("TORCHELASTIC_RESTART_COUNT",), "MASTER_ADDR",
 )  # fmt: skip
 _ADDRESS: Final = ("MASTER_ADDR", "MASTER_PORT")
-"""What a program without a known launcher sets for `torch.distributed`."""
+"""Variables of a program without a known launcher, for `torch.distributed`."""
 _MPI_SIZE: Final = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
 _MPI: Final = Launcher(*_MPI_SIZE, ("PMIX_NAMESPACE",), ("OMPI_MCA_orte_hnp_uri",))
 _OLDER_MPI: Final = Launcher(*_MPI_SIZE, ("OMPI_MCA_ess_base_jobid",), ("OMPI_MCA_orte_hnp_uri",))
@@ -113,7 +113,7 @@ def host_key(world_size: int) -> str | None:
 
 
 def _is_started_by_rank(launcher: Launcher) -> bool:
-    """Whether the process that started this one has the same variables."""
+    """Return whether the process that started this one has the same variables."""
     said = launcher.says(os.environ)
     if said in (launcher.says(_begun_with(os.getppid())), launcher.says(environment_at_fork())):
         return True

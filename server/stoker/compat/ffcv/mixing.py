@@ -1,11 +1,12 @@
-"""Whether an operation needs the rows of a batch together: it mixes them, or counts them.
+"""Find operations that need the rows of a batch together: they mix them, or count them.
 
 FFCV calls every operation on a whole batch, and nothing in its contract says which of them read
 more than the row that they write. Here an operation that draws single numbers, or in a loop, gets
 one row at a time, and there `images[i - 1]` would be the row itself: mixup would change nothing,
 without an error. So its plain form runs on a whole batch and on each of its rows, with draws that
 are the same for all rows and all calls. The results differ if, and only if, rows other than its own
-matter, or their number. What runs on the whole batch, and fails on one row, needs the batch too.
+matter, or their number. An operation that runs on the
+whole batch, and fails on one row, needs the batch too.
 
 Mixing may depend on a draw (`if np.random.rand() < 0.1`), so an operation that may read other rows
 by its source (`stoker.compat.ffcv.neighbors`) is tried with draws at both ends and between them.
@@ -58,7 +59,7 @@ def needs_batch(
     given = [batch]
     if batch.dtype.kind in "iub":  # Python refuses arithmetic that machine code wraps
         given.append(batch.astype(np.int64))
-    fill, memory.fill = memory.fill, 0  # what earlier rows left in memory is no difference
+    fill, memory.fill = memory.fill, 0  # so earlier rows leave nothing in memory
     try:
         for point in POINTS if deep else POINTS[:1]:
             probes = (_Probe(function, point, values, ids, memory) for values in given)
@@ -103,7 +104,7 @@ class _Probe:
         return self._follows_others(whole) or not _is_near(whole, joined)
 
     def _follows_others(self, whole: np.ndarray) -> bool:
-        """Whether rows change with the values of others; their sums may be rounded otherwise."""
+        """Return whether rows change with the values of others, and not by rounding alone."""
         for kept in KEPT:
             rows = [row if row in kept else len(self._batch) - 1 - row // 2 for row in range(ROWS)]
             again = self._run(rows, ids=self._ids[:ROWS])
@@ -129,7 +130,7 @@ class _Probe:
 
 
 def _is_near(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether arrays differ by rounding alone."""
+    """Return whether arrays differ by rounding alone."""
     if one.dtype.kind not in "iufb":
         return False
     first, second = one.astype(np.float64), other.astype(np.float64)

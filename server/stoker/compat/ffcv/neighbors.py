@@ -1,4 +1,4 @@
-"""What the source of an operation says about the rows that it reads.
+"""Read from the source of an operation which rows it reads.
 
 `dst[i] = images[i - 1]` reads a row under another index than the one that it writes. A trial cannot
 see that if a condition is never met, so the syntax tree is read too. It follows loops, and
@@ -18,7 +18,7 @@ GIVEN: Final = 2
 
 
 class RowReads(NamedTuple):
-    """How a function reads rows.
+    """The rows that a function reads.
 
     Attributes:
         other: what reads another row than those that are written, as text; "": nothing does.

@@ -41,7 +41,7 @@ OF_VALUES: Final = (
 
 
 class RowsOfStep(Protocol):
-    """What decides about the rows of a step; see `stoker.compat.ffcv.step.LineStep`."""
+    """The part of a step that decides about its rows; see `stoker.compat.ffcv.step.LineStep`."""
 
     name: str
     code: RewrittenFunction
@@ -243,7 +243,7 @@ class _Trial:
 def state_of(result: Any, count: int, after: State, name: str) -> State:
     """Return the state of an operation's results, which differ from what it declares.
 
-    FFCV passes on what a function returns, whatever its class declares.
+    FFCV passes on the result of a function, also if its class declares another.
 
     Args:
         result: what the function returned for some rows.
@@ -273,7 +273,7 @@ def _is_other_form(cause: BaseException | None) -> bool:
 
 
 def mixing_error(name: str, *, is_declared: bool) -> BuildError:
-    """Return the error of an operation that needs all rows of a batch, and is no batch op.
+    """Return the error of an operation that needs all rows of a batch, but does not get them.
 
     Args:
         name: field and operation.

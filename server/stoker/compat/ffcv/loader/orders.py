@@ -21,7 +21,7 @@ from stoker.protocol.spec import StreamSpec
 
 
 class LoaderOrder(Protocol):
-    """Which samples a rank has in each batch."""
+    """Tells which samples a rank has in each batch."""
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches of an epoch."""
