@@ -11,6 +11,7 @@ from stoker.ops.contract.registry import batch_ops
 
 IMAGE = State.fixed("image", "int16", (40, 56, 3))
 TAKE = {
+    "bbox_safe_random_crop", "crop_around_box", "iou_crop", "pad_to_size", "zoom_out",
     "cast", "center_crop", "channel_drop", "channel_shuffle", "clip", "coarse_dropout",
     "corner_crop", "crop", "crop_non_empty_mask", "cutmix", "erase", "fit_bucket", "grid_mask",
     "horizontal_flip", "layout", "mirror", "mosaic", "normalize", "pad", "random_crop",
@@ -97,6 +98,24 @@ def test_ops_that_move_pixels_keep_every_bit(run_op, op, expected, arithmetic):
     (found,) = run_op(op, [("image", NUMBERS)], arithmetic=arithmetic).outputs
     assert found.dtype == np.int16
     assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("arithmetic", [COMPILED, PLAIN])
+@pytest.mark.parametrize(
+    "op", [ops.PadToSize, ops.ZoomOut, ops.RandomCrop, ops.IouCrop, ops.BboxSafeRandomCrop]
+)
+def test_random_cuts_are_those_of_uint16(run_op, op, arithmetic):
+    """The same decision for uint16 with an offset of 32768, in the fill as well."""
+    size = {ops.PadToSize: {"size": 70}, ops.RandomCrop: {"size": 50, "padding": 9}}.get(op, {})
+    size |= {"p": 1} if op is ops.ZoomOut else {}
+    fills = op not in (ops.IouCrop, ops.BboxSafeRandomCrop)
+    low, high = ({"fill": -1024}, {"fill": 31744}) if fills else ({}, {})
+    levels = (NUMBERS.astype(np.int32) + 32768).astype(np.uint16)
+    given = {"arithmetic": arithmetic}
+    (found,) = run_op(op(**size, **low), [("image", NUMBERS)], 5, **given).outputs
+    (expected,) = run_op(op(**size, **high), [("image", levels)], 5, **given).outputs
+    assert found.dtype == np.int16
+    assert np.array_equal(found.astype(np.int32) + 32768, expected)
 
 
 @pytest.mark.parametrize("op", [ops.Erase, ops.CoarseDropout, ops.GridMask])

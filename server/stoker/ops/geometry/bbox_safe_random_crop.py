@@ -123,7 +123,7 @@ class BboxSafeRandomCrop(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to that of the image."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 

@@ -130,7 +130,7 @@ class CropAroundBox(Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to that of the image."""
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 

@@ -116,7 +116,7 @@ class PadToSize(Fills, Op):
             StateError: an image may be larger than the frame, besides `Op.declare`'s reasons.
         """
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         for state in states:

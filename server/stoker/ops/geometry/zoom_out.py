@@ -141,7 +141,7 @@ class ZoomOut(Fills, Op):
             StateError: the largest canvas is too large, besides `Op.declare`'s reasons.
         """
         self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        require_pixels(self.name, states, floats=True, wide=True, signed=True)
         self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0
 
