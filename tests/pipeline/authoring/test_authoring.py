@@ -239,6 +239,8 @@ def test_fields_are_checked(toys):
         r"field 'x' is array complex64\[2\]: its dtype is not supported", lambda s: {"x": s.x}, odd
     )
     raises(r"expected the name of a field as a string, got 3", lambda s: {"x": s[3]})
+    with pytest.raises(BuildError, match=r"field 'raw' is scalar bytes24\[\]: its dtype is not"):
+        pipeline(lambda s: {"x": s.raw})({"raw": b"abc"})
     raises(
         r"'stoker.hour': there are stoker.epoch, stoker.view, stoker.step, stoker.progress",
         lambda s: {"x": s["stoker.hour"]},

@@ -118,7 +118,7 @@ def state_of(value: Any, name: str = "", kind: str | None = None) -> State:
 def _kind_of(name: str, dtype: str, shape: tuple[int, ...]) -> str:
     """Return the kind of an array that none was given for."""
     if not shape:
-        return "label" if np.dtype(dtype).kind in "iu" else "scalar"
+        return "label" if dtype.startswith(("int", "uint")) else "scalar"
     floats = dtype == "float32" and len(shape) == 3 and 1 <= shape[2] <= COLORS
     image = floats or (dtype == "uint8" and len(shape) == 3)
     named = _MASKS.search(name) is not None
@@ -154,7 +154,7 @@ def _checked(name: str, kind: str, dtype: str, shape: tuple[int, ...]) -> str:
             )
             for vectors, count in VECTORS.items()
         },
-        "label": (not shape and np.dtype(dtype).kind in "iu", "one whole number"),
+        "label": (not shape and dtype.startswith(("int", "uint")), "one whole number"),
         "scalar": (not shape, "one number"),
         "array": (bool(shape), "an array"),
     }
