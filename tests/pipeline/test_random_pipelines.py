@@ -43,7 +43,7 @@ TOYS = {
 
 
 def test_examples_cover_all_ops():
-    """An op that is added joins this test, unless it needs boxes or labels, or takes colors."""
+    """A new op joins this test, unless it needs boxes or labels, takes colors, or makes floats."""
     terminal = {
         "bbox_safe_random_crop",
         "crop_around_box",
@@ -52,6 +52,7 @@ def test_examples_cover_all_ops():
         "iou_crop",
         "one_hot",
         "to_gray",
+        "window",
         "toy_scale",
         "edited",
         "broken_kernel",
