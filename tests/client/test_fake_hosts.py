@@ -1,5 +1,6 @@
 """A Loader with several fake daemons: what they may say, and what this process may lack."""
 
+import _thread
 import errno
 import threading
 import time
@@ -10,6 +11,7 @@ import pytest
 from fake_daemons import DEADLINE_S, FakeDaemon
 
 from stoker.client import Loader
+from stoker.client.hosts.fleet import Fleet
 from stoker.client.hosts.returns import Returns
 from stoker.protocol import messages as m
 from stoker.protocol.errors import AccessError, UsageError, VersionError
@@ -143,3 +145,31 @@ def test_options_that_an_older_daemon_would_ignore_are_refused(
             daemon.address, pipeline="train", batch_size=16, device="numpy",
             **{option: value}, **more,
         )  # fmt: skip
+
+
+class Opened:
+    """A connection that says when it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_an_interrupt_while_daemons_are_opened_leaves_no_connection() -> None:
+    """One is open, and the other opens after the interrupt."""
+    made = {"ipc:///a": Opened(), "ipc:///b": Opened()}
+    first = threading.Event()
+
+    def connect(address: str, _: object) -> Opened:
+        if address == "ipc:///a":
+            first.set()
+        else:
+            assert first.wait(DEADLINE_S)
+            _thread.interrupt_main()
+        return made[address]
+
+    with pytest.raises(KeyboardInterrupt):
+        Fleet(list(made), connect, rank=0, reconnect_s=None)  # type: ignore[arg-type]
+    assert all(opened.closed.wait(DEADLINE_S) for opened in made.values())

@@ -20,7 +20,12 @@ from stoker.dataset.images.jpeg import grid as jpeg_grid
 from stoker.dataset.images.jpeg.segments import UnindexableError, read_segments
 from stoker.dataset.images.png import read_png_header
 from stoker.dataset.limits import CodecError
+from stoker.dataset.sources.common.arrow_claims import unpacked_bytes
 from stoker.dataset.sources.common.npy import read_array
+from stoker.dataset.sources.formats.array_files import open_npz
+from stoker.dataset.sources.formats.coco_file import read_coco
+from stoker.dataset.sources.formats.csv_rows import read_csv
+from stoker.dataset.sources.formats.yolo_yaml import names_of, read_yaml, splits_of
 from stoker.protocol.canonical import canonical_digest
 
 
@@ -108,6 +113,54 @@ def arrow_offsets(data: bytes) -> bool:
 def npy(data: bytes) -> bool:
     """A .npy file that is packed."""
     return accepts(read_array, data, CodecError)
+
+
+@target
+def arrow_claims(data: bytes) -> bool:
+    """What compressed buffers of an Arrow file claim: a number for any bytes."""
+    claimed = unpacked_bytes(memoryview(data))
+    assert claimed >= 0
+    return claimed > 0
+
+
+def _written(name: str, data: bytes) -> Path:
+    path = folder() / name
+    path.write_bytes(data)
+    return path
+
+
+@target
+def csv_table(data: bytes) -> bool:
+    """A CSV that is packed."""
+    return accepts(read_csv, _written("a.csv", data))
+
+
+@target
+def yolo_description(data: bytes) -> bool:
+    """The data.yaml of a YOLO dataset."""
+
+    def read(path: Path) -> None:
+        found = read_yaml(path)
+        splits_of(found)
+        names_of(found)
+
+    return accepts(read, _written("data.yaml", data))
+
+
+@target
+def coco_description(data: bytes) -> bool:
+    """A JSON file of COCO annotations."""
+    return accepts(read_coco, _written("a.json", data))
+
+
+@target
+def npz(data: bytes) -> bool:
+    """The headers of an .npz archive."""
+
+    def read(path: Path) -> None:
+        open_npz(path.parent, path.name, frozenset())
+
+    return accepts(read, _written("a.npz", data))
 
 
 @target

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgpack
 import msgspec
 import numpy as np
+import pyarrow as pa
 import targets
 from PIL import Image
 
@@ -263,3 +264,46 @@ def grid() -> list[bytes]:
     offsets = np.array([100, 110, 130, 140, 150], np.uint32)
     made = Grid(16, 16, 1, 2, 2, 20, 30, 60, offsets)
     return [struct.pack("<I", 150) + made.to_bytes()]
+
+
+def arrow_claims() -> list[bytes]:
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), ["y" * 300])
+    table, found = pa.table({"x": [bytes(200)] * 2, "words": words}), []
+    for new in (pa.ipc.new_file, pa.ipc.new_stream):
+        for compression in ("zstd", "lz4", None):
+            out = pa.BufferOutputStream()
+            options = pa.ipc.IpcWriteOptions(compression=compression)
+            with new(out, table.schema, options=options) as writer:
+                writer.write_table(table)
+            found.append(out.getvalue().to_pybytes())
+    return found
+
+
+def csv_table() -> list[bytes]:
+    texts = "image,label\na.jpg,cat\n", 'x,y\r\n1.5,"a, ""b"""\r\n2,\r\n', ",x\n0,1\n1,2\n", "x\n"
+    return [*(text.encode() for text in texts), b"\xef\xbb\xbfx,y\n1,2\n"]
+
+
+def yolo_description() -> list[bytes]:
+    plain = "train: images\nnames: {0: a, 1: b}\n"
+    aliases = "l0: &l0 [x, x]\nl1: &l1 [*l0, *l0]\ntrain: [a, b]\nnames: [no, '1']\n"
+    return [text.encode() for text in (plain, aliases, "[[[")]
+
+
+def coco_description() -> list[bytes]:
+    image = {"id": 1, "file_name": "a.jpg", "height": 20, "width": 30}
+    shapes = [[[1, 2, 9, 2, 9, 9]], {"size": [20, 30], "counts": "0Yc0"}]
+    one = {"image_id": 1, "category_id": 3, "bbox": [1, 2, 9.5, 8], "area": 70.0}
+    objects = [{**one, "id": n, "segmentation": shape} for n, shape in enumerate(shapes)]
+    described = {"images": [image], "categories": [{"id": 3, "name": "cat"}]}
+    files = ({**described, "annotations": objects}, described, {"images": [image]})
+    return [json.dumps(file).encode() for file in files] + [b'{"images": ' + b"[" * 2000]
+
+
+def npz() -> list[bytes]:
+    found = []
+    for save in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        save(file, images=np.zeros((3, 4, 5, 3), np.uint8), label=np.arange(3))
+        found.append(file.getvalue())
+    return found

@@ -15,7 +15,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from stoker.client.connection import LOST_OR_SILENT, Connection
@@ -213,19 +213,16 @@ class Fleet:
         if not addresses:
             return {}
         check_threads(len(addresses), "a Loader with several daemons")
-        with ThreadPoolExecutor(len(addresses), "stoker-opening") as pool:
-            opening = [pool.submit(self._connect_to, a, self.crashed) for a in addresses]
-        failed = next((one.exception() for one in opening if one.exception()), None)
-        opened = {a: one.result() for a, one in zip(addresses, opening, strict=True)
-                  if not one.exception()}  # fmt: skip
+        opening: list[Future[Connection]] = []
         try:
-            if failed is not None:
-                raise failed
+            with ThreadPoolExecutor(len(addresses), "stoker-opening") as pool:
+                opening.extend(pool.submit(self._connect_to, a, self.crashed) for a in addresses)
+            opened = {a: one.result() for a, one in zip(addresses, opening, strict=True)}
             for address, connection in opened.items():
                 self._check(address, connection)
-        except BaseException:
-            for connection in opened.values():
-                connection.close()
+        except BaseException:  # also an interrupt, while others still open it
+            for one in opening:
+                one.add_done_callback(_close_opened)
             raise
         return opened
 
@@ -368,3 +365,9 @@ def _sum(one: Statistics, other: Statistics) -> Statistics:
         leased=one.leased + other.leased,
         slots=one.slots + other.slots,
     )
+
+
+def _close_opened(opening: "Future[Connection]") -> None:
+    """Close what was opened and is not needed; runs in the thread that opened it, or at once."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

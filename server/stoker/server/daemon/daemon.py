@@ -172,7 +172,9 @@ class Daemon:
             from stoker.server.daemon.remote.pins import Pins  # noqa: PLC0415
 
             pins = None if self._access is None else Pins()
-            carriers = Carriers(tcp.carrier, up, down, self._sent, self._now, may_accept, pins)
+            carriers = Carriers(
+                tcp.carrier, up, down, self._sent, self._now, may_accept, self._guard.note, pins
+            )
         return Lifelines(SideSocket(place, up, down, self._now, may_accept), carriers, tcp)
 
     def run(self) -> int:

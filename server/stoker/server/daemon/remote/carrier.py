@@ -19,7 +19,6 @@ import socket
 import ssl
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -29,7 +28,6 @@ from stoker.protocol import messages
 from stoker.protocol.codec import MAX_PACKET_BYTES
 from stoker.protocol.errors import ResourceError
 from stoker.protocol.remote.tcp import HEAD, frame, is_silent
-from stoker.server.settings import logs
 
 _PART_BYTES: Final = 2**20
 _REPORT_S: Final = 0.002
@@ -52,7 +50,8 @@ class SessionCarrier:
     Args of the constructor:
         sock: the connection, attached.
         on_sent: called in the thread with [(slot, generation), ...] of batches that were sent.
-        on_end: called in the thread when it can send no more.
+        on_end: called in the thread when it can send no more, with the exception if it is a fault
+            of the daemon.
 
     Attributes:
         descriptor: number of the connection's descriptor, until `end`.
@@ -65,7 +64,7 @@ class SessionCarrier:
         self,
         sock: socket.socket,
         on_sent: Callable[[list[tuple[int, int]]], None],
-        on_end: Callable[[], None],
+        on_end: Callable[[Exception | None], None],
     ) -> None:
         self._sock = sock
         self._on_sent = on_sent
@@ -215,16 +214,14 @@ class SessionCarrier:
                 job()
                 self._tell()
         except OSError:
-            self._give_up()
+            self._give_up(None)
         except Exception as error:  # a fault of the daemon: it ends this session alone
-            text = "".join(traceback.format_exception(error)).strip()
-            logs.log("error", "unexpected_error", handler="carrier", traceback=text)
-            self._give_up()
+            self._give_up(error)
         finally:
             self._sock.close()
 
-    def _give_up(self) -> None:
+    def _give_up(self, fault: Exception | None) -> None:
         """Report the end, and wait until the loop watches the connection no longer."""
-        self._on_end()
+        self._on_end(fault)
         while self._jobs.get() is not None:
             pass

@@ -37,6 +37,7 @@ from stoker.server.settings import logs
 ATTACH_DEADLINE_S: Final = 10.0
 MAX_ACCEPTS: Final = 64
 _Sent = list[tuple[int, int]]
+_Report = _Sent | Exception | None
 
 
 class Carriers:
@@ -48,6 +49,7 @@ class Carriers:
         on_sent: called with (token, [(slot, generation), ...]) of batches that were sent.
         now: monotonic seconds.
         may_accept: whether there are enough descriptors for another connection.
+        note: counts and logs an unexpected exception; `Guard.note`.
         pins: certificates, if carriers are TLS.
     """
 
@@ -59,18 +61,20 @@ class Carriers:
         on_sent: Callable[[bytes, list[tuple[int, int]]], None],
         now: Callable[[], float],
         may_accept: Callable[[], bool],
+        note: Callable[[str, Exception], None],
         pins: Pins | None = None,
     ) -> None:
         self._listener = listener
         self._on_up, self._on_down, self._on_sent = on_up, on_down, on_sent
         self._now = now
         self._may_accept = may_accept
+        self._note_fault = note
         self._pins = pins
         self._expected: set[bytes] = set()
         self._half_open: Waiting[HalfOpen] = Waiting(half_open_limit(MOST))
         self._carriers: dict[bytes, SessionCarrier] = {}
         self._ending: list[SessionCarrier] = []
-        self._reports: queue.SimpleQueue[tuple[bytes, _Sent | None]] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[tuple[bytes, _Report]] = queue.SimpleQueue()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._log_limit = logs.RateLimit(burst=5, period_s=10.0)
         self.refused_connections = 0
@@ -294,7 +298,7 @@ class Carriers:
             carrier = SessionCarrier(
                 made.sock,
                 functools.partial(self._report, token),
-                functools.partial(self._report, token, None),
+                functools.partial(self._report, token),
             )
         except ResourceError as error:
             logs.log("error", "carrier_failed", reason=error.message)
@@ -323,8 +327,11 @@ class Carriers:
             carrier.end()
             self._on_down(token)
 
-    def _report(self, token: bytes, sent: _Sent | None) -> None:
-        """Report to the loop what a carrier sent, or None: its end; runs in any thread."""
+    def _report(self, token: bytes, sent: _Report) -> None:
+        """Report to the loop what a carrier sent, or its end: None, or a fault.
+
+        Runs in any thread.
+        """
         self._reports.put((token, sent))
         os.eventfd_write(self._bell, 1)
 
@@ -337,7 +344,9 @@ class Carriers:
                 token, slots = self._reports.get_nowait()
             except queue.Empty:
                 break
-            if slots is None:
+            if isinstance(slots, Exception):
+                self._note_fault("carrier", slots)
+            if slots is None or isinstance(slots, Exception):
                 self._lose(token)
             elif token in self._carriers:
                 sent.setdefault(token, []).extend(slots)
