@@ -870,3 +870,27 @@ def test_a_stream_whose_workers_die_has_one_worker_alone(make_rig):
         alive[alive.index(number)] = started
     assert rig.ready(honest)
     assert not rig.errors(honest)
+
+
+def test_with_one_worker_a_stream_that_kills_it_is_stopped_and_the_other_goes_on(make_rig):
+    """There is no worker to set apart, so the other stream waits, and loses nothing."""
+    rig = make_rig(workers=1)
+    rig.up(1)
+    greedy, honest = rig.open(batch_size=40), rig.open(batch_size=20)
+    rig.run(greedy)
+    (of_greedy,) = {work.stream for work in rig.claims(1)[:1]}
+    rig.run(honest)
+    number = 1
+    while not rig.errors(greedy):
+        assert number < 20, "it should have been stopped"
+        head = rig.claims(number)[0]
+        if head.stream == of_greedy:
+            rig.die(number, row=head.row_lo)
+            rig.tick(40)
+            number += 1
+            rig.up(number)
+        else:
+            rig.finish(number)
+    rig.work((number,))
+    assert rig.ready(honest)
+    assert not rig.errors(honest)
