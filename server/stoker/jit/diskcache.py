@@ -39,7 +39,7 @@ from stoker.protocol.errors import ResourceError
 _log = logging.getLogger(__name__)
 _state = threading.Lock()
 _chosen: list[Path] = []
-FORMAT: Final = 6
+FORMAT: Final = 7
 """Of the entries: another number names other folders, so entries of both are never confused."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 LOCK_S: Final = 120.0

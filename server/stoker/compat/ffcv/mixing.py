@@ -5,8 +5,8 @@ more than the row that they write. Here an operation that draws single numbers, 
 one row at a time, and there `images[i - 1]` would be the row itself: mixup would change nothing,
 without an error. So its plain form runs on a whole batch and on each of its rows, with draws that
 are the same for all rows and all calls. The results differ if, and only if, rows other than its own
-matter, or their number. An operation that runs on the
-whole batch, and fails on one row, needs the batch too.
+matter, or their number. An operation that runs on the whole batch, and fails on one row, needs the
+batch too.
 
 Mixing may depend on a draw (`if np.random.rand() < 0.1`), so an operation that may read other rows
 by its source (`stoker.compat.ffcv.neighbors`) is tried with draws at both ends and between them.
