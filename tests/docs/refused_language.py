@@ -241,12 +241,15 @@ def truth_of_an_array(sample):
 
 
 @refused(
-    GUIDE, "is refused when the pipeline is built, if it and the side", "index 4", "4 elements"
+    GUIDE,
+    "is refused when the pipeline is built, if the index and the side",
+    "index 4",
+    "4 elements",
 )
 def index_out_of_bounds(sample):
     return {"x": sample.face_bbox[4]}
 
 
-@refused(GUIDE, "so it cannot work, and is refused with its line", "a slice", "ops.python")
+@refused(GUIDE, "so the pipeline is refused with the line", "a slice", "ops.python")
 def slice_of_an_array(sample):
     return {"x": sample.face_bbox[1:3]}

@@ -1,6 +1,6 @@
 """Limits of images, of values, and of what compressed files unpack to; the error of codecs.
 
-A file is never believed: what it claims is compared with these limits before anything is allocated.
+The sizes that a file claims are compared with these limits before anything is allocated.
 """
 
 MAX_PIXELS = 2**27
@@ -12,7 +12,7 @@ MAX_PLAIN_BYTES = 2**27
 MAX_RATIO = 100
 """A file that unpacks to more than `MAX_PLAIN_BYTES` may do so to this many times its size."""
 ROW_BYTES = 8
-"""What a row costs at least while it is packed, however few bytes of its file it takes."""
+"""Minimum bytes of a row while it is packed, even if it takes fewer in its file."""
 MAX_SCANS = 500
 """Maximum scans of a progressive JPEG; each costs a pass over the whole image."""
 
@@ -42,7 +42,7 @@ def check_value(size_bytes: int) -> None:
     """Apply the limit of a value, before it is read.
 
     Raises:
-        CodecError: it is too large.
+        CodecError: the value is too large.
     """
     if size_bytes > MAX_FILE_BYTES:
         raise CodecError(
@@ -55,11 +55,11 @@ def check_unpacked(size_bytes: int, stored_bytes: int) -> None:
     """Apply the limit of what a compressed file unpacks to, before it is unpacked.
 
     Args:
-        size_bytes: what it claims to unpack to.
+        size_bytes: the unpacked size that the file claims.
         stored_bytes: size of the file.
 
     Raises:
-        CodecError: that is far more.
+        CodecError: the unpacked size is above the limit.
     """
     if size_bytes > max(MAX_PLAIN_BYTES, MAX_RATIO * stored_bytes):
         raise CodecError(

@@ -37,7 +37,7 @@ runtime: Any = untyped_runtime
 library: Any = codegen.JITCodeLibrary
 _count_type: Any = nrtdynmod.incref_decref_ty
 LEGACY: Final = hasattr(llvm, "create_function_pass_manager")
-"""Whether LLVM's passes are made as they were before llvmlite 0.45: without a builder."""
+"""True if LLVM's passes are made as before llvmlite 0.45: without a builder."""
 COUNTS: Final = ("NRT_incref", "NRT_decref")
 RUNTIME: Final = "NRT_"
 """Begins the names of the functions of numba's runtime."""

@@ -56,7 +56,7 @@ class Noted:
 
     @property
     def is_valid_read(self) -> bool:
-        """Whether the loop may have read `valid`."""
+        """True if the loop may have read `valid`."""
         return self.valid or (self.all and not self.rebuilt)
 
 

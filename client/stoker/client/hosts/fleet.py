@@ -368,6 +368,6 @@ def _sum(one: Statistics, other: Statistics) -> Statistics:
 
 
 def _close_opened(opening: "Future[Connection]") -> None:
-    """Close what was opened and is not needed; runs in the thread that opened it, or at once."""
+    """Close a connection that is not needed; runs in the thread that opened it, or at once."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

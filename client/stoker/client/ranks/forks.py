@@ -22,7 +22,7 @@ def environment_at_fork() -> Mapping[str, str]:
 def default_store(world_size: int) -> Any:
     """Return the store of the default process group; None if its number of ranks differs.
 
-    There is none either in a process that was forked after the group was made.
+    It is None too in a process that was forked after the group was made.
     """
     distributed = sys.modules.get("torch.distributed")
     if world_size == 1 or distributed is None or not distributed.is_available():

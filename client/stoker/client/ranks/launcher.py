@@ -100,7 +100,7 @@ def job_key(place: LoaderPlace, world_size: int) -> bytes:
 def host_key(world_size: int) -> str | None:
     """Return what the ranks of this job on this host have in common; None for a lone process.
 
-    Two jobs may have one key: they then share what they would start alike.
+    Two jobs may have the same key: they then share a daemon that both would start.
     """
     if world_size == 1:
         return None
@@ -155,7 +155,7 @@ def _this_host() -> list[str]:
 
 
 def _host() -> list[str]:
-    """Return what tells this host from others, with which it may share a file system."""
+    """Return what distinguishes this host from others that may share its file system."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return [file.read().strip()]

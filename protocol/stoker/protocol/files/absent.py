@@ -1,6 +1,6 @@
 """Explain why a file of a certain name may not exist.
 
-It knows what other programs expand or convert, and Stoker does not.
+Other programs expand or convert such names; Stoker does not.
 """
 
 import re

@@ -22,7 +22,7 @@ MAX_TEXT_BYTES: Final = 2**28
 
 
 class EncodingError(ValueError):
-    """Bytes are not UTF-8, or too many; the message says what they are, and what to do."""
+    """Bytes are not UTF-8, or too many; the message says what they are, and the remedy."""
 
 
 def without_mark(data: bytes) -> bytes:

@@ -49,7 +49,7 @@ def check_form(result: Any, out: Any) -> None:
     """Check that results have the dtype and shape of the memory that keeps them.
 
     Raises:
-        TypeError: they have others; they would be converted or repeated without a word.
+        TypeError: they have others, and would be converted or repeated silently.
     """
     if result.dtype != out.dtype or result.shape != out.shape:
         raise TypeError(OTHER_FORM)

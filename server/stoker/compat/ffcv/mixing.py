@@ -1,4 +1,4 @@
-"""Find operations that need the rows of a batch together: they mix them, or count them.
+"""Find operations that need the rows of a batch together, because they mix or count the rows.
 
 FFCV calls every operation on a whole batch, and nothing in its contract says which of them read
 more than the row that they write. Here an operation that draws single numbers, or in a loop, gets
@@ -29,7 +29,7 @@ from stoker.protocol.errors import BuildError
 ROWS: Final = 4
 """Rows of the whole batch: even, and more than a neighbor's neighbor needs."""
 KEPT: Final = ((0, 1), (2, 3), (0, 2), (1, 3))
-"""Rows that keep their values while the others get new ones: each is once without each other."""
+"""Rows that keep their values while others change; each row is kept while each other changes."""
 POINTS: Final = (0, 14485, 2158, 17680, 10189, 9794, 14439, 16565, 14278)
 """Ids of keys whose first draw, as a number in [0, 1), is 0.17, 0, 1, 0.5, 0.02, 0.1, ..., 0.9."""
 ROUNDING: Final = 1e-3
@@ -47,7 +47,7 @@ def needs_batch(
     *,
     deep: bool = False,
 ) -> bool:
-    """Return whether an operation works on a batch otherwise than on its rows, one by one.
+    """Return whether an operation on a batch differs from the operation on its rows, one by one.
 
     Args:
         function: a rewritten function.
@@ -89,7 +89,7 @@ class _Probe:
         self._memory = memory
 
     def depends(self) -> bool | None:
-        """Return whether the rows of a batch matter together; None: it runs on no rows."""
+        """Return whether results depend on the batch as a whole; None: it runs on no rows."""
         rows = list(range(ROWS))
         whole = self._run(rows)
         apart = [self._run([row]) for row in rows]

@@ -50,7 +50,7 @@ class RowsOfStep(Protocol):
 
 
 class TriedStep(RowsOfStep, Protocol):
-    """What is tried; see `stoker.compat.ffcv.step.LineStep`."""
+    """The step of a trial; see `stoker.compat.ffcv.step.LineStep`."""
 
     before: State
     after: State

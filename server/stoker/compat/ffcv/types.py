@@ -6,7 +6,7 @@ from stoker.compat.ffcv.pipeline.missing import missing
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Raise: nothing of it has a meaning here.
+    """Raise an error that says what to use instead.
 
     Raises:
         ImportError: always, if it is imported; otherwise AttributeError.

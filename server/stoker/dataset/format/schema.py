@@ -71,8 +71,8 @@ def image(
         encoding: raw, jpeg, png, encoded for either of the two, or bands.
         grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
         dtype: uint8; or, raw or in bands, uint16 for levels from 0 to 65535, int16 for
-            numbers that are no levels, such as Hounsfield units, and float32 for images of floats,
-            see `stoker.ops.to_float`.
+            numbers that are not levels, such as Hounsfield units, and float32 for images of
+            floats, see `stoker.ops.to_float`.
         channels: C, 1 to 16; must be 3 unless images are raw or in bands.
     """
     field = picture_field(name, "image", encoding, dtype, channels)

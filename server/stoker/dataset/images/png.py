@@ -52,7 +52,7 @@ class PngHeader:
 
     @property
     def has_alpha(self) -> bool:
-        """Whether the pixels have an alpha channel."""
+        """True if the pixels have an alpha channel."""
         return self.color in (4, 6)
 
 

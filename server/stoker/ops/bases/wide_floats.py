@@ -96,6 +96,6 @@ def as_floats(state: State) -> State:
 
 
 def float_room(state: State, wide: Kernel | None) -> int:
-    """Return the scratch bytes of the images of floats of a wide kernel, of no other kernel any."""
+    """Return the scratch bytes for the images of floats of a wide kernel; 0 for other kernels."""
     images = wide.images if isinstance(wide, WideKernel) else 0
     return images * int(padded(4 * int(np.prod(state.bound))))

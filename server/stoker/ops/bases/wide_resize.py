@@ -134,4 +134,4 @@ WIDE_BOX: Final = {"image": Kernel(_run_box, _plain_box)}
 """The kernel of ops that resize a box."""
 SIGNED_RESIZE: Final = {"image": Kernel(_run_signed, _plain)}
 SIGNED_BOX: Final = {"image": Kernel(_run_signed_box, _plain_box)}
-"""The same of images of int16."""
+"""Kernels of images of int16."""

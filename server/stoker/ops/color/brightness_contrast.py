@@ -156,8 +156,8 @@ class BrightnessContrast(PixelOp):
     Attributes:
         brightness_limit: range of the brightness: (low, high), or d for (-d, d), from -16 to 16. 0
             changes nothing, 1 adds white.
-        contrast_limit: the same of the contrast. 0 changes nothing, -1 leaves nothing of the image,
-            1 doubles each value.
+        contrast_limit: range of the contrast, likewise. 0 changes nothing, -1 leaves nothing of the
+            image, 1 doubles each value.
         brightness_by_max: whether brightness counts in white, or else in the mean of the image.
         ensure_safe_range: whether both are reduced until no value has to be clipped.
         p: probability.

@@ -24,7 +24,7 @@ HIGH: Final = np.uint16(65535)
 NONE: Final = 256
 """A threshold above every level: nothing is inverted."""
 WIDE_LEVEL: Final = np.uint32(257)
-"""Levels of uint16 in one of uint8."""
+"""Levels of uint16 for each level of uint8."""
 
 
 @kernel

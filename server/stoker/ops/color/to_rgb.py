@@ -48,7 +48,7 @@ def leave_fourth(source: Any, image: Any) -> None:
 
 @kernel
 def leave_fourth_at_once(source: Any, image: Any) -> None:
-    """Write the first three of every four values: four at once, the next pixel covers the last."""
+    """Write the first three of every four values: all four, and the next pixel overwrites one."""
     last = np.uint64(image.size // 3 - 1)
     for i in range(last):
         k, j = K3 * i, K4 * i

@@ -128,8 +128,8 @@ def levels(op: str, parameter: str, value: object) -> tuple[float, ...]:
     images of float32.
 
     Raises:
-        ParameterError: there are none or more than 16, one is an integer outside of [-32768,
-            65535], or one is not a number that float32 can hold.
+        ParameterError: the number of items is not from 1 to 16, one is an integer outside of
+            [-32768, 65535], or one is not a number that float32 can hold.
     """
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
     if 1 <= len(items) <= MOST_CHANNELS and all(

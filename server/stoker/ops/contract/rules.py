@@ -22,9 +22,9 @@ COLORS: Final = 4
 WIDE: Final = "uint16"
 """Dtype of images with levels from 0 to 65535."""
 SIGNED: Final = "int16"
-"""Dtype of images of numbers that are no levels, such as the Hounsfield units of CT."""
+"""Dtype of images whose numbers are not levels, such as the Hounsfield units of CT."""
 WINDOW: Final = "ops.window(image, center=, width=)"
-"""What makes floats from 0 to 1 of images of int16, for ops that need levels or colors."""
+"""The call that makes floats from 0 to 1 of images of int16, for ops of levels or colors."""
 FLOAT: Final = "float32"
 """Dtype of images of floats, whose levels are in [0, 1] if an op says so."""
 

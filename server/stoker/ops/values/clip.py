@@ -1,4 +1,4 @@
-"""Bring the numbers of images that lie outside of two bounds to the nearer one, as `numpy.clip`.
+"""Replace numbers of images that are outside of two bounds by the nearer bound, as `numpy.clip`.
 
 The dtype stays. NaN stays NaN. No randomness.
 """
@@ -46,7 +46,7 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 @register
 @dataclass(frozen=True)
 class Clip(Op):
-    """Bring numbers of images below `low` to it, and those above `high` to that.
+    """Replace numbers of images below `low` by `low`, and numbers above `high` by `high`.
 
     Attributes:
         low: least number, in the image's own unit; for an image of integers one of its dtype.

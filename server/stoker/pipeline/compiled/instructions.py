@@ -56,7 +56,7 @@ _ONE: Final = ("dst", "src")
 _TWO: Final = ("dst", "left", "right")
 
 KINDS: Final = ("int64", "float64", "float32")
-"""How numbers of arrays are computed; float32 is float64 rounded to it, which is the same."""
+"""Types in which arrays are computed; a float32 is computed as float64, then rounded: same bits."""
 
 FORMS: Final[dict[str, tuple[str, ...]]] = {
     # Calls of kernels and draws.

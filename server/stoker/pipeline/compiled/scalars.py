@@ -54,7 +54,7 @@ _STATISTICS_OF: Final = {
     },
     "int64": {"mean": _OF_FLOATS["mean"]},
 }
-"""Where the statistics of a dtype differ; float64 gives bits."""
+"""Statistics that differ by dtype; those of float64 give bits."""
 
 
 class Scalars:

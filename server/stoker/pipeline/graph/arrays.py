@@ -42,7 +42,7 @@ class Operand(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What an operation does: the dtype that operands are converted to, and that of the result."""
+    """Rule of an operation: the dtype to which operands are converted, and the result's dtype."""
 
     compute: str
     result: str

@@ -41,7 +41,7 @@ FAR = 16.0
 """Floats beyond it were surely not from 0 to 1."""
 COLOR_ROOM = "stoker.ops.color."
 SCALES = {"uint8": LEVELS, "uint16": LEVELS16, "int16": OTHER, "float32": UNIT}
-"""What the numbers of an image mean by their dtype."""
+"""Dtype of an image -> the meaning of its numbers."""
 KEEPING = frozenset({"cast", "layout", "stack"})
 ANY_FLOATS = frozenset({"channel_drop", "channel_shuffle", "normalize", "to_gray", "to_rgb"})
 """Ops among those, and of the color room, that do not need 0 to 1."""

@@ -88,7 +88,7 @@ def _is_plain(draw: Draw) -> bool:
 
 
 def _is_pixels(value: int, made: dict[int, tuple[int, Node]], states: Mapping[str, State]) -> bool:
-    """Whether a value is certainly an image or a mask, and made from no image of 16 bits.
+    """Return whether a value is certainly an image or mask, and not made from images of 16 bits.
 
     The joined op has no rule for those.
     """

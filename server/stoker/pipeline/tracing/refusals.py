@@ -1,4 +1,4 @@
-"""What Python would do with a value at once, and a pipeline cannot: each use names the remedy."""
+"""Uses of a value that Python decides at once and a pipeline cannot; errors name the remedy."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def lambda_of(body: ast.expr, names: Sequence[str] = ()) -> ast.Lambda:
 
 
 def binds(node: ast.AST) -> bool:
-    """Whether an expression sets a variable or leaves its function, so it cannot move into one."""
+    """Return whether an expression sets a variable or leaves its function: it cannot be moved."""
     return any(
         isinstance(part, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await)
         for part in ast.walk(node)

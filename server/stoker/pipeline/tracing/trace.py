@@ -315,7 +315,7 @@ class GraphTracer:
         return TracedValue(self, first, f"the result of {'or' if ends else 'and'!r}")
 
     def _reads_elements(self, written: list[Written]) -> bool:
-        """Whether nodes, or those in their blocks, read an element of an array."""
+        """Return whether nodes, or nodes in their blocks, read an element of an array."""
         return any(
             (isinstance(node, Expr) and node.op == ELEMENT)
             or any(map(self._reads_elements, self._written_inside.get(first, ())))

@@ -130,11 +130,11 @@ class TracedValue(Refusals, Operators):
         return self._statistic("min", given, named)
 
     def any(self, *given: object, **named: object) -> Any:
-        """Whether an element is not 0; a bool."""
+        """True if an element is not 0; a bool."""
         return self._statistic("any", given, named)
 
     def all(self, *given: object, **named: object) -> Any:
-        """Whether no element is 0; a bool."""
+        """True if no element is 0; a bool."""
         return self._statistic("all", given, named)
 
     def _statistic(self, name: str, given: object, named: object) -> Any:

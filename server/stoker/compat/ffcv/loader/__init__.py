@@ -186,7 +186,7 @@ class Loader:
 
     @property
     def distributed(self) -> bool:
-        """Whether this is the loader of one rank."""
+        """True for the loader of one rank."""
         return self._distributed
 
     def ordered(self, name: str, epoch: int) -> np.ndarray:

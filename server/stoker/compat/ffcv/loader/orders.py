@@ -21,7 +21,7 @@ from stoker.protocol.spec import StreamSpec
 
 
 class LoaderOrder(Protocol):
-    """Tells which samples a rank has in each batch."""
+    """The samples that a rank has in each batch."""
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches of an epoch."""
@@ -72,8 +72,8 @@ class OptionOrder:
 class ScriptOrder:
     """An order that the script defines; see `LoaderOrder`.
 
-    It is asked once for each epoch. A sample that comes again in an epoch has another visit, and so
-    other draws.
+    The loader calls it once for each epoch. A sample that comes again in an epoch has another
+    visit, and so other draws.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """FFCV's `ffcv.memory_managers`: how it caches pages of its files.
 
-Nothing of it is here: an import says what to do instead. Only scripts import it.
+It has no names here. The error of an import says what to use instead. Only scripts import it.
 """
 
 from typing import NoReturn
@@ -9,7 +9,7 @@ from stoker.compat.ffcv.pipeline.missing import missing
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Raise: nothing of it has a meaning here.
+    """Raise an error that says what to use instead.
 
     Raises:
         ImportError: always, if it is imported; otherwise AttributeError.

@@ -1,4 +1,4 @@
-"""What the compressed buffers of an Arrow IPC file claim to unpack to, before any is unpacked.
+"""Unpacked sizes that compressed buffers of an Arrow IPC file claim, read before any is unpacked.
 
 A compressed buffer begins with its unpacked size, which Arrow allocates at once. Only these eight
 bytes of each buffer are read, and the metadata of messages: FlatBuffers, in which every offset is
@@ -127,7 +127,7 @@ def _number(code: str, data: memoryview, place: int) -> int:
     """Read a number; a place before the start is an error too.
 
     Raises:
-        struct.error, ValueError: the place is outside.
+        struct.error, ValueError: the place is outside of the data.
     """
     if place < 0:
         raise ValueError(place)

@@ -25,7 +25,7 @@ SUFFIXES = frozenset(
 _OF_SYSTEMS = frozenset(
     ["__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found"]
 )
-"""Folders that archivers, servers of files and file systems make next to the files of people."""
+"""Folders that archivers, file servers and file systems make next to the files of users."""
 _LOOKED_AT = 10_000
 
 

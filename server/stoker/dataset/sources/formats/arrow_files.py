@@ -174,7 +174,7 @@ def rows_at_once(group: Any, most: int) -> int:
 
     Args:
         group: its metadata, by pyarrow.
-        most: for values that are no larger than usual.
+        most: the limit for values of the usual size.
     """
     columns = (group.column(number) for number in range(group.num_columns))
     largest = max(

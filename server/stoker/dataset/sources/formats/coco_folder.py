@@ -17,7 +17,7 @@ _KEYS = (b'"annotations"', b'"categories"')
 _READ_BYTES = 2**16
 _MAX_FILES = 100
 _LOOKED_FOR = 100
-"""How many of the images are looked for, to find their folder."""
+"""Number of images that are looked for, to find their folder."""
 
 
 def how_to_annotate(source: Path) -> str | None:
@@ -65,8 +65,8 @@ def find_images(path: Path, names: Sequence[str], given: Path | None) -> Path:
     Args:
         path: the file.
         names: the names of its images.
-        given: the folder that the user named; None: the places where COCO's own archives put it,
-            of which that with the most images is taken.
+        given: the folder that the user named; None: of the places where COCO's own archives put
+            it, the place with the most images is taken.
 
     Raises:
         UsageError: there is no such folder, or none of the images that are looked for is in it.

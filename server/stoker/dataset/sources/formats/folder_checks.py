@@ -23,7 +23,7 @@ def check_splits(source: Path, classes: list[str]) -> None:
     """Reject folders of which several are named like splits.
 
     Raises:
-        UsageError: they are.
+        UsageError: several folders are.
     """
     splits = [name for name in classes if name.lower() in SPLITS]
     if len(splits) > 1:
@@ -37,7 +37,7 @@ def check_wrapper(source: Path, files: list[SourceFile], classes: list[str]) -> 
     """Reject a source whose only folder has folders of images, as archives are unpacked.
 
     Raises:
-        UsageError: it has.
+        UsageError: the source has one such folder.
     """
     folders = [file.path.split("/")[:-1] for file in files]
     first, last = min(folders), max(folders)
@@ -60,11 +60,11 @@ def check_wrapper(source: Path, files: list[SourceFile], classes: list[str]) -> 
 def check_kind(source: Path, files: list[SourceFile], classes: list[str]) -> None:
     """Reject sub-folders that look like images and their masks instead of classes.
 
-    They do if a name suggests images or masks, or if two folders have files of the same names, but
-    of different suffixes.
+    A name suggests images or masks, or two folders have files of the same names, but of different
+    suffixes.
 
     Raises:
-        UsageError: they do.
+        UsageError: the folders look like that.
     """
     pictures = [name for name in classes if _PICTURES.search(name)]
     masks = [name for name in classes if MASKS.search(name) and name not in pictures]
@@ -81,7 +81,7 @@ def check_kind(source: Path, files: list[SourceFile], classes: list[str]) -> Non
 
 
 def check_pairs(source: Path, files: list[SourceFile]) -> None:
-    """Reject images and masks of one folder, told apart by a word in their names, or a suffix.
+    """Reject images and masks of one folder, which differ by a word in their names, or by a suffix.
 
     Raises:
         UsageError: a file may be the mask of another.
@@ -118,7 +118,7 @@ def _image_names(name: str) -> Iterator[str]:
 
 
 def _are_partners(files: list[SourceFile]) -> bool:
-    """Whether folders have files of the same names, but each folder has another suffix."""
+    """Return whether folders have files of the same names, but each folder has another suffix."""
     stems: dict[str, set[str]] = {}
     suffixes: dict[str, set[str]] = {}
     for file in files:

@@ -1,7 +1,7 @@
 """Columns of text: numbers, truth values, classes or text, and warnings about them.
 
 A CSV has no types, and people write the same thing in several ways. Values are never joined or
-changed without a word: two spellings of one label are refused, and warnings give the line of an
+changed silently: two spellings of one label are refused, and warnings give the line of an
 example.
 """
 
@@ -46,7 +46,7 @@ class TextColumn:
     values: Sequence[str]
 
     def first(self, odd: Callable[[str], bool]) -> str:
-        """Name the first value for which `odd` holds, with its line; "" if there is none."""
+        """Name the first value for which `odd` holds, with its line; "" if it never holds."""
         for place, value in zip(self.places, self.values, strict=True):
             if odd(value):
                 return f"{shown(value)} in {self.unit} {place}"

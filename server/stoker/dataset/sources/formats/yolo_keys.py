@@ -16,7 +16,7 @@ _READ = ("path", "train", "val", "valid", "test", "names", "nc", "kpt_shape", "k
 _MEANT = {"classes": "names", "class_names": "names", "num_classes": "nc"}
 _SHORTEST, _LONGEST = 3, 40
 _MOST = 1000
-"""How many keys are looked at; a file of people has a few."""
+"""Maximum number of keys that are checked; a file written by hand has a few."""
 _ALIKE = 0.66
 """Similarity of difflib from which a key counts as misspelled."""
 

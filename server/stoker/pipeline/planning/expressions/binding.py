@@ -1,4 +1,4 @@
-"""Binds expressions: what may be asked of a value, elements of arrays, and arithmetic.
+"""Binds expressions: sizes and statistics of a value, elements of arrays, and arithmetic.
 
 A scalar that is known while binding is a `ConstStep`, so an index out of bounds is refused here if
 the side is known, too; otherwise that sample is bad. The dtypes of arrays are those of
@@ -219,7 +219,7 @@ def argument_types(states: Sequence[State]) -> list[str]:
     """Return the types of scalars: bool, int64 or float64.
 
     Raises:
-        BuildError: a value is no scalar, or fits no type.
+        BuildError: a value is not a scalar, or none of these types can hold it.
     """
     return [expressions.widened(np.dtype(state.dtype).name) for state in states]
 
