@@ -171,20 +171,30 @@ def stored_dispatcher(
         folder: the result of `kernel_folder`.
         before_compiling: called before code that is not in the folder is compiled.
     """
-    if folder is None:
+    made = None if folder is None else _stored(make, folder)
+    if made is None:
         made = make(False)
         made._cache = SharedCache(None, None, before_compiling)
-        return made
+    else:
+        made._cache = SharedCache(made._cache, folder, before_compiling)
+    return made
+
+
+def _stored(make: Callable[[bool], Any], folder: Path) -> Any:
+    """Return a dispatcher with numba's cache in a folder; None if the folder cannot be written."""
     config = importlib.import_module("numba").core.config
     with _state:
         before = config.CACHE_DIR
         config.CACHE_DIR = str(folder)
         try:
-            made = make(True)
+            return make(True)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+            _note_unstored(f"kernel cache {cache_root()}: {folder} cannot be written")
+            return None
         finally:
             config.CACHE_DIR = before
-    made._cache = SharedCache(made._cache, folder, before_compiling)
-    return made
 
 
 def load_stored(fast: Any, most: int) -> int:

@@ -227,6 +227,9 @@ class _Loader:
 
 
 class _Entries(caching.CompileResultCacheImpl):
+    _locator_classes: Any = [caching.UserProvidedCacheLocator]  # noqa: RUF012  (numba's own name)
+    """Files are in the kernel's own folder, never next to the source, not even on a full disk."""
+
     def reduce(self, cres: Any) -> Any:
         """Return what is stored: numba's, without the listing of the source with its types."""
         return super().reduce(cres._replace(type_annotation=""))  # type: ignore[no-untyped-call]
