@@ -53,7 +53,6 @@ class PaintedMemory:
             distance = self.start - int(before[-1])
             return f"wrote {distance} bytes before the start of its {self.name}"
         if after.size:
-            return (
-                f"wrote {int(after[0])} bytes after the end of its {self.name} of {self.size} bytes"
-            )
+            offset = self.size + int(after[0])
+            return f"wrote at offset {offset} of its {self.name}, which has {self.size} bytes"
         return None
