@@ -17,7 +17,7 @@ _IPC = "ipc://"
 
 
 def is_address(address_or_path: str | os.PathLike[str]) -> bool:
-    """Whether it is an address (`scheme://...`), and not the path of a dataset."""
+    """Return whether it is an address (`scheme://...`), and not the path of a dataset."""
     return isinstance(address_or_path, str) and "://" in address_or_path
 
 

@@ -3,8 +3,8 @@
 With `reconnect_s`, the loss of the daemon costs the caller only time: the dead link is closed, the
 same OPEN is sent to the daemon that comes back (a private one is started), and the call that failed
 is done again. A stream is its spec, so its batches are the same bytes; a daemon that opens another
-one is refused. Only faults that time can heal are retried: silence, nobody at the address, a daemon
-that dies again, memory that its predecessor's clients still hold.
+one is refused. Only faults that time can heal are retried: silence, no daemon at the address, a
+daemon that dies again, memory that its predecessor's clients still hold.
 
 A forgotten loader is closed by its finalizer, which refers to this object and not to the loader. A
 forked child releases nothing: everything belongs to the parent.

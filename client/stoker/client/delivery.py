@@ -136,7 +136,7 @@ class Delivery:
         return after if self._share is None else self._share.first(*after, self._steps)
 
     def is_there(self, epoch: int, step: int) -> bool:
-        """Whether that batch is announced and can be taken; errors are left to `take`."""
+        """Return whether that batch is announced and can be taken; errors are left to `take`."""
         if not self._whole or self._place != (epoch, step):
             return False
         self._whole = False

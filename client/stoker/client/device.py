@@ -49,7 +49,7 @@ class Accelerator(Protocol):
         ...
 
     def passed(self, event: Any) -> bool:
-        """Whether the copy is done and its source may be reused."""
+        """Return whether the copy is done and its source may be reused."""
         ...
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class CudaAccelerator:
             tensor.record_stream(current)
 
     def passed(self, event: Any) -> bool:
-        """Whether the copy is done."""
+        """Return whether the copy is done."""
         return bool(event.query())
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 class EpochIterator(Generic[Item]):
     """The iterator of a loop: batches until the epoch ends, then StopIteration every time.
 
-    The epoch begins at the first `next()`, so an iterator that nobody reads uses up no epoch.
+    The epoch begins at the first `next()`, so an iterator that is not read uses up no epoch.
     """
 
     def __init__(

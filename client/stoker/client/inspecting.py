@@ -92,7 +92,7 @@ class Inspecting(ABC):
 
     @property
     def drop_last(self) -> bool:
-        """Whether an incomplete last batch is left out."""
+        """True if an incomplete last batch is left out."""
         return self.spec.tail == "drop"
 
     @property

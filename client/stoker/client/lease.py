@@ -163,7 +163,7 @@ class LeaseBook:
         return len(self._held) + len(self._free)
 
     def holds(self, slot: int) -> bool:
-        """Whether an array of the caller is in that slot."""
+        """Return whether an array of the caller is in that slot."""
         self._collect()
         return slot in self._held
 

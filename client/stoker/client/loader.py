@@ -62,7 +62,7 @@ class Loader(Resuming, Generic[Item]):
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
         shuffle: whether each epoch has its own order.
         shuffle_seed: seed of the order, so that `seed` is that of the draws alone. None: `seed`.
-        shuffle_block_size: shuffle blocks of so many neighboring samples, for slow storage.
+        shuffle_block_size: shuffle blocks of this many neighboring samples, for slow storage.
         drop_last: whether an incomplete last batch is dropped; see `last`.
         last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
             rank only), or "pad" (rows that are not `valid` fill it). None follows `drop_last`:

@@ -221,7 +221,7 @@ class LoaderOptions:
         return Excluded(()) if given is None else Excluded(_ids("exclude", given))
 
     def _has_ids(self) -> bool:
-        """Whether the subset is one of ids, of which the excluded ones are taken here."""
+        """Return whether the subset is one of ids, of which the excluded ones are taken here."""
         return self.subset is not None and not is_split_name(self.subset)
 
     def _subset(self) -> bytes:

@@ -79,7 +79,7 @@ class Outage:
 
     @property
     def over(self) -> bool:
-        """Whether the time is up and was used for an attempt at least."""
+        """True if the time is up and was used for an attempt at least."""
         return self._attempts > 0 and self.elapsed_s >= self._limit_s
 
     def failed(self, error: StokerError) -> None:

@@ -1,7 +1,7 @@
 """One session with a daemon: a ZeroMQ DEALER for records, the side socket for memory and liveness.
 
 Runs in the calling thread; nothing here is shared between threads. The side socket is connected
-first: if nobody listens, that fails at once. End of file on it means that the daemon is gone
+first: if no daemon listens, that fails at once. End of file on it means that the daemon is gone
 (`DaemonLostError`), no matter what ZeroMQ reports. Every wait polls both sockets and has a
 deadline.
 
@@ -95,8 +95,8 @@ class ClientSession:
 
         Raises:
             UsageError: the address is not one.
-            ConnectError: nobody listens there, the process there is of another user, or no answer
-                comes in time.
+            ConnectError: no daemon listens there, the process there is of another user, or no
+                answer comes in time.
             VersionError: the daemon speaks another version of the protocol.
             PeerError: the daemon refuses; it sent the error.
         """
@@ -228,7 +228,7 @@ class ClientSession:
                 raise from_record(record.code, record.message, record.details)
 
     def _is_late(self, record: DaemonRecord) -> bool:
-        """Whether a record answers a replay that nobody waits for any longer."""
+        """Return whether a record answers a replay that no caller waits for any longer."""
         if not isinstance(record, Error):
             return False
         return record.request > OPEN_REQUEST and record.request != self._awaited

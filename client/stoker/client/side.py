@@ -46,10 +46,10 @@ def read_memory(descriptor: int, size_bytes: int) -> bytes:
 def connect_side(address: str, timeout_s: float) -> socket.socket:
     """Connect to the side socket; its end of file means that the daemon is gone.
 
-    Waits while the daemon accepts nobody.
+    Waits while the daemon accepts no connection.
 
     Raises:
-        ConnectError: nobody listens there, the process there is of another user, or the daemon
+        ConnectError: no daemon listens there, the process there is of another user, or the daemon
             accepts nobody for so long.
     """
     path = side_path(address)

@@ -24,12 +24,12 @@ _LIVE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name is a pattern of files: it contains `*`, `?`, `[...]` or `{...}`."""
+    """Return whether a name is a pattern of files: it contains `*`, `?`, `[...]` or `{...}`."""
     return not os.path.lexists(name) and bool(glob.has_magic(name) or _BRACES.search(name))
 
 
 def is_live(name: str) -> bool:
-    """Whether a name is the `module:Class` of a live source."""
+    """Return whether a name is the `module:Class` of a live source."""
     return _LIVE.fullmatch(name) is not None and not os.path.lexists(name)
 
 

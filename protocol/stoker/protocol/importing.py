@@ -44,7 +44,7 @@ class Shadowed(NamedTuple):
 
 
 def add_folders(folders: Iterable[str]) -> None:
-    """Append folders to `sys.path`, but for those that are there."""
+    """Append folders to `sys.path`, except those that are there."""
     for folder in map(os.path.abspath, folders):
         if folder not in sys.path:
             sys.path.append(folder)

@@ -74,7 +74,7 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
         return DTYPES[self.dtype] * math.prod(self.shape)
 
     def allows(self, shape: Sequence[int]) -> bool:
-        """Whether all rows of a batch may have that shape."""
+        """Return whether all rows of a batch may have that shape."""
         free = self.varies if self.is_told else ()
         return len(shape) == len(self.shape) and all(
             0 < side <= most if place in free else side == most
@@ -82,7 +82,7 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def has_room(self, shape: Sequence[int]) -> bool:
-        """Whether the rows of a batch may have that much room in its slot.
+        """Return whether the rows of a batch may have that much room in its slot.
 
         With buckets, a row of a ragged output or list has only the room that its own bucket needs.
         """
@@ -92,12 +92,12 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def has_sizes(self) -> bool:
-        """Whether the output `<name>.size` holds the lengths of each row's varying sides."""
+        """True if the output `<name>.size` holds the lengths of each row's varying sides."""
         return self.form != "stack"
 
     @property
     def is_told(self) -> bool:
-        """Whether all rows of a batch have one shape, which READY carries."""
+        """True if all rows of a batch have one shape, which READY carries."""
         return bool(self.varies) and self.form in ("stack", "pad")
 
 

@@ -23,7 +23,7 @@ MASK_DTYPES: Final = {
 
 
 def is_mask_form(dtype: str, shape: tuple[int, ...]) -> bool:
-    """Whether this can be a mask: whole numbers or bools of shape (H, W) or (H, W, 1)."""
+    """Return whether this can be a mask: whole numbers or bools of shape (H, W) or (H, W, 1)."""
     return dtype in MASK_DTYPES and (len(shape) == 2 or (len(shape) == 3 and shape[2] == 1))
 
 

@@ -78,7 +78,7 @@ class Open(Record, frozen=True, tag="open"):
     `prefetch_bytes` the daemon chooses how many batches it prefetches, at most `prefetch`, so that
     the slab has about that size. `verify` asks for digests in each READY; see
     `stoker.protocol.chain`. `weights` says how often each sample comes, not together with
-    `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of so many neighboring
+    `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of this many neighboring
     samples are shuffled, and the samples inside each. With `mix` the stream has several datasets,
     `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`. A group begins when
     `group_size` of its members are there, or after a while. `shuffle_seed` is the seed of the

@@ -14,7 +14,7 @@ _MEMBER = "split"
 
 
 def is_split_name(given: object) -> bool:
-    """Whether it is text that could name a split; other text is the path of a file."""
+    """Return whether it is text that could name a split; other text is the path of a file."""
     return isinstance(given, str) and NAME.fullmatch(given) is not None
 
 

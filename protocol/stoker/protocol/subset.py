@@ -101,7 +101,7 @@ class Subset:
         return Subset(left)
 
     def excluded(self, rows: int) -> Excluded:
-        """Return the exclude list of all other samples of a dataset of so many.
+        """Return the exclude list of all other samples of a dataset of this many samples.
 
         Raises:
             UsageError: the subset names an id that the dataset does not have, or the dataset has

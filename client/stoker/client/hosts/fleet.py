@@ -106,7 +106,7 @@ class Fleet:
 
     @property
     def follows(self) -> bool:
-        """Whether a directory says which daemons there are."""
+        """True if a directory says which daemons there are."""
         return self._watch is not None
 
     def set_hosts(self, addresses: Sequence[object], *, wait: bool = True) -> None:

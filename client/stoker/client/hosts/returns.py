@@ -62,7 +62,7 @@ class Returns:
             return None
 
     def close(self) -> None:
-        """End the thread, and close what nobody took."""
+        """End the thread, and close what was not taken."""
         with self._changed:
             self._closed = True
             self._changed.notify()

@@ -232,7 +232,7 @@ def _served(path: str) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process with that id runs (a zombie does not)."""
+    """Return whether a process with that id runs (a zombie does not)."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"

@@ -63,7 +63,7 @@ def connect(address: TcpAddress, timeout_s: float) -> socket.socket:
     """Connect to the carrier of a daemon.
 
     Raises:
-        ConnectError: nobody listens there, or the host does not answer in time.
+        ConnectError: no daemon listens there, or the host does not answer in time.
     """
     try:
         sock = socket.create_connection((address.host, address.carrier_port), max(timeout_s, 0.001))

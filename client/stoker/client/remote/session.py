@@ -198,7 +198,7 @@ class RemoteSession(ClientSession):
                 self.inbox.append(record)
 
     def _is_lost(self) -> bool:
-        """Whether the daemon ended this session; waits a moment for the end of the carrier.
+        """Return whether the daemon ended this session; waits a moment for the end of the carrier.
 
         A daemon that lost the carrier answers the next message with an error, which may come before
         the reading thread has met the end.

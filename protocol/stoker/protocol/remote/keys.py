@@ -73,7 +73,7 @@ def public_key_of(text_or_path: str | os.PathLike[str], where: str) -> bytes:
 
 
 def read_secret_file(path: str | os.PathLike[str], where: str) -> bytes:
-    """Read the secret key in a file that nobody but its owner can read.
+    """Read the secret key in a file that only its owner can read.
 
     Args:
         path: of the file.

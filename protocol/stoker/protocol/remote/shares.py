@@ -6,8 +6,8 @@ the lowest first, as in rendezvous hashing:
 
     weight = XXH64 of (key, epoch, round), each as 8 bytes, little-endian
 
-So nobody has to keep a table, each daemon has the same share, and no daemon has two batches more
-than another one at any time. The client chooses the keys; see `host_key`.
+So no process has to keep a table, each daemon has the same share, and no daemon has two batches
+more than another one at any time. The client chooses the keys; see `host_key`.
 """
 
 import struct

@@ -117,7 +117,7 @@ def expect_full(sock: socket.socket) -> None:
 
 
 def is_silent(sock: socket.socket) -> bool:
-    """Whether the other host has acknowledged nothing for `LINK_TIMEOUT_S`; see tcp(7)."""
+    """Return whether the other host has acknowledged nothing for `LINK_TIMEOUT_S`; see tcp(7)."""
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_ACK_AT + 4)
     (silent_ms,) = struct.unpack_from("=I", info, _LAST_ACK_AT)
     return bool(silent_ms > LINK_TIMEOUT_S * 1000)

@@ -203,7 +203,7 @@ class Line:
         return operations[len(list(marks)) :]
 
     def _marked(self, operation: Any) -> bool:
-        """Whether an operation is a mark; it is noted."""
+        """Return whether an operation is a mark; it is noted."""
         if isinstance(operation, SynchronizeSeed):
             self._streams.mark(self.field, operation.seed_offset)
         return isinstance(operation, SynchronizeSeed)

@@ -1,4 +1,4 @@
-"""Batch memory that is reused once nobody holds an array on it.
+"""Batch memory that is reused once no array on it is left.
 
 An array from the pool is on one of its blocks; every view of it and every tensor made from it keeps
 that array alive. When the last of them is gone, its block returns to the pool. So each page of

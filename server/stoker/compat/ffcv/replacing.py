@@ -42,7 +42,7 @@ class Helpers(Protocol):
     """The functions that an operation calls."""
 
     def draws(self, function: FunctionType) -> bool:
-        """Whether a function draws and is rewritten for that."""
+        """Return whether a function draws and is rewritten for that."""
         ...
 
     def rewritten(self, function: FunctionType, origins: tuple[RowOrigin, ...]) -> tuple[str, Any]:
@@ -182,7 +182,7 @@ class Replacer(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _holds_draws(self, value: Any) -> bool:
-        """Whether a value is a helper that draws, or holds one."""
+        """Return whether a value is a helper that draws, or holds one."""
         if isinstance(value, tuple | list):
             return any(map(self._holds_draws, value))
         inner = function_in(value)
@@ -283,7 +283,7 @@ def function_in(value: Any) -> FunctionType | None:
 
 
 def draws_globally(value: object) -> bool:
-    """Whether a value is a function, generator or module of global randomness."""
+    """Return whether a value is a function, generator or module of global randomness."""
     if value is np.random or value is random or value is np.random.seed:
         return True
     owner = getattr(value, "__self__", None)
@@ -293,5 +293,5 @@ def draws_globally(value: object) -> bool:
 
 
 def _is_constant(node: ast.expr) -> bool:
-    """Whether an index is `...` or `None`, and not a number."""
+    """Return whether an index is `...` or `None`, and not a number."""
     return isinstance(node, ast.Constant) and not isinstance(node.value, int)

@@ -187,7 +187,7 @@ class _Rewriting:
         )
 
     def draws(self, function: FunctionType) -> bool:
-        """Whether a helper draws, and is rewritten for that.
+        """Return whether a helper draws, and is rewritten for that.
 
         In a function that stays Python, code of other packages draws from generators of the
         process.
@@ -218,14 +218,14 @@ class _Rewriting:
         return name, function_there
 
     def _draws(self, function: FunctionType) -> bool:
-        """Whether a function draws, itself or by the functions that it calls."""
+        """Return whether a function draws, itself or by the functions that it calls."""
         if function not in self._drawing:
             self._drawing[function] = False  # until it is known: it may call itself
             self._drawing[function] = any(map(self._is_drawing, self._used(function)))
         return self._drawing[function]
 
     def _calls_machine_code(self, function: FunctionType, seen: set[FunctionType]) -> bool:
-        """Whether a function calls one that the user has compiled."""
+        """Return whether a function calls one that the user has compiled."""
         seen.add(function)
         for value in self._used(function):
             for one in value if isinstance(value, tuple | list) else (value,):

@@ -127,7 +127,7 @@ def generated(operation: Operation, name: str) -> Callable[..., Any]:
     """Return the function of an operation.
 
     Raises:
-        BuildError: it is no function.
+        BuildError: it is not a function.
     """
     function = operation.generate_code()
     if not callable(function):

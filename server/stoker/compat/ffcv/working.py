@@ -1,6 +1,6 @@
 """The memory that an operation works in: what it requests, and what its results need.
 
-Memory comes from a pool, so it holds what somebody wrote there earlier. A result whose bytes depend
+Memory comes from a pool, so it holds what was written there earlier. A result whose bytes depend
 on that would differ from run to run. So scratch memory, whose form is not that of the result, is
 always zeroed, and other memory is zeroed if a trial shows that the operation leaves parts of it
 unwritten.
@@ -47,7 +47,7 @@ class WorkingMemory:
 
     @property
     def is_result(self) -> bool:
-        """Whether the one memory that is requested can hold the results."""
+        """True if the one memory that is requested can hold the results."""
         return not self._several and self._forms == [self._result]
 
     def request(self, count: int) -> Any:

@@ -43,7 +43,7 @@ class Conversion(msgspec.Struct, frozen=True):
 
     @property
     def is_any(self) -> bool:
-        """Whether there is any conversion to do."""
+        """True if there is any conversion to do."""
         return self != Conversion()
 
 

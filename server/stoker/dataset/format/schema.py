@@ -196,7 +196,7 @@ def relative(field: Field) -> Field:
 
 
 def may_have_grid(field: Field) -> bool:
-    """Whether a field holds images that may be JPEGs."""
+    """Return whether a field holds images that may be JPEGs."""
     return field.kind == "image" and field.encoding in ("jpeg", "encoded")
 
 

@@ -113,7 +113,7 @@ def inspect_picture(data: bytes, kind: str, scratch: "Scratches", keep: bool = F
 
 
 def _is_converted(data: bytes, encoding: str, kind: str) -> bool:
-    """Whether a JPEG or PNG is outside of the decoder contract, and converted."""
+    """Return whether a JPEG or PNG is outside of the decoder contract, and converted."""
     if encoding == "png" or kind == "mask":
         return is_deep_mask(data) and kind == "mask"
     try:

@@ -64,7 +64,7 @@ def peek_picture(
 
 
 def _has_header(head: bytes) -> bool:
-    """Whether the start of a JPEG includes the header of its first scan."""
+    """Return whether the start of a JPEG includes the header of its first scan."""
     place = 2
     while place + _MARGIN <= len(head):
         if head[place] != 0xFF:

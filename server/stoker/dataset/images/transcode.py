@@ -61,7 +61,7 @@ _DEEP = "image[uint16] (image[int16] for CT, image[float32] for depth)"
 
 
 def is_deep_mask(data: bytes) -> bool:
-    """Whether this is a gray PNG of 16 bits; as a mask it may still hold small values."""
+    """Return whether this is a gray PNG of 16 bits; as a mask it may still hold small values."""
     if data[:8] != SIGNATURE:
         return False
     header = read_png_header(data)

@@ -207,7 +207,7 @@ def _taken(folder: Path) -> UsageError:
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a name is that of a file of rows."""
+    """Return whether a name belongs to a file of rows."""
     return _OURS.fullmatch(name) is not None
 
 

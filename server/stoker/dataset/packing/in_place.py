@@ -38,7 +38,7 @@ def index_folder(source: str | os.PathLike[str]) -> Path:
 
 
 def can_be_in_place(source: str | os.PathLike[str]) -> bool:
-    """Whether a path or a pattern looks like a source that can be read in place."""
+    """Return whether a path or a pattern looks like a source that can be read in place."""
     kind = kind_of(os.fspath(source))
     return kind is not None and KINDS[kind].files is not None
 
@@ -96,7 +96,7 @@ def _make(
 
 
 def _is_current(folder: Path) -> bool:
-    """Whether there is an index, and its source still has the same files."""
+    """Return whether there is an index, and its source still has the same files."""
     manifest = _manifest(folder)
     if manifest is None or manifest.source is UNSET:
         return False
@@ -129,7 +129,7 @@ def _manifest(folder: Path) -> Manifest | None:
 
 
 def _is_there(folder: Path) -> bool:
-    """Whether the folder exists; checked, and nothing is made."""
+    """Return whether the folder exists; checked, and nothing is made."""
     try:
         os.close(open_root(cache_root(), folder.parent.name, folder.name, create=False).fd)
     except OSError:

@@ -101,7 +101,7 @@ def split_by(path: str | os.PathLike[str], field: str, *, overwrite: bool = Fals
 
 @contextlib.contextmanager
 def _writable(folder: Path) -> Iterator[Dataset]:
-    """Open a dataset, while nobody else writes it."""
+    """Open a dataset, while no other process writes it."""
     read_manifest(folder)
     with open_work(folder, overwrite=True) as work, open_folder(folder) as dataset:
         try:

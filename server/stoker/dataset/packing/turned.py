@@ -26,7 +26,7 @@ def turned_images(manifest: Manifest) -> Iterator[str]:
 
 
 def _is_target(one: Field, manifest: Manifest, turned: int) -> bool:
-    """Whether a field has places in an image, and was not turned as often."""
+    """Return whether a field has places in an image, and was not turned as often."""
     if one.items is not UNSET:
         return one.items.of is not None
     return one.kind == "mask" and manifest.statistics.fields[one.name].turned != turned

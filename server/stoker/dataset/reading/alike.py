@@ -21,7 +21,7 @@ MAX_HELD: Final = 256
 
 
 def is_alike(field: Field) -> bool:
-    """Whether a field is stored in the form in which it is used, with one shape."""
+    """Return whether a field is stored in the form in which it is used, with one shape."""
     return (
         None not in field.shape
         and field.encoding == "raw"

@@ -245,7 +245,7 @@ class LiveDataset(Dataset):
 
 
 def _is_of_pillow(error: OSError) -> bool:
-    """Whether Pillow itself raised an error, about the content of a file.
+    """Return whether Pillow itself raised an error, about the content of a file.
 
     An error of storage or network while Pillow reads is raised elsewhere, or has an errno.
     """

@@ -212,7 +212,7 @@ class StoredSamples(ABC):
 
     @abstractmethod
     def is_intact(self, sample_id: int) -> bool:
-        """Whether the stored bytes of a sample have the check that they were packed with.
+        """Return whether the stored bytes of a sample have the check that they were packed with.
 
         Only for datasets with `has_checks`. Of a source read in place the check covers the
         reference to a value, not the value.

@@ -109,7 +109,7 @@ def some_of(
 
 
 def _weights(weights: object, count: int, where: str) -> tuple[float, ...]:
-    """Return the weights of so many alternatives; their values are not checked."""
+    """Return the weights of this many alternatives; their values are not checked."""
     listed = weights.tolist() if isinstance(weights, np.ndarray) else weights
     if not isinstance(listed, list | tuple) or len(listed) != count:
         raise fault(

@@ -11,7 +11,7 @@ from stoker.protocol.errors import UsageError
 
 
 def is_frames(value: object) -> bool:
-    """Whether a field is a list of frames: arrays with at least two sides."""
+    """Return whether a field is a list of frames: arrays with at least two sides."""
     return (
         isinstance(value, list)
         and bool(value)

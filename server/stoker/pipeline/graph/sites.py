@@ -59,7 +59,7 @@ def _printable(name: str) -> str:
 
 
 def is_user(code: CodeType) -> bool:
-    """Whether code is neither Stoker's nor NumPy's."""
+    """Return whether code is neither Stoker's nor NumPy's."""
     made_by_dataclass = code.co_filename == "<string>" and code.co_name == "__init__"
     return not _is_ours(code.co_filename) and not made_by_dataclass
 

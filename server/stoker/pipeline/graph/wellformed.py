@@ -59,7 +59,7 @@ class Unchecked(Protocol):
 
     @property
     def unneeded(self) -> tuple[Unneeded, ...]:
-        """Calls whose results nobody uses."""
+        """Calls whose results are not used."""
         ...
 
     @property

@@ -28,7 +28,7 @@ def store(value: Any, out: np.ndarray) -> None:
 
 
 def fits(shape: tuple[int, ...], state: State) -> bool:
-    """Whether a value of that shape fits the state; a scalar has shape (1,)."""
+    """Return whether a value of that shape fits the state; a scalar has shape (1,)."""
     if not state.shape:
         return shape == (1,)
     return len(shape) == len(state.shape) and all(

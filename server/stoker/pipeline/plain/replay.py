@@ -242,7 +242,7 @@ class _Recording(PlainRun):
         self._names: dict[int, str] = {}
 
     def unchanged(self, value: ReplayValue) -> bool:
-        """Whether a value equals what it was made of."""
+        """Return whether a value equals what it was made of."""
         known = [*self.fields, *(v for values in self.values.values() for v in values)]
         before = [v.array for v in known if (v.number, v.name) == (value.of, value.name)]
         return bool(before) and np.array_equal(value.array, before[0])

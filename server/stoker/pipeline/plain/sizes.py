@@ -124,7 +124,7 @@ class _SizeRun(PlainRun):
                 self.env[join.dst] = self.env[join.then if taken else join.orelse]
 
     def _differs(self, value: int | None) -> bool:
-        """Whether a value's size counts and differs from row to row."""
+        """Return whether a value's size counts and differs from row to row."""
         return value in self._sizing.sizes and not self.plan.states[value].is_fixed
 
 

@@ -211,13 +211,13 @@ def _drawn(history: History) -> frozenset[bytes]:
 
 
 def _lacks(few: History, many: History) -> bool:
-    """Whether a history is another one without some of its moves."""
+    """Return whether a history is another one without some of its moves."""
     rest: Iterator[Any] = iter(many)
     return all(any(_within(one, other) for other in rest) for one in few)
 
 
 def _within(one: Any, other: Any) -> bool:
-    """Whether an entry of a history is another one, or that without some of its moves."""
+    """Return whether an entry of a history is another one, or that without some of its moves."""
     if isinstance(one, Divergence) and isinstance(other, Divergence):
         same = one.cond == other.cond
         return same and _lacks(one.then, other.then) and _lacks(one.orelse, other.orelse)

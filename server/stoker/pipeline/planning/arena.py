@@ -4,7 +4,7 @@ A value that an op makes is stored in a *region*: bytes of the scratch arena, or
 output. Regions live from the step that first writes them to the last step that reads them, through
 every alias (a join is an alias of the values that its branches return). Regions that live at
 different times share bytes; offsets are multiples of 64. A kernel that may run in place shares the
-region of its source if nobody reads the source later. If the last reader of a region is an
+region of its source if no step reads the source later. If the last reader of a region is an
 output, the region is the output's row, so the final op writes the slot itself and nothing is
 copied; other outputs are copied by their `StoreStep`.
 
@@ -136,7 +136,7 @@ class _Planner:
         return self.regions[root] if same and keeps and self.last[root] == time else None
 
     def _is_input_alias(self, value: int) -> bool:
-        """Whether a value may be an input: a join where not every branch made the value."""
+        """Return whether a value may be an input: a join where not every branch made the value."""
         pending, seen = [value], set()
         while pending:
             current = pending.pop()

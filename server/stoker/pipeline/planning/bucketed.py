@@ -48,7 +48,7 @@ def given_size(bucket: tuple[int, int] | int | None) -> Size | None:
 
 
 def reads_bucket(graph: Graph) -> bool:
-    """Whether a pipeline reads the size of the sample's bucket."""
+    """Return whether a pipeline reads the size of the sample's bucket."""
     return not facts_read(graph).isdisjoint(OF_BUCKET)
 
 

@@ -113,7 +113,7 @@ def declared_items(op: Op, given: State) -> State:
     """Return the state that an op declares for the boxes or keypoints it returns.
 
     Raises:
-        BuildError: fewer items than in the input, or items of other words that nobody writes.
+        BuildError: fewer items than in the input, or items of other words that are never written.
         StokerError: raised by `declare_items` itself.
     """
     state = _asked(op, "declare_items", lambda: op.declare_items(given))

@@ -160,7 +160,7 @@ def moves(op: Op, *, resized: bool) -> bool:
 
 
 def is_of_user(op: Op) -> bool:
-    """Whether an op does what a user wrote."""
+    """Return whether an op does what a user wrote."""
     module = type(op).__module__
     return not module.startswith(OURS) or module.startswith(CUSTOM_ROOM)
 

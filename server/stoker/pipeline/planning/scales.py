@@ -153,7 +153,7 @@ def check_normalize(op: Normalize, given: State) -> None:
 
 
 def _is_planar(op: Op, given: State, result: State) -> bool:
-    """Whether a result is an image with the channels first."""
+    """Return whether a result is an image with the channels first."""
     if result.kind != "array" or len(result.shape) != 3:
         return False
     if op.name == "normalize":

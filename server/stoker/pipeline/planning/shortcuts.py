@@ -83,7 +83,7 @@ def _pair(
 
 
 def _is_plain(draw: Draw) -> bool:
-    """Whether its parameters are constant, and valid for the op's current version."""
+    """Return whether its parameters are constant, and valid for the op's current version."""
     return not draw.varies and draw.version == lookup(draw.op).version
 
 

@@ -49,7 +49,7 @@ def _source_now(fn: FunctionType) -> Source | None:
 
 
 def is_edited(fn: FunctionType, text: str = "") -> bool:
-    """Whether a function's file no longer has its source; False if that is not known.
+    """Return whether a function's file no longer has its source; False if that is not known.
 
     Args:
         fn: the function.
@@ -68,7 +68,7 @@ def is_edited(fn: FunctionType, text: str = "") -> bool:
 
 
 def has_branches(code: CodeType) -> bool:
-    """Whether the code, or a function inside of it, decides anything."""
+    """Return whether the code, or a function inside of it, decides anything."""
     decides = any(
         step.opcode in (*dis.hasjrel, *dis.hasjabs) or step.opname in ("UNARY_NOT", "CONTAINS_OP")
         for step in dis.get_instructions(code)

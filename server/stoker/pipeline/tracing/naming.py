@@ -61,7 +61,7 @@ def scoped(name: str) -> str:
 
 
 def views_are_shared() -> bool:
-    """Whether a decision made now is shared by all views of a position."""
+    """Return whether a decision made now is shared by all views of a position."""
     return _shared.get()
 
 

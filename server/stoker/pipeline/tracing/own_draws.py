@@ -126,7 +126,7 @@ def _state(own: Mapping[int, Any], key: str | int) -> Any:
 
 
 def _changes(value: Any) -> bool:
-    """Whether a value may give another number in each run."""
+    """Return whether a value may give another number in each run."""
     if isinstance(value, ModuleType):  # it may import what it is asked for
         return False
     if isinstance(getattr(value, "__self__", value), random.SystemRandom | _Imported):
@@ -190,7 +190,7 @@ def _is_of_library(cls: type) -> bool:
 
 
 def _is_library(code: CodeType) -> bool:
-    """Whether code is Python's own, PyTorch's, NumPy's or Stoker's."""
+    """Return whether code is Python's own, PyTorch's, NumPy's or Stoker's."""
     name = code.co_filename
     python = name.startswith(_PYTHON) and not name.startswith(_INSTALLED)
     return python or name.startswith(("<frozen ", "<string>", _TORCH)) or not is_user(code)

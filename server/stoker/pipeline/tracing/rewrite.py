@@ -148,7 +148,7 @@ def _code(fn: FunctionType) -> CodeType | None:
 
 
 def _parse(lines: list[str], first: int) -> ast.FunctionDef | None:
-    """Return the function that begins at the index `first`; None if that is no whole function."""
+    """Return the function that begins at the index `first`; None if it is not whole."""
     try:
         tree = ast.parse(textwrap.dedent("".join(inspect.getblock(lines[first:]))))
     except SyntaxError:
@@ -310,12 +310,12 @@ def _ended_if(node: ast.If, rest: list[ast.stmt]) -> ast.stmt | None:
 
 
 def _returns(node: ast.stmt) -> bool:
-    """Whether a statement contains a `return` of its own function."""
+    """Return whether a statement contains a `return` of its own function."""
     return not isinstance(node, _SCOPES) and any(isinstance(p, ast.Return) for p in _own([node]))
 
 
 def _goes_on(body: list[ast.stmt]) -> bool:
-    """Whether execution may continue after the statements."""
+    """Return whether execution may continue after the statements."""
     if not body:
         return True
     last = body[-1]

@@ -57,7 +57,7 @@ class Sharing:
         self._calls[op, stream].append(call)
 
     def _apart(self, one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-        """Whether two calls are in different branches of one `if`."""
+        """Return whether two calls are in different branches of one `if`."""
         pairs = zip(one, other, strict=False)
         return any(self._siblings.get(a) == b for a, b in pairs if a != b)
 

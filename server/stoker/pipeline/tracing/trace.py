@@ -71,7 +71,7 @@ class _Open(NamedTuple):
 
 
 def is_linked(value: object) -> bool:
-    """Whether a value lacks the mark of `ops.unlinked`; numbers lack it."""
+    """Return whether a value lacks the mark of `ops.unlinked`; numbers lack it."""
     return getattr(value, "linked", True) is True
 
 

@@ -173,7 +173,7 @@ class SocketFolder:
         os.close(self._lock)
 
     def _is_bound(self, path: str, suffix: str = "") -> bool:
-        """Whether the file at path + suffix is the socket that was bound at the path."""
+        """Return whether the file at path + suffix is the socket that was bound at the path."""
         try:
             return os.path.samestat(self._bound[path], os.lstat(path + suffix))
         except (KeyError, OSError):
@@ -258,7 +258,7 @@ def open_to_others(folder: str) -> str | None:
 
 
 def _others_can_replace(status: os.stat_result, may_be_shared: bool) -> bool:
-    """Whether other users than root may remove what this user puts into a folder.
+    """Return whether other users than root may remove what this user puts into a folder.
 
     Args:
         status: of the folder.
@@ -325,7 +325,7 @@ def _remove_stale(path: str) -> None:
 
 
 def _answers(path: str) -> bool:
-    """Whether a process listens on that socket (a stale one refuses at once)."""
+    """Return whether a process listens on that socket (a stale one refuses at once)."""
     for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         with socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK) as probe:
             number = probe.connect_ex(path)

@@ -122,7 +122,7 @@ class Broker:
         return self._descriptor
 
     def readable(self) -> bool:
-        """Whether messages are waiting; must be called before every sleep."""
+        """Return whether messages are waiting; must be called before every sleep."""
         return bool(int(self._socket.get(_EVENTS)) & _POLLIN)
 
     def drain(self) -> None:

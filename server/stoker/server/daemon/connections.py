@@ -60,7 +60,7 @@ class Connections:
         now: monotonic seconds.
 
     Attributes:
-        behind: whether reports may wait that wake nobody any more, so `drain` must be called.
+        behind: whether reports may wait that no longer wake the loop, so `drain` must be called.
     """
 
     def __init__(self, watched: "zmq.Socket[bytes]", now: Callable[[], float]) -> None:

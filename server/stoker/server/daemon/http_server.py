@@ -2,8 +2,8 @@
 
 Its thread never waits for one client. A connection has `REQUEST_S` from its start to the last byte
 of its answer, however slowly it talks. There are at most `MAX_CONNECTIONS`; a new one takes the
-place of the oldest that has not sent its request yet. So idle connections delay nobody. A request's
-head has at most `MAX_HEAD_BYTES`; its body is not read.
+place of the oldest that has not sent its request yet. So idle connections delay no request. A
+request's head has at most `MAX_HEAD_BYTES`; its body is not read.
 """
 
 import contextlib

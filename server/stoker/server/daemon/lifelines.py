@@ -44,7 +44,7 @@ class Lifelines:
         return {**self.side.descriptors(), **self._carriers.descriptors()}
 
     def is_remote(self, token: bytes) -> bool:
-        """Whether a session's batches go over TCP."""
+        """Return whether a session's batches go over TCP."""
         return self._carriers is not None and token in self._carriers
 
     def attached(self, token: bytes) -> None:

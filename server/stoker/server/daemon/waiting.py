@@ -2,7 +2,7 @@
 
 Pure bookkeeping; the owner closes what `add` returns. A peer without a key can open connections and
 leave them. So their number is limited, in all and per host. At the limit the oldest one of the host
-that has most of them goes, so that a host locks out nobody but itself. The addresses of one IPv6
+that has most of them goes, so that a host locks out only itself. The addresses of one IPv6
 network of 64 bits count as one host, because one host may have all of them.
 """
 
@@ -39,7 +39,7 @@ class Waiting(Generic[T]):
         return iter(list(self._hosts))
 
     def __contains__(self, made: object) -> bool:
-        """Whether a connection waits."""
+        """Return whether a connection waits."""
         return made in self._hosts
 
     def add(self, made: T, address: str) -> T | None:

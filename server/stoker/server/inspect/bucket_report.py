@@ -83,7 +83,7 @@ class Report:
 
     @property
     def of_images(self) -> bool:
-        """Whether samples are images; if not, they are sequences."""
+        """True if samples are images; if not, they are sequences."""
         return isinstance(self.request, Buckets)
 
     @property

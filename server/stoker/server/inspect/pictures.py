@@ -31,7 +31,7 @@ def palette() -> np.ndarray:
 
 
 def is_picture(array: np.ndarray) -> bool:
-    """Whether an array is (H, W, 1, 3 or 4) uint8."""
+    """Return whether an array is (H, W, 1, 3 or 4) uint8."""
     return array.dtype == np.uint8 and array.ndim == 3 and array.shape[2] in CHANNELS
 
 

@@ -187,7 +187,7 @@ def _picture(replay: Replay, value: ReplayValue) -> np.ndarray:
 
 
 def _is_unit(image: np.ndarray) -> bool:
-    """Whether an image is of floats from 0 to 1."""
+    """Return whether an image is of floats from 0 to 1."""
     return image.dtype == np.float32 and bool(((image >= 0) & (image <= 1)).all())
 
 

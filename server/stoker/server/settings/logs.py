@@ -1,9 +1,9 @@
 """Structured logs on standard error: an event's name, then its facts; no secret among them.
 
 Lines are formatted where the event happens and written by a thread of their own, because standard
-error may be a pipe that nobody empties, and the daemon's loop must not wait for it. The queue holds
-`CAPACITY` lines; what does not fit, or cannot be written because a disk is full, is dropped and
-counted, and the count is logged once there is room.
+error may be a pipe that no process empties, and the daemon's loop must not wait for it. The queue
+holds `CAPACITY` lines; what does not fit, or cannot be written because a disk is full, is dropped
+and counted, and the count is logged once there is room.
 
 Bytes (tokens, routing ids) are refused as facts: they are shown as their length only.
 

@@ -3,7 +3,7 @@
 Trainings of a sweep are started one after the other, seconds apart, which is hundreds of batches.
 So a group may have a size: it computes nothing until as many members have sent SEEK. It begins
 without the others after a while, so that one that never comes costs the rest only that time. A
-member that comes after the begin waits for nobody.
+member that comes after the begin waits for no other member.
 """
 
 from typing import NamedTuple

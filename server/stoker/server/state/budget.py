@@ -77,7 +77,7 @@ class Budget:
         self._streams[_engine(build)] += 1
 
     def has(self, slots: int, slot_bytes: int, build: BuildResult) -> bool:
-        """Whether the budget is sufficient for a session's slots, and for its stream."""
+        """Return whether the budget is sufficient for a session's slots, and for its stream."""
         if not self._allows(slots * slot_bytes):
             return False
         needed = slots * slot_bytes + self._further(build)

@@ -8,7 +8,7 @@ result at hand, and saves itself the planning and loading if nothing has changed
 
 A build without progress for `build_deadline_s` fails, so a pipeline that hangs while it is built
 delays others by at most that long. Clients without a running build come first, so one with many
-builds that hang delays others no longer. A build that nobody waits for is ended at once. A build
+builds that hang delays others no longer. A build that no client waits for is ended at once. A build
 whose process is killed from outside starts again, with a pause that doubles; it fails once
 `start_deadline_s` has passed since the first of these deaths.
 """

@@ -113,7 +113,7 @@ class CoreContext:
 
 
 def backoff_s(settings: Settings, deaths: int) -> float:
-    """Return the pause before the next start after so many deaths in a row."""
+    """Return the pause before the next start after this many deaths in a row."""
     pause = settings.worker_restart_backoff_s * 2.0 ** min(deaths - 1, 30)
     return min(pause, settings.worker_restart_backoff_max_s)
 

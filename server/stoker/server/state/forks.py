@@ -43,7 +43,7 @@ class Fork:
         rank: their rank.
         gate: whether they have begun.
         groups: those of its members.
-        size_bytes: the memory of each worker for decoded samples; 0: nobody decodes anything.
+        size_bytes: the memory of each worker for decoded samples; 0: no member decodes anything.
         usual_bytes: what a row of usual size needs of it.
     """
 

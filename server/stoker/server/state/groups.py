@@ -103,7 +103,7 @@ class Member:
 
     @property
     def has_room(self) -> bool:
-        """Whether it may use one more slot."""
+        """True if it may use one more slot."""
         pending = 0 if self.run is None else len(self.run.pending)
         return self.held + pending < self.quota
 
@@ -231,7 +231,7 @@ class Group:
             del self.by_slot[batch.slot.index]
 
     def comes_to(self, batch: "BatchState") -> bool:
-        """Whether a member that did not get a batch will ask for it later."""
+        """Return whether a member that did not get a batch will ask for it later."""
         if not self.name or self.by_place.get(batch.key) is not batch:
             return False
         return any(
@@ -385,7 +385,7 @@ class BatchState:
 
     @property
     def is_newest(self) -> bool:
-        """Whether it is the last batch of its runs so far, so that no other batch waits for it."""
+        """True if it is the last batch of its runs so far, so that no other batch waits for it."""
         return bool(self.runs) and all(run.pending[-1] is self for run in self.runs)
 
     @property

@@ -44,7 +44,7 @@ def capacity_of(request: Open, slots: int, slot_bytes: int) -> int:
 
 
 def first_slots(settings: Settings, request: Open, slots: int, slot_bytes: int) -> int:
-    """Return how many of so many slots have memory when the session opens, with the spare."""
+    """Return how many of this many slots have memory when the session opens, with the spare."""
     least = request.leases + LEAST_PREFETCH + SPARE
     return min(slots, max(least, settings.at_once_bytes // slot_bytes))
 

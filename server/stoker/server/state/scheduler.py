@@ -79,7 +79,7 @@ class Scheduler:
             self._context.out.append(Assign(number, tuple(works)))
 
     def is_suspected(self, group: Group) -> bool:
-        """Whether workers die at the rows of a group, and others could suffer from it."""
+        """Return whether workers die at the rows of a group, and others could suffer from it."""
         if group.stream.deaths < self._context.settings.suspect_deaths:
             return False
         others = any(one.stream is not group.stream for one in self._all_groups())

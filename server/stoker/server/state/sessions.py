@@ -189,7 +189,7 @@ class Sessions:
         """End a session that is not attached; whether there was one.
 
         It is the oldest of the process that has most of them, so a process with many idle ones
-        locks out nobody but itself.
+        locks out only itself.
         """
         idle = Counter(session.process for session in self._unattached.values())
         if not idle:

@@ -35,7 +35,7 @@ class Settings:
         quick_deaths: after that many in a row, sessions get an error instead of waiting.
         blamed_deaths: a sample that killed or hung that many workers stops its stream.
         unblamed_deaths: the same for deaths that say nothing about the row (signals from outside).
-        suspect_deaths: after so many deaths in a row at its chunks, a stream has one worker alone.
+        suspect_deaths: after that many deaths in a row at its chunks, a stream has one worker only.
         exit_with_last_client: leave when the last session is gone.
         first_client_s: with that, leave if no session attaches for so long after the start.
         drain_s: how long a stop waits for running chunks.

@@ -5,7 +5,7 @@ group's slots, being filled, announced to others, or kept, and waits for it; oth
 one. So the first member at a place drives production, and each later one gets the same slot, as
 long as the batch is there. A batch whose last holder released it is kept while a member is still on
 its way to it. If a slot is needed, the kept batch that is farthest ahead of the nearest such member
-goes, and is computed again for the member that comes to it: nobody waits for a member that lags.
+goes, and is computed again for the member that comes to it: no member waits for a member that lags.
 
 No batch is announced twice to one session: the generation of a slot grows with each announcement,
 so a session that seeks back gets another slot.
@@ -131,7 +131,7 @@ def shrink(context: CoreContext, budget: Budget, group: Group) -> None:
 
 
 def withdraw(context: CoreContext, group: Group, count: int) -> None:
-    """Let so many slots go, kept ones at once."""
+    """Let this many slots go, kept ones at once."""
     group.slots.withdraw(count)
     while group.slots.owed and _drop_kept(context, group):
         pass
@@ -183,7 +183,7 @@ def share_of(group: Group, record: Seek) -> HostShare | None:
 
 
 def no_such_step(record: Seek, steps: int) -> UsageError:
-    """Return the error of a SEEK to a step that an epoch of so many does not have."""
+    """Return the error of a SEEK to a step that an epoch of this many steps does not have."""
     return UsageError(
         f"SEEK: expected a step from 0 to {steps}, the number of steps of an epoch,"
         f" got {record.step}",

@@ -67,7 +67,7 @@ class SlotPool:
     Attributes:
         slots: by number.
         owed: number of slots that are still to go.
-        left: slots that are gone, and whose memory nobody has freed yet.
+        left: slots that are gone, and whose memory is not freed yet.
     """
 
     def __init__(self, count: int, after: Callable[[Slot], SlotState] = _free) -> None:
@@ -110,7 +110,7 @@ class SlotPool:
             self.slots[index].state = SlotState.GONE
 
     def withdraw(self, count: int) -> None:
-        """Let so many slots go, free ones at once; the others when they would become free."""
+        """Let this many slots go, free ones at once; the others when they would become free."""
         self.owed += count
         while self.owed and self._free:
             self._to_free(self._free.pop(0))
@@ -169,7 +169,7 @@ class SlotPool:
         self._to_free(slot)
 
     def void(self, slot: Slot) -> None:
-        """Discard a batch that nobody holds: free its slot at once, or when its writers have ended.
+        """Discard a batch that is not held: free its slot at once, or when its writers have ended.
 
         A complete one may be kept.
         """

@@ -34,7 +34,7 @@ class Stopping:
 
     @property
     def asked(self) -> bool:
-        """Whether the daemon was asked to stop."""
+        """True if the daemon was asked to stop."""
         return self._asked_at is not None
 
     def begin(self, now: float) -> None:

@@ -140,7 +140,7 @@ class Stream:
         return self.row_s if self.cuts > 1 and not self.brief_rows else 0.0
 
     def is_brief(self, rows: int) -> bool:
-        """Whether a batch of so many rows is so cheap that its messages matter."""
+        """Return whether a batch of this many rows is so cheap that its messages matter."""
         return self.brief_rows > 0 and self.row_s * rows < self._settings.brief_batch_s
 
     def accuse(

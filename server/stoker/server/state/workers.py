@@ -5,7 +5,7 @@ order in which it got them, so only the first one, its head, can hang or have st
 time runs from when it became the head. A killed worker that is not confirmed dead in time is given
 up: it is replaced, and keeps its head until it is confirmed dead.
 
-A worker stalls while its head takes more than `STALL` times the average for so many rows, in a
+A worker stalls while its head takes more than `STALL` times the average for this many rows, in a
 stream whose rows differ much in cost. Rows queued behind one that costs as much as fifty others
 would wait for it, and delivery in order would wait for them. So a stalling worker gets only rows of
 the newest batch, and claims of older batches that it has not started are recalled.
@@ -81,7 +81,7 @@ class WorkerState:
         return waiting
 
     def stalls(self, now: float) -> bool:
-        """Whether its head takes long, in a stream where only a few rows do."""
+        """Return whether its head takes long, in a stream where only a few rows do."""
         head = self.head
         if head is None:
             return False
@@ -152,7 +152,7 @@ class Pool:
             worker.head_since = self._context.now
 
     def is_with_all(self, worker: WorkerState) -> bool:
-        """Whether other workers have claims and are silent for long too, as in a freeze."""
+        """Return whether other workers have claims and are silent for long too, as in a freeze."""
         now, limit = self._context.now, self._context.settings.claim_deadline_s
         others = any(other.claims and other is not worker for other in self.workers.values())
         return now - self.done_at > limit / 2 and (others or now - self.hung_at < limit / 2)
@@ -291,7 +291,7 @@ class Pool:
 
     @property
     def broken(self) -> bool:
-        """Whether workers die at their start, and none is up."""
+        """True if workers die at their start, and none is up."""
         settings = self._context.settings
         if self.up or self.start_deaths < settings.quick_deaths:
             return False

@@ -43,7 +43,7 @@ class Share(NamedTuple):
     views: int
 
     def of(self, positions: int) -> tuple[int, int]:
-        """Return (first row, rows) of a global batch of so many positions.
+        """Return (first row, rows) of a global batch of this many positions.
 
         Raises:
             UsageError: the rank has no row, or too many.
@@ -63,7 +63,7 @@ class Share(NamedTuple):
         return lo, hi - lo
 
     def cut(self, positions: int, outputs: tuple[Output, ...]) -> RankCut:
-        """Return the part of a global batch of so many positions.
+        """Return the part of a global batch of this many positions.
 
         Raises:
             UsageError: see `of`.

@@ -174,8 +174,8 @@ def lead_group() -> None:
 def end_group(leader: int) -> None:
     """SIGKILL the processes that a dead child has left in its group; the child may be a zombie.
 
-    As long as one of them lives, the kernel gives the leader's pid to nobody else. So if there is
-    a living process with that pid, it is another one, and the group is empty.
+    As long as one of them lives, the kernel gives the leader's pid to no other process. So if there
+    is a living process with that pid, it is another one, and the group is empty.
     """
     with contextlib.suppress(OSError):
         if stat_of(leader)[0] != b"Z":

@@ -60,7 +60,7 @@ class FailPoints:
                 self._rules.setdefault(point, []).append(rule)
 
     def names(self, *points: str) -> bool:
-        """Whether the plan has a rule for one of these points in this process."""
+        """Return whether the plan has a rule for one of these points in this process."""
         return any(point in self._rules for point in points)
 
     def visit(self, point: str) -> bool:

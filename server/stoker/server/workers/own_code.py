@@ -41,7 +41,7 @@ class OwnCode:
         self._data = OwnData()
 
     def has_grown(self) -> bool:
-        """Whether modules were imported, or data files opened, since the last note."""
+        """Return whether modules were imported, or data files opened, since the last note."""
         return len(sys.modules) != self._count or self._data.has_grown()
 
     def note(self) -> Sources:
@@ -106,12 +106,12 @@ class OwnCode:
 
 
 def unchanged(sources: Sources) -> bool:
-    """Whether the files still have the content of these digests."""
+    """Return whether the files still have the content of these digests."""
     return all(still_has(path, digest) for path, digest in sources)
 
 
 def _is_own(name: str, path: str | None) -> bool:
-    """Whether a module is a file of a user."""
+    """Return whether a module is a file of a user."""
     if path is None or not path.endswith(".py") or name.partition(".")[0] in ("stoker", "__main__"):
         return False
     return is_own_file(path)

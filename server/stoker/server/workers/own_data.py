@@ -63,7 +63,7 @@ class OwnData:
             self._opened[path] = None
 
     def has_grown(self) -> bool:
-        """Whether a file was opened since the last note."""
+        """Return whether a file was opened since the last note."""
         return bool(self._opened)
 
     def note(self) -> dict[str, str]:
@@ -86,7 +86,7 @@ class OwnData:
 
 
 def is_own_file(path: str | None) -> bool:
-    """Whether a file is a user's: neither part of Python or Stoker, nor installed."""
+    """Return whether a file is a user's: neither part of Python or Stoker, nor installed."""
     if path is None or path.startswith(("<", f"{_STOKER}/")):
         return False
     installed = any(folder in Path(path).parts for folder in _INSTALLED)
@@ -94,7 +94,7 @@ def is_own_file(path: str | None) -> bool:
 
 
 def still_has(path: str, digest: str) -> bool:
-    """Whether a data file still has a digest that `OwnData.note` gave."""
+    """Return whether a data file still has a digest that `OwnData.note` gave."""
     found = _signature(path)
     return found is not None and _digest(path, found) == digest
 
@@ -127,7 +127,7 @@ def _is_data(path: str) -> bool:
 
 
 def _is_opened_by_user(opener: FrameType) -> bool:
-    """Whether the code of a user opens a file, itself or by calling a library."""
+    """Return whether the code of a user opens a file, itself or by calling a library."""
     if opener.f_code.co_filename.startswith("<frozen importlib"):
         return False  # the file of a module, which counts as such
     by_user = False

@@ -251,7 +251,7 @@ def _fork(request: ForkChild, descriptor: int, inherited: list[int]) -> tuple[in
 
 
 def _pidfd_of(pid: int) -> int:
-    """Return the pidfd of a new child; without one, end the child, which nobody could watch."""
+    """Return the pidfd of a new child; without one, end the child, which no process could watch."""
     try:
         return os.pidfd_open(pid)
     except OSError:

@@ -25,7 +25,7 @@ class Compiler:
 
     @classmethod
     def is_enabled(cls) -> bool:
-        """Whether operations are compiled."""
+        """Return whether operations are compiled."""
         return cls._enabled
 
     @classmethod

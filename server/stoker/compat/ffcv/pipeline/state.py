@@ -63,7 +63,7 @@ class State:
 
     @property
     def is_array(self) -> bool:
-        """Whether it is a NumPy array; otherwise a tensor."""
+        """True if it is a NumPy array; otherwise a tensor."""
         try:
             np.dtype(self.dtype)
         except TypeError:

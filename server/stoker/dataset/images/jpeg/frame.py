@@ -23,7 +23,7 @@ class Frame(NamedTuple):
 
     @property
     def is_fractional(self) -> bool:
-        """Whether a factor does not divide the greatest one; libjpeg decodes no such file."""
+        """True if a factor does not divide the greatest one; libjpeg decodes no such file."""
         most = [max(factors) for factors in zip(*self.sampling, strict=True)]
         return any(most[0] % h or most[1] % v for h, v in self.sampling)
 

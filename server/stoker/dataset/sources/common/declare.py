@@ -83,7 +83,7 @@ def marks_of(kind: str) -> list[str]:
 
 
 def is_optional(kind: str) -> bool:
-    """Whether a KIND declares an optional field."""
+    """Return whether a KIND declares an optional field."""
     return any(mark.startswith(("fill=", "optional")) for mark in marks_of(kind))
 
 

@@ -66,7 +66,7 @@ def walk(
 
 
 def has_pictures(source: Path) -> bool:
-    """Whether there is an image file among the first files in a folder or below it."""
+    """Return whether there is an image file among the first files in a folder or below it."""
     looked_at = 0
     for _, folders, names in os.walk(source):
         folders[:] = sorted(name for name in folders if not _is_left_out(name))

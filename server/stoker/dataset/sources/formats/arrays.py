@@ -41,7 +41,7 @@ _ORDER = {"image": 0, "mask": 1}
 
 
 def is_arrays(source: Path) -> bool:
-    """Whether this is an .npy, an .npz, or a folder of .npy files."""
+    """Return whether this is an .npy, an .npz, or a folder of .npy files."""
     if source.is_dir():
         return any(source.glob(f"*{NPY}"))
     return source.suffix.lower() in (NPY, NPZ)

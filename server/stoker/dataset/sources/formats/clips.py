@@ -73,7 +73,7 @@ def clips_of(files: list[SourceFile]) -> dict[str, list[SourceFile]]:
 
 
 def look_like_clips(files: list[SourceFile]) -> bool:
-    """Whether images in folders may be frames.
+    """Return whether images in folders may be frames.
 
     They may if, in each folder, their names are one text and the numbers of a sequence, and either
     the folders are two levels deep or the names say so (`frame_0001.jpg`).

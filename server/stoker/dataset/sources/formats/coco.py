@@ -45,7 +45,7 @@ _POINT_PARTS = {"keypoint": "int64", "visibility": "uint8", "annotation": "int64
 
 
 def is_coco(source: Path) -> bool:
-    """Whether this is a JSON file, or a folder with one next to its images."""
+    """Return whether this is a JSON file, or a folder with one next to its images."""
     return (source.is_file() and source.suffix.lower() == ".json") or (source / _ROBOFLOW).is_file()
 
 

@@ -46,7 +46,7 @@ def _described(source: Path, folder: str) -> list[Path]:
 
 
 def _looks_like_coco(path: Path) -> bool:
-    """Whether the start or the end of a file names COCO's parts."""
+    """Return whether the start or the end of a file names COCO's parts."""
     try:
         if not path.is_file():
             return False

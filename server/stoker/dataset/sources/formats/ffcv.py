@@ -30,7 +30,7 @@ _NUMBERS = {"int": "int64", "float": "float64"}
 
 
 def is_beton(source: Path) -> bool:
-    """Whether this looks like a .beton file."""
+    """Return whether this looks like a .beton file."""
     return source.name.endswith(SUFFIX) and source.is_file()
 
 

@@ -42,7 +42,7 @@ _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def is_huggingface(source: Path) -> bool:
-    """Whether this looks like Hugging Face's Arrow or Parquet files."""
+    """Return whether this looks like Hugging Face's Arrow or Parquet files."""
     if source.is_dir():
         if (source / STATE).is_file():
             return True
@@ -184,7 +184,7 @@ def _field(column: Any, feature: Mapping[str, Any]) -> schema.Field | None:
 
 
 def _fits(kind: Any, field: schema.Field) -> bool:
-    """Whether values of a pyarrow type fit a field."""
+    """Return whether values of a pyarrow type fit a field."""
     if field.is_picture:
         return is_picture(kind) or _is_bytes(kind)
     if field.kind == "bytes":
@@ -208,7 +208,7 @@ def _array(name: str, kind: Any, feature: Mapping[str, Any]) -> schema.Field | N
 
 
 def is_picture(kind: Any) -> bool:
-    """Whether a pyarrow type is a struct of `bytes` and `path`."""
+    """Return whether a pyarrow type is a struct of `bytes` and `path`."""
     import pyarrow as pa  # noqa: PLC0415
 
     if not pa.types.is_struct(kind):
@@ -303,7 +303,7 @@ def _below(folder: Path, suffix: str) -> Iterator[Path]:
 
 
 def _has_pictures(path: Path) -> bool:
-    """Whether a Parquet file has Hugging Face's metadata, or contains images."""
+    """Return whether a Parquet file has Hugging Face's metadata, or contains images."""
     try:
         table = open_table(path, path.name)
     except (CodecError, OSError):

@@ -74,7 +74,7 @@ def fields_of(
 
 
 def is_empty(value: Any) -> bool:
-    """Whether a value is an empty list, or a dict with one, which has no dtype."""
+    """Return whether a value is an empty list, or a dict with one, which has no dtype."""
     if isinstance(value, Mapping):
         return any(map(is_empty, value.values()))
     if not isinstance(value, list | tuple | np.ndarray):
@@ -204,7 +204,7 @@ def _part(what: str, value: Any, classes: bool) -> str:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a list or array of texts."""
+    """Return whether a value is a list or array of texts."""
     return isinstance(value, list | tuple | np.ndarray) and np.asarray(value).dtype.kind == "U"
 
 
@@ -218,7 +218,7 @@ def _named_items(name: str, field: schema.Field, part: str, classes: Any) -> sch
 
 
 def _is_picture(value: Any) -> bool:
-    """Whether a value is an image under any name: a PIL image, or an image file."""
+    """Return whether a value is an image under any name: a PIL image, or an image file."""
     if isinstance(value, bytes):
         return signature(value) is not None
     if isinstance(value, Path):

@@ -40,7 +40,7 @@ _MOST_LOOKED_AT = 1000
 
 
 def is_object(source: Path) -> bool:
-    """Whether this has the form `module:attribute`."""
+    """Return whether this has the form `module:attribute`."""
     return _NAME.fullmatch(str(source)) is not None and not source.exists()
 
 

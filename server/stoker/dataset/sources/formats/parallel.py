@@ -42,7 +42,7 @@ SPLITS = frozenset(
 
 
 def has_images_folder(source: Path) -> bool:
-    """Whether this looks like parallel folders."""
+    """Return whether this looks like parallel folders."""
     return any((source / name).is_dir() for name in FIRST)
 
 

@@ -57,7 +57,7 @@ _BASE64 = re.compile(r"(/9j/|iVBORw0KGgo|R0lGOD|UklGR|Qk)[A-Za-z0-9+/\r\n]{32,}=
 
 
 def is_table(source: Path) -> bool:
-    """Whether this is a CSV or Parquet file, by its suffix."""
+    """Return whether this is a CSV or Parquet file, by its suffix."""
     return source.is_file() and source.suffix.lower() in CSV | PARQUET
 
 
@@ -249,7 +249,7 @@ def _guess(column: TextColumn, typed: str) -> str:
 
 
 def _is_place(value: object) -> bool:
-    """Whether a value is the path of an image, or the bytes of its file."""
+    """Return whether a value is the path of an image, or the bytes of its file."""
     if isinstance(value, str):
         return PurePath(value.strip()).suffix.lower() in SUFFIXES
     head = value[:16] if isinstance(value, bytes) else b""

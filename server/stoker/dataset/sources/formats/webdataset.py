@@ -53,7 +53,7 @@ _ORDER = {"image": 0, "mask": 1, "label": 2}
 
 
 def is_webdataset(source: Path) -> bool:
-    """Whether this looks like tars of samples."""
+    """Return whether this looks like tars of samples."""
     if source.is_dir():
         return any(source.glob(f"*{SUFFIX}"))
     return source.name.endswith(SUFFIX)
@@ -118,7 +118,7 @@ class TarGroup(NamedTuple):
 
     @property
     def is_optional(self) -> bool:
-        """Whether samples may lack it."""
+        """True if samples may lack it."""
         return is_optional(self.kind)
 
     @property

@@ -47,7 +47,7 @@ class Access:
         return self._names.get(key)
 
     def allows(self, key: str) -> bool:
-        """Whether the client with a public key (hex) may connect."""
+        """Return whether the client with a public key (hex) may connect."""
         return bytes.fromhex(key) in self._names
 
     def reread(self) -> None:

@@ -40,7 +40,7 @@ def _reason(error: Exception) -> str:
 
 
 def _fits(data: bytes) -> bool:
-    """Whether a frame is one that a client reads."""
+    """Return whether a frame is one that a client reads."""
     return len(data) <= HEAD.size + MAX_PACKET_BYTES
 
 
@@ -87,7 +87,7 @@ class SessionCarrier:
         sock.setblocking(True)
 
     def is_silent(self) -> bool:
-        """Whether the client's host is gone, as far as its acknowledgments say."""
+        """Return whether the client's host is gone, as far as its acknowledgments say."""
         with contextlib.suppress(OSError):  # the thread has closed it
             return is_silent(self._sock)
         return False

@@ -88,7 +88,7 @@ class Carriers:
         return self._calls
 
     def __contains__(self, token: bytes) -> bool:
-        """Whether a session has a carrier."""
+        """Return whether a session has a carrier."""
         return token in self._carriers
 
     @property
