@@ -103,7 +103,7 @@ def test_custom_ops_that_divide_by_zero_or_leave_their_memory_are_named(serve, l
     says = {
         "divided": f"{place}: op 'divides': .* divides by zero in .*{place}, at sample 1, epoch 0",
         "outside": f"{place}: op 'leaves_its_memory': .*{place}.* wrote at offset .* of its"
-        " destination of 1440 bytes, at sample 1, epoch 0",
+        " destination, which has 1440 bytes, at sample 1, epoch 0",
     }
     for name, message in says.items():
         with loader(daemon, name) as batches, pytest.raises(BuildError, match=message):
