@@ -43,9 +43,10 @@ TOYS = {
 
 
 def test_examples_cover_all_ops():
-    """A new op joins this test, unless it needs boxes or labels, takes colors, or makes floats."""
+    """A new op joins this test, unless it needs boxes or labels, takes colors, or makes few levels."""
     terminal = {
         "bbox_safe_random_crop",
+        "clip",
         "crop_around_box",
         "crop_non_empty_mask",
         "fit_length",

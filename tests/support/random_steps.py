@@ -62,7 +62,6 @@ PARAMS = {
     "rgb_to_ycbcr": lambda r: {},
     "ycbcr_to_rgb": lambda r: {},
     "to_rgb": lambda r: {},
-    "clip": lambda r: {"low": 0, "high": 1},
 }
 CONVERSIONS = {"uint8": "to_float", FLOAT: "from_float"}
 """The op that makes floats of levels, and levels of floats."""
