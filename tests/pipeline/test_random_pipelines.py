@@ -43,7 +43,7 @@ TOYS = {
 
 
 def test_examples_cover_all_ops():
-    """A new op joins this test, unless it needs boxes or labels, takes colors, or makes few levels."""
+    """A new op joins this test, unless it needs boxes or labels, takes colors, or makes few."""
     terminal = {
         "bbox_safe_random_crop",
         "clip",

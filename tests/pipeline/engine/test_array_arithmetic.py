@@ -312,3 +312,34 @@ def test_decisions_without_data_say_that_arrays_are_needed():
     assert "element by element: array float32[2]" in explain(plan)
     with pytest.raises(UsageError, match=r"a number computed from pixels, boxes or arrays at .*:"):
         decide(plan, ROW, {}, {})
+
+
+def test_what_does_not_fit_is_not_computed_where_the_left_side_decides():
+    @pipeline
+    def train(sample):
+        both = sample.by < 256 and (sample.bytes + sample.by).any()
+        one = sample.by > 255 or not (sample.bytes + sample.by).all()
+        return {"both": both, "one": one}
+
+    for by, wanted in [(300, (False, True)), (1, (True, False))]:
+        found = train({"bytes": np.ones(2, np.uint8), "by": np.int64(by)})
+        assert (found["both"], found["one"]) == wanted
+
+
+def test_numbers_of_other_dtypes():
+    """Unsigned numbers next to bools, constants beyond float32, and axes of NumPy."""
+
+    @pipeline
+    def train(sample):
+        return {
+            "flags": sample.flags * sample.count,
+            "equal": sample.single[0] == 16777217,
+            "width": sample.single.shape[np.int64(0)],
+        }
+
+    fields = {"flags": np.array([True, False]), "count": np.uint8(2)}
+    found = train({**fields, "single": np.float32([16777216])})
+    assert (found["flags"].tolist(), found["flags"].dtype) == ([2, 0], np.int64)
+    assert (found["equal"], found["width"]) == (True, 1)
+    with pytest.raises(BuildError, match=r"expected the number of a side, .* got True"):
+        pipeline(lambda s: {"x": s.single.shape[True]})(fields)

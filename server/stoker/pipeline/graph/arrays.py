@@ -91,7 +91,7 @@ def _common(operands: Sequence[Operand]) -> str:
         kinds = np.dtype(one.dtype).kind, np.dtype(common).kind
         if one.is_number and kinds[0] == "f" and kinds[1] != "f":
             common = "float64"
-        elif one.is_number and kinds[0] == "i" and kinds[1] == "b":
+        elif one.is_number and kinds[0] in "iu" and kinds[1] == "b":
             common = "int64"
     return common
 

@@ -32,6 +32,7 @@ from stoker.pipeline.graph.nodes import (
     MAX_NAME,
     MAX_TRACED,
     MIN_INT,
+    STATISTICS,
     Apply,
     Block,
     ClassNumber,
@@ -286,8 +287,9 @@ class GraphTracer:
     def also(self, left: TracedValue, right: Callable[[], object], *, ends: bool) -> TracedValue:
         """Append `left and right()`, or `left or right()`.
 
-        Both sides are computed, unless the right one reads elements. They may not exist then, as
-        in `len(x) > 0 and x[0] > 3`, so it becomes a choice.
+        Both sides are computed, unless the right one reads elements or computes an array. That may
+        be impossible where the left side decides, as in `len(x) > 0 and x[0] > 3`, so it becomes a
+        choice.
 
         Args:
             left: the first side.
@@ -297,7 +299,7 @@ class GraphTracer:
         opened = _Open([], {}, next(self._ids))
         with self._inside(opened):
             other = right()
-        if not self._reads_elements(opened.written):
+        if not self._may_fail(opened.written):
             self._open[-1].written.extend(opened.written)
             self._open[-1].decisions.update(opened.decisions)
             self._merged[opened.id] = self._open[-1].id
@@ -314,11 +316,23 @@ class GraphTracer:
         self._written_inside[first] = (then[1], orelse[1])
         return TracedValue(self, first, f"the result of {'or' if ends else 'and'!r}")
 
-    def _reads_elements(self, written: list[Written]) -> bool:
-        """Return whether nodes, or nodes in their blocks, read an element of an array."""
+    def _may_fail(self, written: list[Written]) -> bool:
+        """Return whether nodes, or nodes in their blocks, make a sample bad that does not fit them.
+
+        An element may be out of bounds; two arrays may differ in shape, and a number may not fit an
+        array, whose one number is a statistic then.
+        """
+        made = {
+            first
+            for node, first in written
+            if isinstance(node, Expr) and node.op not in (ELEMENT, *STATISTICS)
+        }
         return any(
-            (isinstance(node, Expr) and node.op == ELEMENT)
-            or any(map(self._reads_elements, self._written_inside.get(first, ())))
+            (
+                isinstance(node, Expr)
+                and (node.op == ELEMENT or (node.op in STATISTICS and node.args[0] in made))
+            )
+            or any(map(self._may_fail, self._written_inside.get(first, ())))
             for node, first in written
         )
 

@@ -18,6 +18,7 @@ from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.tracing.operators import GraphRecorder, Operators
 from stoker.pipeline.tracing.refusals import Refusals, fault
 from stoker.protocol.errors import BuildError
+from stoker.protocol.spec import as_integer
 
 
 def not_a_value(where: str, given: object) -> BuildError:
@@ -187,11 +188,11 @@ class TracedShape:
             good = type(start) is int and type(stop) is int and start >= 0 and stop >= 0
             if good and axis.step in (None, 1):
                 return tuple(self[number] for number in range(start, stop))
-        elif isinstance(axis, int) and abs(axis) < MAX_ARGS:
-            return value.tracer.expr("side", value, name=str(int(axis)))
+        elif (number := as_integer(axis)) is not None and abs(number) < MAX_ARGS:
+            return value.tracer.expr("side", value, name=str(number))
         raise fault(
             f"{value.what}.shape[...]: expected the number of a side, as in image.shape[0] or "
-            "image.shape[:2]"
+            f"image.shape[:2], got {axis!r}"
         )
 
     def _refuse(self, *_: object) -> NoReturn:

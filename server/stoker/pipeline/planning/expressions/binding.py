@@ -103,7 +103,7 @@ class ExpressionBinder:
     def _rounded(self, constant: int, other: int, value: int, steps: list[Step]) -> int:
         number = self.constants.get(constant)
         single = other in self.singles or self.bound.states[other].dtype == "float32"
-        if not single or not isinstance(number, float) or abs(number) > FLOAT32_MOST:
+        if not single or number is None or abs(number) > FLOAT32_MOST:
             return constant
         rounded = float(np.float32(number))
         if rounded == number:
