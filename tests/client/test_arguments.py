@@ -203,6 +203,8 @@ def test_paths(tmp_path) -> None:
         Loader(missing, pipeline="m:train", batch_size=4)
     with pytest.raises(DatasetError, match=r"dataset at '~/photos'; .*; ~ is not expanded here"):
         Loader("~/photos", pipeline="m:train", batch_size=4)
+    with pytest.raises(DatasetError, match=r"; the address of a daemon begins with ipc:///$"):
+        Loader("ipc:/run/x.sock", pipeline="m:train", batch_size=4)
     with pytest.raises(DatasetError, match=f"{tmp_path} has no manifest.json: it is not a dataset"):
         Loader(tmp_path, pipeline="m:train", batch_size=4)
     (tmp_path / "manifest.json").touch()

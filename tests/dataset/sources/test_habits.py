@@ -168,6 +168,20 @@ def test_parquet_as_pandas_writes_it(tmp_path, pack, columns, flags, packed, sai
     assert "__index_level_0__" not in found
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float32(), 2), pa.list_(pa.float64()), pa.list_(pa.int64())], ids=str
+)
+def test_labels_that_are_lists_are_packed_as_arrays(tmp_path, pack, kind):
+    """As soft labels, or one number per class."""
+    table = pa.table({"x": [1, 2], "target": pa.array([[0, 1], [1, 0]], kind)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    code, out = pack("t.parquet")
+    assert (code, "warning" in out) == (0, False), out
+    assert [value.tolist() for value in columns_of(tmp_path)["target"]] == [[0, 1], [1, 0]]
+    code, out = pack("t.parquet", "--overwrite", "--field", "target=label")
+    assert (code, "column 'target': expected a label per row, got lists" in out) == (1, True), out
+
+
 def test_a_label_that_is_nan_is_bad(tmp_path, pack):
     pq.write_table(pa.table({"x": [1, 2], "label": [1.0, float("nan")]}), tmp_path / "t.parquet")
     code, out = pack("t.parquet", "--field", "label=label")

@@ -40,7 +40,9 @@ def images(*names: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("categories", [CATEGORIES, []])
 def test_a_file_of_images_alone_is_packed_without_boxes(tmp_path, coco, categories):
-    code, out = coco({"info": {}, "images": images(), "categories": categories})
+    code, out = coco(
+        {"info": {}, "annotation_info": {}, "images": images(), "categories": categories}
+    )
     assert (code, "json has no annotations: its images are packed with their ids" in out) == (0, 1)
     with open_dataset(tmp_path / "packed") as dataset:
         assert [field.name for field in dataset.schema.fields[:2]] == ["image", "image_id"]
@@ -98,6 +100,14 @@ def test_images_are_found_though_the_first_is_missing(coco, names, flags, code, 
     assert ("gone.png: it cannot be read: No such file or directory" in out) == (
         names[0] == "gone.png"
     )
+
+
+def test_a_part_of_a_download_is_packed(tmp_path, coco):
+    """Its only image is none of those that are looked for first."""
+    names = [*(f"gone{number}.png" for number in range(301)), "0.png"]
+    parts = {"images": images(*names), "categories": CATEGORIES, "annotations": []}
+    code, out = coco(parts, "--images", tmp_path / "c/val2017", "--skip-bad")
+    assert (code, "packed 1 samples" in out) == (0, True), out
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,10 @@ def test_labels_are_never_joined_or_renamed_in_silence(csv, tmp_path, values, pa
             "got 'nan' in line 3; write it as a whole number, leave the cell empty",
         ),
         (("1", "inf"), "got 'inf' in line 3"),
-        (("99999999999999999999", "1"), "got '99999999999999999999' in line 2"),
+        (
+            ("99999999999999999999", "1"),
+            "whole numbers of 64 bits or names, got '99999999999999999999' in line 2",
+        ),
     ],
 )
 def test_labels_that_are_refused(csv, values, said):
@@ -183,11 +186,31 @@ def test_line_ends_blank_lines_and_trailing_separators(csv, tmp_path, text):
         ("image;x\n0.png;3,5\n", "expected columns separated by ',', got 'image;x'; write it with"),
         ("image;label;a,b\n0.png;cat;x\n", "expected columns separated by ',', got 'image;label;a"),
         ("image|label\n0.png|cat\n", "got 'image|label'"),
+        ("image;label;a\n0.png;cat;1,5\n", "got 'image;label;a'"),
     ],
 )
 def test_tables_that_are_refused(csv, text, said):
     code, out = csv(text)
     assert (code, said in out) == (1, True), out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "packed"),
+    [
+        ("t.csv", 'text\n"a"\n" "\n"b"\n', {"text": ["a", " ", "b"]}),
+        ("t.csv", "text,x\na,1\n  \nb,2\n", {"text": ["a", "b"], "x": [1, 2]}),
+        ("t.csv", "  \n\nx\n1\n\n2\n", {"x": [1, 2]}),
+        ("t.csv", f"text\n{'y' * 2**18}\n", {"text": ["y" * 2**18]}),
+        ("t.csv", '"question | answer","x|y"\na,b\n', {"question___answer": ["a"], "x_y": ["b"]}),
+        ("t.csv", '"a|b"\nc\n', {"a_b": ["c"]}),
+        ("t.tsv", "text\tbox (x,y,w,h)\nfoo\t1\nbar\t2\n", {"text": ["foo", "bar"]}),
+        ("t.tsv", "text\tbox (x,y,w,h)\nfoo\t1,2,3,4\n", {"text": ["foo"]}),
+    ],
+)
+def test_values_and_names_with_blanks_and_other_separators(csv, tmp_path, name, text, packed):
+    code, out = csv(text, name=name)
+    assert code == 0, out
+    assert {field: column(tmp_path, field) for field in packed} == packed
 
 
 @pytest.mark.parametrize(
@@ -221,5 +244,7 @@ def test_an_image_column_without_images_is_told(csv):
     code, out = csv("image,label\n0,cat\n1,dog\n")
     told = "column 'image' is packed as int64, because no value ends like the name of an image"
     assert (code, told in out) == (0, True), out
+    code, out = csv("image_id,file_id,label\n0,7,cat\n1,8,dog\n", "--overwrite")
+    assert (code, "no value ends" in out) == (0, False), out
     code, out = csv("image,label\nnotes,cat\n0.png,dog\n", "--overwrite")
     assert (code, "notes: it cannot be read" in out) == (1, True), out

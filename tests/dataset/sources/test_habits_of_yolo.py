@@ -11,6 +11,14 @@ from stoker.protocol.ragged import unpack_items
 
 SPLIT = "train: images/train\n"
 BOX = "0 0.5 0.5 0.2 0.2\n"
+OTHERS = "".join(
+    f"{key}: 1\n"
+    for key in (
+        *("input_shape", "img_shape", "image_shape", "shape", "attr_names", "stuff_names"),
+        *("img_path", "val_path", "test_path", "text", "test2017", "test-dev", "validation"),
+    )
+)
+"""Keys of other programs."""
 
 
 @pytest.fixture
@@ -40,6 +48,10 @@ def yolo(tmp_path, pack):
         (f"{SPLIT}names: {{0: a, 2: b}}\n", "without gaps, got none for 1: {'0': 'a', '2': 'b'}"),
         (f"{SPLIT}names: [a]\nnames: [b]\n", "data.yaml, line 3: 'names' is in line 2 already"),
         (f"{SPLIT}names:\n  0: a\n  0: b\n", "data.yaml, line 4: '0' is in line 3 already"),
+        (f"{SPLIT}names: {{0: a, 1: b, 1: c}}\n", "data.yaml, line 2: '1' is in line 2 already"),
+        (f"{SPLIT}kpt_shap: [3, 2]\nnames: [a]\n", "'kpt_shap'; did you mean 'kpt_shape'?"),
+        (f"{SPLIT}keypoint_shape: [3, 2]\nnc: 1\n", "did you mean 'kpt_shape'?"),
+        (f"{SPLIT}nmaes: [a]\n", "unknown key 'nmaes'; did you mean 'names'?"),
         (f"{SPLIT}nc: 0\n", "nc: expected the number of classes, got '0'"),
         (f"{SPLIT}names: []\n", "expected a list of up to 65536 names of classes"),
         (f"train: {'x' * 300}\n", "expected a folder of images, or a .txt with the path"),
@@ -67,13 +79,16 @@ def test_a_data_yaml_that_is_refused(yolo, data, said):
         (f"{SPLIT}nc: 1\nnames: [a]\n", "1 images without a file of labels: packed without"),
         (f"{SPLIT}nc: 1\n", "1 images without a file of labels"),
         (f"{SPLIT}names: {{1: b, 0: a}}\n", "a: 1, b: 0"),
+        (f"{SPLIT}nc: 1\npatch: 9\n", "the key 'patch' is not read; did you mean 'path'?"),
+        (f"{SPLIT}nc: 1\ntests: a\n", "the key 'tests' is not read; did you mean 'test'?"),
+        (f"{SPLIT}nc: 1\n{OTHERS}", "1 images without a file of labels"),
         (f"{SPLIT}names: [a]\nname: my photos\nversion: 2\nroboflow: {{x: 1}}\n", "a: 1"),
     ],
 )
 def test_a_data_yaml_that_is_packed_with_a_line_about_it(yolo, data, said):
     code, out = yolo(data, {"labels/train/0.txt": BOX})
     assert (code, said in out) == (0, True), out
-    assert ("warning" in out) == ("differ" in said or "which path names" in out)
+    assert ("warning" in out) == any(one in out for one in ("differ", "which path", "not read"))
 
 
 @pytest.mark.parametrize(
@@ -111,6 +126,25 @@ def test_labels_behind_links_and_absolute_paths(yolo, tmp_path):
     code, out = yolo(data, {"labels/train/0.txt": BOX, "labels/train/.hidden/1.txt": BOX})
     assert (code, "packed 3 samples" in out, "a: 4" in out) == (0, True, True), out
     assert "ignored: 1 images without a file of labels" in out
+
+
+@pytest.mark.parametrize("place", [".", "./", "./photos"])
+def test_images_and_labels_in_one_folder(yolo, tmp_path, place):
+    folder = tmp_path / "y" / place
+    folder.mkdir(parents=True)
+    Image.new("RGB", (20, 10)).save(folder / "0.png")
+    (folder / "0.txt").write_text(BOX)
+    (tmp_path / "y/labels/train").mkdir(parents=True)
+    for number in range(2):
+        (tmp_path / f"y/labels/train/{number}.txt").write_text(BOX)
+    code, out = yolo(f"train: {place}\nnames: [a]\n", {})
+    counted = "a: 3" if place[-1] != "s" else "a: 1"
+    assert (code, counted in out, "without" in out) == (0, True, False), out
+
+
+def test_labels_of_other_images_alone_are_refused(yolo):
+    code, out = yolo(f"{SPLIT}names: [a]\n", {"labels/train/7.txt": BOX}, "--skip-bad")
+    assert (code, "none of its 2 images has a file of labels" in out) == (1, True), out
 
 
 def test_outlines_without_masks_are_boxes_and_counted(yolo, tmp_path):

@@ -8,6 +8,7 @@ from typing import Final
 
 _HABITS: Final = (
     (r"\ufeff", "it begins with a byte order mark, as where files were joined: remove it"),
+    (r"ipc:/", "the address of a daemon begins with ipc:///"),
     (r"[A-Za-z][\w+.-]+:/", "it is an address: download the file, and write its path"),
     (r"[A-Za-z]:[/\\]", "it is a path of another computer, with Windows: write that of this one"),
     (r"[\"']", "its quotes are taken as a part of it: leave them out"),

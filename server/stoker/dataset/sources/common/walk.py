@@ -36,7 +36,8 @@ def walk(
 
     Args:
         root: the source.
-        under: the folder to walk, relative to the source; "" for the source itself.
+        under: the folder to walk, relative to the source; "" or "." for the source itself, whose
+            files then have paths without a `./`.
         ignored: counts files that are left out.
         suffixes: of the files to find, in lower case.
 
@@ -44,7 +45,9 @@ def walk(
         UsageError: a folder cannot be read, or a name is not UTF-8.
     """
     found: list[SourceFile] = []
-    pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(under, frozenset())]
+    pending: list[tuple[str, frozenset[tuple[int, int]]]] = [
+        ("" if under == "." else under, frozenset())
+    ]
     while pending:
         folder, above = pending.pop()
         entries = list_folder(root, folder, ignored)

@@ -18,6 +18,8 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.files.text import EncodingError, without_mark
 
 _ANNOTATIONS = "annotations"
+_ALIKE = 0.85
+"""Similarity of difflib from which a key counts as misspelled."""
 MAX_BYTES = 4 * 2**30
 Side = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Four = Annotated[list[float], msgspec.Meta(min_length=4, max_length=4)]
@@ -71,7 +73,7 @@ def read_coco(path: Path) -> CocoFile:
     file, keys = _decoded(path)
     if not file.images or (file.annotations is not UNSET and not file.categories):
         raise UsageError(f"{path}: expected images and categories, got none of one of them")
-    meant = difflib.get_close_matches(_ANNOTATIONS, keys, 1)
+    meant = difflib.get_close_matches(_ANNOTATIONS, keys, 1, _ALIKE)
     if file.annotations is UNSET and meant:
         raise UsageError(
             f"{path}: unknown key {meant[0]!r}; did you mean {_ANNOTATIONS!r}? Otherwise rename or "

@@ -84,6 +84,10 @@ def find_images(path: Path, names: Sequence[str], given: Path | None) -> Path:
     best = max(places, key=lambda place: counts[place])
     if counts[best]:
         return best
+    if given is not None:  # a part of a download may have none of them, but others
+        some = names
+        if any(is_file(given / name) for name in names):
+            return given
     what = names[0] if len(names) == 1 else f"none of {len(some)} images, such as {names[0]},"
     looked = ", ".join(str(place) for place in counts)
     raise UsageError(

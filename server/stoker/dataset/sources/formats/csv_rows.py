@@ -7,6 +7,7 @@ are left out. The values are kept in memory: about 100 bytes each.
 
 import codecs
 import csv
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePath
@@ -41,9 +42,11 @@ def read_csv(path: Path) -> Table:
         names = [name.strip() for name in next(rows, (1, []))[1]]
         while len(names) > 1 and not names[-1]:
             del names[-1]
-        table = Table("line", _header(path, names, separator))
+        first = next(rows, (1, []))
+        _check_separator(path, names, first[1], separator)
+        table = Table("line", _header(path, names))
         longer: list[int] = []
-        for place, values in rows:
+        for place, values in itertools.chain([first] if first[1] else [], rows):
             if len(values) > len(names) and not any(map(str.strip, values[len(names) :])):
                 del values[len(names) :]
                 longer.append(place)
@@ -80,16 +83,20 @@ def _check_mark(path: Path) -> None:
 def _rows(path: Path, file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the last line and the values of each row that is not blank.
 
+    A row of blanks is a value if the header has one column.
+
     Raises:
         UsageError: a row is not CSV in UTF-8.
     """
     source = _Lines(path, file)
     lines = csv.reader(source, delimiter=separator, strict=True)
-    begin = 1
+    csv.field_size_limit(MAX_LINE)  # `_Lines` refuses longer rows; its default is 128 KiB
+    begin, columns = 1, 0
     try:
         for values in lines:
             begin, source.row = lines.line_num + 1, 0
-            if values and not (len(values) == 1 and values[0].isspace()):
+            if values and (columns == 1 or len(values) > 1 or not values[0].isspace()):
+                columns = columns or len(values)
                 yield lines.line_num, values
     except csv.Error as error:
         if str(error) == _UNCLOSED:
@@ -179,19 +186,29 @@ def _leave_out_index(path: Path, table: Table) -> None:
     )
 
 
-def _header(path: Path, names: list[str], separator: str) -> dict[str, str]:
+def _check_separator(path: Path, names: list[str], first: list[str], separator: str) -> None:
+    """Refuse a file whose header and first row have columns with another separator.
+
+    Raises:
+        UsageError: they have.
+    """
+    header, row = separator.join(names), separator.join(first)
+    for mark in _SEPARATORS.replace(separator, ""):
+        count = header.count(mark)
+        alike = row.count(mark) >= count if len(names) == 1 else row.count(mark) == count
+        if count >= max(len(names), 1) and alike and (len(names) == 1 or separator not in row):
+            raise UsageError(
+                f"{path}: expected columns separated by {separator!r}, got {shown(header)}; write "
+                f"it with {separator!r}, or with tabs in a .tsv, and with decimal points in numbers"
+            )
+
+
+def _header(path: Path, names: list[str]) -> dict[str, str]:
     if not any(names) or not all(names[1:]):
         raise UsageError(f"{path}: expected a header with a name per column, got {shown(names)}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"{path}: two columns are named {twice!r}; rename one")
-    for mark in _SEPARATORS.replace(separator, ""):
-        if sum(name.count(mark) for name in names) >= len(names):
-            raise UsageError(
-                f"{path}: expected columns separated by {separator!r}, got "
-                f"{shown(separator.join(names))}; write it with {separator!r}, or with tabs in a "
-                ".tsv, and with decimal points in numbers"
-            )
     if quoted := next((name for name in names if name[0:1] == '"'), None):
         raise UsageError(
             f"{path}: a blank is before the quote of the column {quoted}; remove the blank"

@@ -52,6 +52,7 @@ _KNOWN = {
 _TAIL = re.compile(r"_?(path|file|filename|name|id)$")
 _OF_PANDAS = re.compile(r"__index_level_[0-9]+__")
 _VALUE_BYTES = 8
+_FLOATS = frozenset(["float16", "float32", "float64"])
 _BASE64 = re.compile(r"(/9j/|iVBORw0KGgo|R0lGOD|UklGR|Qk)[A-Za-z0-9+/\r\n]{32,}={0,2}")
 """Text of a JPEG, PNG, GIF, WebP or BMP in base64."""
 
@@ -202,7 +203,7 @@ def _is_misquoted(value: Any) -> bool:
 
 def _remarks(column: TextColumn, kind: str, typed: str) -> Iterator[str]:
     """Yield lines about a column whose kind was not declared."""
-    if typed.startswith("float") and _KNOWN.get(_stem(column.name)) == "label":
+    if typed in _FLOATS and _KNOWN.get(_stem(column.name)) == "label":
         yield from remarks_on_float_labels(column, kind)
     if typed:
         return
@@ -219,7 +220,10 @@ def _remarks_on_names(
     there = {column.field.kind for column in columns.values()}
     for column in columns.values():
         known = _KNOWN.get(_stem(column.name))
-        if known in ("image", "mask") and known not in there and column.name not in request.fields:
+        numbered = column.name.lower().endswith("id") and column.kind != TEXT
+        if numbered or column.name in request.fields:
+            continue
+        if known in ("image", "mask") and known not in there:
             first = next((row[column.index] for row in table.rows if row[column.index]), None)
             yield (
                 f"column {column.name!r} is packed as {column.kind}, because no value ends like "
@@ -243,7 +247,7 @@ def _guess(column: TextColumn, typed: str) -> str:
             return known
         if texts and values:
             _check_is_no_picture(name, values[0])
-    elif known == "label" and (texts or "int" in typed):
+    elif known == "label" and (texts or ("int" in typed and "[" not in typed)):
         return "float64" if texts and is_regression(column) else known
     return typed or kind_of(values)
 
@@ -289,10 +293,13 @@ def _labels(
     field: Field, column: TextColumn, typed: str, request: Request, table: Table
 ) -> tuple[Field, Callable[[Any], ValueSource]]:
     """Return a label field, with classes if it has any, and a function from value to place."""
+    if "[" in typed:
+        raise UsageError(
+            f"column {column.name!r}: expected a label per row, got lists ({typed}); pack them as "
+            f"arrays, as in --field {column.name}={typed}"
+        )
     given, texts = request.classes, typed in ("", TEXT)
-    if not given and (
-        typed.startswith("float") or all(whole(value) is not None for value in column.values)
-    ):
+    if not given and (typed in _FLOATS or all(whole(value) is not None for value in column.values)):
         if texts:
             check_spellings(column)
             table.remarks += remarks_on_numbers(column, label=True)

@@ -90,6 +90,13 @@ def is_regression(column: TextColumn) -> bool:
         return False
     if any(float(value) % 1 != 0 for value in column.values if _is_finite(value)):
         return True
+    if large := column.first(
+        lambda value: bool(_INTEGER.fullmatch(value.strip()) and whole(value) is None)
+    ):
+        raise UsageError(
+            f"column {column.name!r}: expected labels as whole numbers of 64 bits or names, got "
+            f"{large}; pass --field {column.name}=text to keep the texts"
+        )
     raise UsageError(
         f"column {column.name!r}: expected labels as whole numbers or names, got {odd}; write it "
         f"as a whole number, leave the cell empty and declare a fill (--field "

@@ -92,7 +92,7 @@ def find_layout(source: Path, split: str) -> YoloFolders:
     root = source if described is None else described.parent
     if described is not None:
         data = read_yaml(described)
-        check_keys(data, described)
+        remarks += check_keys(data, described)
         root = _root(described, data, remarks)
     ignored: Counter[str] = Counter()
     images: list[SourceFile] = []
@@ -113,7 +113,8 @@ def find_layout(source: Path, split: str) -> YoloFolders:
     count = count_of(data, classes, described or source)
     points = points_of(data, source)
     names = None if points is None else point_names_of(data, source, points[0])
-    if not labels and any(image.size_bytes for image in images):
+    labeled = any(label_path(image.path) in labels for image in images)
+    if not labeled and any(image.size_bytes for image in images):
         _refuse_unlabeled(source, images, ignored)
     return YoloFolders(root, images, labels, classes, count, points, names, ignored, remarks)
 

@@ -68,11 +68,12 @@ def _refuse_repeated(path: Path, node: yaml.Node | None) -> None:
         for key, _ in mapping.value:
             if isinstance(key, yaml.ScalarNode):
                 line = key.start_mark.line + 1
-                if lines.setdefault(key.value, line) != line:
+                if key.value in lines:
                     raise UsageError(
                         f"{path}, line {line}: {key.value[:_SHOWN]!r} is in line "
                         f"{lines[key.value]} already; remove one of them"
                     )
+                lines[key.value] = line
 
 
 def splits_of(data: dict[str, Any]) -> dict[str, list[str]]:
