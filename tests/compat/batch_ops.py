@@ -1,5 +1,6 @@
 """Operations that read other rows of the batch and do not say so, as FFCV's own mixup does not."""
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -161,6 +162,71 @@ class Turned(Same):
 
     def declare_state_and_memory(self, previous_state):
         return replace(previous_state, jit_mode=False), None
+
+
+class Reordered(Same):
+    """The batch in an order that is made of draws; `how` names them."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def generate_code(self):
+        def by_array(images, dst):
+            keep = np.random.beta(1.0, 1.0) > 2
+            order = np.random.rand(len(images)).argsort()
+            dst[:] = images if keep else images[order]
+            return dst
+
+        def by_array_in_a_loop(images, dst):
+            count = images.shape[0]
+            flip = np.random.rand() < 0
+            order = np.argsort(np.random.normal(size=count))
+            for row in range(count):
+                dst[row] = images[order[row], ::-1] if flip else images[order[row]]
+            return dst
+
+        def by_key(images, dst):
+            order = sorted(range(len(images)), key=lambda row: random.random())
+            dst[:] = images[np.array(order)]
+            return dst
+
+        def by_torch(images, dst):
+            keep = float(torch.rand(1)) > 2
+            order = torch.randperm(len(images)).numpy()
+            dst[:] = images if keep else images[order]
+            return dst
+
+        return locals()[self.how]
+
+    def declare_state_and_memory(self, previous_state):
+        machine = self.how == "by_array_in_a_loop"
+        state = replace(previous_state, jit_mode=machine)
+        return state, AllocationQuery(state.shape, state.dtype)
+
+
+class Noisy(Reordered):
+    """Draws of its own for each row: arrays, single numbers as often as the image says, torch's."""
+
+    def generate_code(self):
+        def by_array(images, dst):
+            shift = np.random.randint(0, 9, size=(len(images), 4))
+            dst[:] = images + shift[:, :1, None, None].astype(np.uint8)
+            return dst
+
+        def by_values(images, dst):
+            given = images[:]
+            for row in range(len(given)):
+                dst[row] = given[row]
+                for _ in range(int(given[row].sum() % 3)):
+                    dst[row] += np.uint8(random.randint(0, 3))
+            return dst
+
+        def by_torch(images, dst):
+            shift = torch.randint(0, 9, (len(images), 1, 1, 1)).numpy()
+            dst[:] = images + shift.astype(np.uint8)
+            return dst
+
+        return locals()[self.how]
 
 
 class Never(Same):

@@ -111,6 +111,13 @@ def test_halves_and_reversed_batches(dataset, interpreted):
     assert shown == [own[::-1] for own in ids]
 
 
+@pytest.mark.parametrize("how", ["by_array", "by_array_in_a_loop", "by_key", "by_torch"])
+def test_an_order_made_of_draws_is_mixing(dataset, interpreted, how):
+    shown, ids = changed(dataset, batch_ops.Reordered(how))
+    assert [sorted(rows) for rows in shown] == [sorted(own) for own in ids]
+    assert all(rows != own for rows, own in zip(shown, ids, strict=True))
+
+
 def test_a_permutation_of_the_batch_and_a_value_that_is_carried_on(dataset, interpreted):
     for images, _, ids in batches(dataset, [batch_ops.Pasted()], [ToTensor()]):
         same = (images == IMAGES[ids]).all(axis=3).mean(axis=(1, 2))
@@ -130,7 +137,8 @@ def test_a_read_of_another_row_that_no_trial_reaches_must_be_declared(dataset, i
 
 def test_rows_that_stand_alone_stay_alone(dataset, interpreted):
     """Otherwise their single numbers would come from the first row of the batch."""
-    for operation in (batch_ops.OwnRows(), batch_ops.Centered()):
+    noisy = map(batch_ops.Noisy, ("by_array", "by_values", "by_torch"))
+    for operation in (batch_ops.OwnRows(), batch_ops.Centered(), *noisy):
         one = batches(dataset, [operation], [ToTensor()], order=OrderOption.SEQUENTIAL)
         other = batches(dataset, [operation], [ToTensor()], order=OrderOption.RANDOM)
         rows = {

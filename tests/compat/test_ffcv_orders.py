@@ -92,6 +92,19 @@ def test_an_order_may_begin_with_that_of_stoker(load):
     assert [label for _, labels in batches(load(Backward)) for label in labels] == forward[::-1]
 
 
+def test_a_running_epoch_keeps_its_order(load, monkeypatch):
+    """The script answers differently each time, and another epoch is asked for while one runs."""
+    answers = iter([np.arange(20), np.arange(20, 40), np.arange(40, 50), np.arange(10)])
+    monkeypatch.setattr(Given, "sample_order", lambda self, epoch: next(answers))
+    loader = load(Given, 1, batches_ahead=1)
+    running = iter(loader)
+    labels = [int(next(running)[1])]
+    for loader.next_epoch in (1, 2, 3):
+        assert len(loader) in {20, 10}
+    labels += [int(label) for _, label in running]
+    assert labels == [n % 10 for n in range(20)]
+
+
 def test_an_order_may_have_any_length(load, monkeypatch):
     for count, drop_last, steps in ((25, True, 2), (25, False, 3), (0, True, 0), (3, True, 0)):
         monkeypatch.setattr(Given, "ids", list(range(count)))
@@ -123,6 +136,19 @@ def test_what_is_no_order_is_refused(load, order):
 def test_visits_count_how_often_an_id_came_before():
     assert visits_of(np.array([5, 3, 5, 5, 3, 9])).tolist() == [0, 0, 1, 2, 1, 0]
     assert visits_of(np.array([], np.int64)).tolist() == []
+
+
+def test_a_specification_may_have_its_decoder_among_its_operations(load):
+    decoder = SimpleRGBImageDecoder
+    lines = {
+        "image": PipelineSpec("image", transforms=[decoder(), ToTensor()]),
+        "first": PipelineSpec("image", decoder(), [ToTensor()]),
+        "array": PipelineSpec("image", decoder(), None),
+        "default": PipelineSpec("image", transforms=None),
+        "label": None,
+    }
+    for image, *others in load(OrderOption.SEQUENTIAL, pipelines=lines):
+        assert all(np.array_equal(image, other) for other in others)
 
 
 def test_several_pipelines_of_one_field(load, pictures):

@@ -10,11 +10,17 @@ batch too.
 
 Mixing may depend on a draw (`if np.random.rand() < 0.1`), so an operation that may read other rows
 by its source (`stoker.compat.ffcv.neighbors`) is tried with draws at both ends and between them.
+
+Equal draws leave the rows in place where an order is made of draws (`np.random.rand(n).argsort()`).
+So such an operation runs with draws that differ, too: twice on a whole batch, in which other rows
+have other values. A row that changes then follows the others. If the number of draws follows the
+values, later rows get other draws, and the comparison does not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import Any, Final
 
@@ -24,6 +30,7 @@ from stoker.compat.ffcv.calls import MANY, ONE
 from stoker.compat.ffcv.draws import WORDS
 from stoker.compat.ffcv.rewriting import rebound
 from stoker.compat.ffcv.working import WorkingMemory
+from stoker.ops.custom.foreign import generator_states
 from stoker.protocol.errors import BuildError
 
 ROWS: Final = 4
@@ -46,6 +53,7 @@ def needs_batch(
     memory: WorkingMemory,
     *,
     deep: bool = False,
+    seeded: Callable[[np.ndarray], AbstractContextManager[Any]] | None = None,
 ) -> bool:
     """Return whether an operation on a batch differs from the operation on its rows, one by one.
 
@@ -55,6 +63,8 @@ def needs_batch(
         ids: their sample ids.
         memory: what it works in.
         deep: whether several draws are tried, because the source may read other rows.
+        seeded: seeds the generators of the process from the words of a key, for an operation that
+            draws from them; only draws that differ are tried.
     """
     given = [batch]
     if batch.dtype.kind in "iub":  # Python refuses arithmetic that machine code wraps
@@ -62,8 +72,12 @@ def needs_batch(
     fill, memory.fill = memory.fill, 0  # so earlier rows leave nothing in memory
     try:
         for point in POINTS if deep else POINTS[:1]:
-            probes = (_Probe(function, point, values, ids, memory) for values in given)
-            if next((found for probe in probes if (found := probe.depends()) is not None), False):
+            probes = [_Probe(function, point, values, ids, memory) for values in given]
+            found = () if seeded else (probe.depends() for probe in probes)
+            if next((one for one in found if one is not None), False):
+                return True
+            found = (probe.follows_in_order(seeded) for probe in probes) if deep else ()
+            if next((one for one in found if one is not None), False):
                 return True
     finally:
         memory.fill = fill
@@ -84,6 +98,8 @@ class _Probe:
         self._function = rebound(
             function, lambda draw: unchanging(draw, point), lambda helper: helper
         )
+        self._drawing = rebound(function, of_first, lambda helper: helper)
+        self._point = point
         self._batch = batch
         self._ids = ids
         self._memory = memory
@@ -103,26 +119,65 @@ class _Probe:
             return False
         return self._follows_others(whole) or not _is_near(whole, joined)
 
+    def follows_in_order(
+        self, seeded: Callable[[np.ndarray], AbstractContextManager[Any]] | None
+    ) -> bool | None:
+        """Return whether rows change with others, with draws that differ; None: it runs on none."""
+        keys = np.zeros((ROWS, 2 * WORDS), np.uint64)
+        keys[:, 2] = keys[:, WORDS + 2] = self._point
+        ends: list[Any] = []
+
+        def run(rows: Sequence[int]) -> np.ndarray | None:
+            counts, words = np.zeros(ROWS, np.int64), keys.copy()
+            with seeded(words[0]) if seeded else nullcontext():
+                found = self._call(self._drawing, words, counts, rows, self._ids[:ROWS])
+                ends.append((int(counts[0]), generator_states() if seeded else None))
+            return found
+
+        whole = run(range(ROWS))
+        if whole is None:
+            return None
+        if not seeded and not ends[0][0]:
+            return False
+        changes = False
+        for kept in KEPT:
+            again = run(self._others(kept))
+            if again is None or ends[-1] != ends[0]:
+                return False
+            changes |= any(again[row].tobytes() != whole[row].tobytes() for row in kept)
+        return changes
+
+    def _others(self, kept: Sequence[int]) -> list[int]:
+        """Return rows in which all but some are replaced by those at the end of the batch."""
+        return [row if row in kept else len(self._batch) - 1 - row // 2 for row in range(ROWS)]
+
     def _follows_others(self, whole: np.ndarray) -> bool:
         """Return whether rows change with the values of others, and not by rounding alone."""
         for kept in KEPT:
-            rows = [row if row in kept else len(self._batch) - 1 - row // 2 for row in range(ROWS)]
-            again = self._run(rows, ids=self._ids[:ROWS])
+            again = self._run(self._others(kept), ids=self._ids[:ROWS])
             if again is None or any(again[row].tobytes() != whole[row].tobytes() for row in kept):
                 return True
         return False
 
     def _run(self, rows: Sequence[int], ids: np.ndarray | None = None) -> np.ndarray | None:
         """Return the result for some rows; None: it raises, or returns something else."""
-        count, chosen = len(rows), np.array(rows)
-        keys, counts = np.zeros((count, 2 * WORDS), np.uint64), np.zeros(count, np.int64)
-        numbers = self._ids[chosen] if ids is None else ids
+        keys, counts = np.zeros((len(rows), 2 * WORDS), np.uint64), np.zeros(len(rows), np.int64)
+        numbers = self._ids[np.array(rows)] if ids is None else ids
+        return self._call(self._function, keys, counts, rows, numbers)
+
+    def _call(
+        self,
+        function: FunctionType,
+        keys: np.ndarray,
+        counts: np.ndarray,
+        rows: Sequence[int],
+        ids: np.ndarray,
+    ) -> np.ndarray | None:
+        count, batch = len(rows), self._batch[np.array(rows)]
         try:
             with np.errstate(all="ignore"):
                 found = np.asarray(
-                    self._function(
-                        keys, counts, self._batch[chosen], self._memory.request(count), numbers
-                    )
+                    function(keys, counts, batch, self._memory.request(count), ids)
                 ).copy()
         except (Exception, SystemExit):  # the user's function may raise anything
             return None
@@ -137,6 +192,15 @@ def _is_near(one: np.ndarray, other: np.ndarray) -> bool:
     size = float(np.nanmax(np.abs(second), initial=0.0))
     limit = ROUNDING * size if one.dtype.kind == "f" else max(1.0, ROUNDING * size)
     return bool(np.allclose(first, second, rtol=0, atol=limit, equal_nan=True))
+
+
+def of_first(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a form of a draw that draws all values from the first row, one after the other."""
+
+    def ordered(keys: np.ndarray, counts: np.ndarray, *arguments: Any) -> Any:
+        return draw(keys[:1], counts[:1], *arguments)
+
+    return ordered
 
 
 def unchanging(draw: Callable[..., Any], point: int = 0) -> Callable[..., Any]:

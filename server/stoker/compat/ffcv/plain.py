@@ -236,14 +236,16 @@ class PlainStep:
             if self._needs_batch(whole, ids):
                 raise mixing_error(self.name, is_declared=self.is_declared) from None
             raise
-        if not self.is_foreign and self._needs_batch(whole, ids):
+        if not self._owned and self._needs_batch(whole, ids, is_tried=True):
             raise mixing_error(self.name, is_declared=self.is_declared)
         return check_reads(self)
 
-    def _needs_batch(self, value: np.ndarray, ids: np.ndarray) -> bool:
+    def _needs_batch(self, value: np.ndarray, ids: np.ndarray, *, is_tried: bool = False) -> bool:
         deep = not self.code.reads.is_certain
+        seeded = self._seeded if is_tried and self.is_foreign else None
+        function = self.code.function
         with kept(0):
-            return needs_batch(self.code.function, value, ids, self._memory, deep=deep)
+            return needs_batch(function, value, ids, self._memory, deep=deep, seeded=seeded)
 
     def _check(self, value: np.ndarray, rows: BatchRows) -> None:
         with kept(0) as untouched:

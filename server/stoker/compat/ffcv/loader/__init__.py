@@ -146,7 +146,7 @@ class Loader:
         epoch = self.next_epoch
         steps = self._order.steps(epoch)
         self.next_epoch += 1
-        return _RunningEpoch(self, epoch, steps, self._lines).batches()
+        return _RunningEpoch(self, self._order.running(epoch), steps, self._lines).batches()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set `next_epoch`; anything else would have no effect.
@@ -168,10 +168,9 @@ class Loader:
         return self._seed
 
     def begin(
-        self, lines: Sequence[Line], epoch: int, step: int, threads: ThreadPoolExecutor
+        self, lines: Sequence[Line], rows: BatchRows, threads: ThreadPoolExecutor
     ) -> tuple[BatchRows, list[Begun]]:
         """Start to read one batch of this rank in threads; returns at once."""
-        rows = self._order.rows(epoch, step)
         return rows, [line.begin(rows, threads, self._workers) for line in lines]
 
     @property
@@ -251,11 +250,17 @@ class Loader:
 class _RunningEpoch:
     """One running epoch: a thread computes batches and passes them on in order."""
 
-    def __init__(self, loader: Loader, epoch: int, steps: int, lines: Sequence[Line]) -> None:
+    def __init__(
+        self,
+        loader: Loader,
+        rows: Callable[[int], BatchRows],
+        steps: int,
+        lines: Sequence[Line],
+    ) -> None:
         self._loader = loader
         self._steps = steps
         self._lines = lines
-        self._epoch = epoch
+        self._rows = rows
         self._ready: queue.Queue[Any] = queue.Queue(loader.batches_ahead)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._produce, name="ffcv-loader", daemon=True)
@@ -297,11 +302,11 @@ class _RunningEpoch:
     def _computed(self, threads: ThreadPoolExecutor) -> Iterator[tuple[BatchRows, list[Any]]]:
         """Yield batches; while one is computed, the next one is read."""
         if self._steps:
-            begun = self._loader.begin(self._lines, self._epoch, 0, threads)
+            begun = self._loader.begin(self._lines, self._rows(0), threads)
         for step in range(self._steps):
             rows, parts = begun
             if step + 1 < self._steps:
-                begun = self._loader.begin(self._lines, self._epoch, step + 1, threads)
+                begun = self._loader.begin(self._lines, self._rows(step + 1), threads)
             pairs = zip(self._lines, parts, strict=True)
             yield rows, [line.batch(part, rows) for line, part in pairs]
             del parts, pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stoker.compat.ffcv.fields.decoders import default_decoder
+from stoker.compat.ffcv.fields.decoders import Decoder, default_decoder
 from stoker.compat.ffcv.pipeline.pipeline_spec import PipelineSpec
 from stoker.dataset.format.fields import Field
 from stoker.protocol.errors import UnknownNameError
@@ -43,6 +43,7 @@ def named_pipelines(
 
 
 def _operations(spec: PipelineSpec, field: Field) -> Sequence[Any] | None:
-    if spec.decoder is None and not spec.transforms:
-        return None
-    return [default_decoder(field) if spec.decoder is None else spec.decoder, *spec.transforms]
+    given = list(spec.transforms or ())
+    if spec.decoder is None and (not given or isinstance(given[0], Decoder)):
+        return given or None
+    return [default_decoder(field) if spec.decoder is None else spec.decoder, *given]

@@ -6,7 +6,8 @@ batch. An order of the script gives the ids of one rank for an epoch, and they a
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -27,8 +28,8 @@ class LoaderOrder(Protocol):
         """Return the number of batches of an epoch."""
         ...
 
-    def rows(self, epoch: int, step: int) -> BatchRows:
-        """Return the samples of a batch."""
+    def running(self, epoch: int) -> Callable[[int], BatchRows]:
+        """Return an epoch that begins: the number of a batch -> its samples."""
         ...
 
 
@@ -56,8 +57,11 @@ class OptionOrder:
         """Return the number of batches of an epoch."""
         return self._steps
 
-    def rows(self, epoch: int, step: int) -> BatchRows:
-        """Return the samples of a batch."""
+    def running(self, epoch: int) -> Callable[[int], BatchRows]:
+        """Return an epoch that begins: the number of a batch -> its samples."""
+        return partial(self._rows, epoch)
+
+    def _rows(self, epoch: int, step: int) -> BatchRows:
         start, stop = positions(self._spec, step)
         low, high = rank_rows(stop - start, self._rank, self._ranks)
         end = min(start + high, len(self._chosen))
@@ -66,14 +70,15 @@ class OptionOrder:
 
     def ids(self, epoch: int) -> np.ndarray:
         """Return the ids of an epoch, of this rank."""
-        return np.concatenate([self.rows(epoch, step).ids for step in range(self._steps)])
+        return np.concatenate([self._rows(epoch, step).ids for step in range(self._steps)])
 
 
 class ScriptOrder:
     """An order that the script defines; see `LoaderOrder`.
 
-    The loader calls it once for each epoch. A sample that comes again in an epoch has another
-    visit, and so other draws.
+    The script is asked once for each epoch, also if its length is asked for before it begins; a
+    running epoch keeps its ids. A sample that comes again in an epoch has another visit, and so
+    other draws.
     """
 
     def __init__(
@@ -89,8 +94,7 @@ class ScriptOrder:
         """
         self._order, self._count = order, count
         self._batch_size, self._drop_last = batch_size, drop_last
-        self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._lock = threading.Lock()
+        self._latest: tuple[int, np.ndarray] | None = None
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches of an epoch.
@@ -98,24 +102,25 @@ class ScriptOrder:
         Raises:
             UsageError: the order has no ids of the dataset.
         """
-        ids, _ = self._epoch(epoch)
-        full, rest = divmod(len(ids), self._batch_size)
+        full, rest = divmod(len(self._ids(epoch)), self._batch_size)
         return full + (rest > 0 and not self._drop_last)
 
-    def rows(self, epoch: int, step: int) -> BatchRows:
-        """Return the samples of a batch."""
-        ids, visits = self._epoch(epoch)
-        part = slice(step * self._batch_size, (step + 1) * self._batch_size)
-        return BatchRows(self._order.seed, epoch, ids[part], visits[part])
+    def running(self, epoch: int) -> Callable[[int], BatchRows]:
+        """Return an epoch that begins: the number of a batch -> its samples."""
+        ids = self._ids(epoch)
+        visits = visits_of(ids)
 
-    def _epoch(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        with self._lock:
-            if epoch not in self._known:
-                for old in sorted(self._known)[:-1]:  # one epoch may run while the next is asked
-                    del self._known[old]
-                ids = self._asked(epoch)
-                self._known[epoch] = ids, visits_of(ids)
-            return self._known[epoch]
+        def rows(step: int) -> BatchRows:
+            part = slice(step * self._batch_size, (step + 1) * self._batch_size)
+            return BatchRows(self._order.seed, epoch, ids[part], visits[part])
+
+        return rows
+
+    def _ids(self, epoch: int) -> np.ndarray:
+        latest = self._latest
+        if latest is None or latest[0] != epoch:
+            latest = self._latest = epoch, self._asked(epoch)
+        return latest[1]
 
     def _asked(self, epoch: int) -> np.ndarray:
         ids = np.asarray(self._order.sample_order(epoch))

@@ -14,9 +14,10 @@ class PipelineSpec:
     Attributes:
         source: name of the field that it reads.
         decoder: its first operation; None: the default decoder of the field.
-        transforms: the operations after that; empty without a decoder: `ToTensor` is added.
+        transforms: the operations after that. Without a decoder they may begin with one; none or
+            empty without a decoder: `ToTensor` is added.
     """
 
     source: str
     decoder: Any = None
-    transforms: Sequence[Any] = ()
+    transforms: Sequence[Any] | None = ()
