@@ -54,6 +54,10 @@ def truth_of_a_chain(sample):
     return {"x": 1 if 0 < sample.vector < 3 else 0}
 
 
+def array_and_element(sample):
+    return {"x": (sample.vector > 3) and sample.vector[0] > 1}
+
+
 def truth_of_an_image(sample):
     return {"x": 1 if sample.image else 0}
 
@@ -74,6 +78,7 @@ CASES = [
     (all_sides, r"write image\.shape\[0\], or height, width = image\.shape\[:2\]"),
     (truth, r"the truth of an array is ambiguous; write value\.any\(\) or value\.all\(\)"),
     (truth_of_a_chain, r"got array bool\[3\]: the truth of an array is ambiguous"),
+    (array_and_element, r"got array bool\[3\]: the truth of an array is ambiguous.*\(x > 0\) & "),
     (truth_of_an_image, r"ask for a statistic, as in value\.mean\(\) > 60"),
     (membership, r"`in` field 'vector': write \(value == number\)\.any\(\)"),
     (logic_of_numbers, r"and: .* of arrays take bools: compare first, as in \(x > 0\) & \(y > 0\)"),
