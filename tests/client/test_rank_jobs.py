@@ -27,6 +27,9 @@ MPI = {"PMIX_NAMESPACE": "prterun-node1-4711@1", "OMPI_COMM_WORLD_SIZE": "2"}
 OLDER_MPI = {"OMPI_MCA_ess_base_jobid": "2706178049", "OMPI_COMM_WORLD_SIZE": "2"}
 SLURM = {"SLURM_JOB_ID": "81234", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
 HYDRA = {"PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
+AT_PORT = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+SLURM_SHELL = {**SLURM, "SLURM_STEP_NUM_TASKS": "1"}
+"""What `srun --pty bash` leaves in an interactive shell; a training there has ranks of its own."""
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 RANK = """
@@ -42,9 +45,11 @@ def make(options, address, lines):
     exec(compile("loader = Loader(address, **options)", lines, "exec"), loaded)
     return loaded["loader"]
 
-def said(options, address, lines):
+def said(options, address, lines, served):
     try:
         loaders.append(make(options, address, lines))
+        if served:
+            return loaders[-1]._connection.link.session.address
         return loaders[-1].spec.stream_id
     except StokerError as error:
         return f"{type(error).__name__}: {error.message}"
@@ -54,7 +59,7 @@ def answer(asked):
         loader.close()
     os.environ.clear()
     os.environ.update(usual | asked["environment"])
-    arguments = asked["options"], asked["address"], asked["lines"]
+    arguments = asked["options"], asked["address"], asked["lines"], asked["served"]
     if asked["within"] in ("fork", "spawn"):
         return rank_children.opened(asked["within"], asked["options"], asked["address"])
     if asked["within"] != "thread":
@@ -81,9 +86,11 @@ class Rank:
 
     def opens(
         self, environment: dict[str, str] = TORCHRUN, *, address: object = None, lines: str = "",
-        within: str = "", close: bool = False, **changes: object,
+        within: str = "", close: bool = False, served: bool = False, **changes: object,
     ) -> str:  # fmt: skip
-        """Return the stream id of a new loader, or what its error says.
+        """Return the stream id of a new loader, or with `served` the address of its daemon.
+
+        If there is no loader, return what its error says.
 
         Args:
             environment: what the launcher says, without the rank.
@@ -92,6 +99,7 @@ class Rank:
             within: "thread" if a thread of its own makes it; "fork" or "spawn" if two processes
                 that are started in this way make one each, with other seeds.
             close: whether the loaders of this process are closed first.
+            served: whether the address of the daemon is returned.
             changes: arguments of the loader.
         """
         options: dict[str, Any] = {
@@ -102,6 +110,7 @@ class Rank:
         asked = {
             "environment": environment | numbers, "options": options | changes, "close": close,
             "address": address or self._address, "lines": lines or self.lines, "within": within,
+            "served": served,
         }  # fmt: skip
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
@@ -277,8 +286,19 @@ def test_ranks_of_one_host_share_a_private_daemon(ranks, packed, launcher) -> No
         (MPI, {"OMPI_COMM_WORLD_RANK": "1"}, True),
         (MPI, {"PMIX_NAMESPACE": "another"}, False),
         (HYDRA, {"PMI_RANK": "1"}, True),
-        ({"MASTER_ADDR": "node1", "MASTER_PORT": "1"}, {"RANK": "1"}, True),
-        ({"MASTER_ADDR": "node1", "MASTER_PORT": "1"}, {"MASTER_PORT": "2"}, False),
+        (AT_PORT, {"RANK": "1"}, True),
+        (AT_PORT, {"MASTER_PORT": "29501"}, False),
+        ({**SLURM_SHELL, **AT_PORT}, {"RANK": "1"}, True),
+        ({**SLURM_SHELL, **AT_PORT}, {"MASTER_PORT": "29501"}, False),
+        ({**SLURM_SHELL, **AT_PORT}, {"MASTER_ADDR": "node1"}, False),
+        ({**SLURM, **AT_PORT}, {"SLURM_PROCID": "1"}, True),
+        ({**SLURM, **AT_PORT}, {"MASTER_PORT": "29501"}, False),
+        ({**SLURM, **AT_PORT}, {"SLURM_STEP_ID": "1"}, False),
+        ({**MPI, **AT_PORT}, {"MASTER_PORT": "29501"}, False),
+        ({**OLDER_MPI, **AT_PORT}, {"MASTER_PORT": "29501"}, False),
+        ({**HYDRA, **AT_PORT}, {"MASTER_PORT": "29501"}, False),
+        ({**SLURM, "PMIX_NAMESPACE": "slurm.pmix.81234.0"}, {"SLURM_STEP_ID": "1"}, False),
+        ({**SLURM, "PMIX_NAMESPACE": "slurm.pmix.81234.0"}, {"SLURM_PROCID": "1"}, True),
     ],
 )
 def test_what_names_a_job_on_a_host(monkeypatch, environment, other, same) -> None:
@@ -293,6 +313,92 @@ def test_what_names_a_job_on_a_host(monkeypatch, environment, other, same) -> No
     assert None not in found
     assert (found[0] == found[1]) == same
     assert host_key(1) is None
+
+
+@pytest.mark.parametrize("launcher", [SLURM_SHELL, {**MPI, "OMPI_COMM_WORLD_SIZE": "4"}, HYDRA])
+def test_a_launcher_of_another_size_names_no_job(monkeypatch, launcher) -> None:
+    """Its processes may each be a training; without an address nothing tells them apart."""
+    for name in {*TORCHRUN, *MPI, *OLDER_MPI, *HYDRA, *SLURM, *RANKS}:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in launcher.items():
+        monkeypatch.setenv(name, value)
+    assert host_key(8) is None
+
+
+@pytest.mark.parametrize(("address", "keys"), [(AT_PORT, 1), ({}, SIZE)])
+def test_ranks_of_mpich_that_scripts_start_have_the_address_in_common(address, keys) -> None:
+    """`mpirun ./run.sh`: each rank has a shell of its own as its parent."""
+    code = "from stoker.client.ranks.launcher import host_key; print(repr(host_key(2)))"
+    found = {
+        subprocess.check_output(
+            ["sh", "-c", '"$0" "$@"; exit $?', sys.executable, "-c", code],
+            env={**os.environ, **HYDRA, **address, "PMI_RANK": str(rank)},
+        )
+        for rank in range(SIZE)
+    }
+    assert len(found) == keys
+    assert b"None\n" not in found
+
+
+def test_two_trainings_of_one_shell_have_a_private_daemon_each(ranks, packed) -> None:
+    first, second, third = ranks
+    options = {"address": str(packed), "pipeline": "client_pipelines:tensors", "workers": 1}
+    shell = {**SLURM_SHELL, **AT_PORT, "PYTHONPATH": str(HERE), "WORLD_SIZE": "2"}
+    places = [
+        rank.opens(environment, served=True, **options)
+        for rank, environment in (
+            (first, shell), (second, shell), (third, {**shell, "MASTER_PORT": "29501"}),
+        )
+    ]  # fmt: skip
+    assert all(place.startswith("ipc://") for place in places), places
+    assert places[0] == places[1]
+    assert places[2] != places[0]
+    for rank in ranks:
+        assert len(rank.opens(lines="elsewhere.py", close=True)) == 32
+
+
+PIPELINE = """
+from stoker.pipeline import pipeline
+
+@pipeline
+def train(sample):
+    return {{"number": sample.label + {more}}}
+"""
+TRAINING = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from stoker.client import Loader
+with Loader(sys.argv[2], pipeline="checked_out:train", batch_size=8, rank=int(sys.argv[3]),
+            world_size=2, shuffle=False, workers=1, device="numpy") as loader:
+    print(min(min(batch.number.tolist()) for batch in loader), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_checkouts_have_a_private_daemon_each(packed, tmp_path) -> None:
+    """Both have a pipeline of the same name, and run at the same address at once."""
+    with contextlib.ExitStack() as stack:
+        started = []
+        for rank, (name, more) in enumerate({"one": 10, "two": 20}.items()):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "checked_out.py").write_text(PIPELINE.format(more=more))
+            started.append(
+                stack.enter_context(
+                    Script(
+                        *("-c", TRAINING, tmp_path / name, packed, rank),
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        env={**os.environ, **AT_PORT},
+                        daemons=True,
+                    )
+                )
+            )
+            if rank == 0:
+                assert started[0].stdout.readline() == "10\n"
+        assert started[1].stdout.readline() == "20\n"
+        for process in started:
+            process.stdin.close()
+        assert [process.wait(60) for process in started] == [0, 0]
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])

@@ -3,9 +3,10 @@
 The daemon is started by command line (`python -P -m stoker.server serve`) in a new session, so that
 Ctrl-C reaches the training script but not the daemon. It ends with its last client, which it
 notices on its side socket even if that client is killed. The ranks of one job on one host share one
-daemon: the key of its folder is made from the dataset's real path, the pipeline and what the job's
-launcher says (`ranks.launcher`). A lock decides which rank starts it (`runtime`). Its log is in the
-folder; if the daemon fails, the end of the log becomes part of the error.
+daemon: the key of its folder is made from the dataset's real path, the pipeline, the folders that
+modules are imported from, and what the job's launcher says (`ranks.launcher`). A lock decides
+which rank starts it (`runtime`). Its log is in the folder; if the daemon fails, the end of the log
+becomes part of the error.
 """
 
 import contextlib
@@ -77,8 +78,9 @@ class PrivateDaemon:
         self._dataset = dataset
         self._workers = number
         key = host_key(options.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
-        parts = "\0".join([dataset, self._code or "", str(number), key])
-        self._folder = RuntimeFolder(hashlib.blake2b(parts.encode(), digest_size=8).hexdigest())
+        parts = "\0".join([dataset, self._code or "", str(number), key, *_places_of_code()])
+        name = hashlib.blake2b(os.fsencode(parts), digest_size=8).hexdigest()
+        self._folder = RuntimeFolder(name)
         _folders.add(self._folder)
 
     def connect(self, deadline: float, start_s: float | None = None) -> ClientSession:
@@ -330,6 +332,16 @@ def folders_of_modules() -> list[str]:
 
     Warns of modules that this process has imported from there and that an installed one shadows.
     """
+    first, found = _searched()
+    for folder in found:
+        line = warning(folder, first, [name for name in modules_of(folder) if name in sys.modules])
+        if line:
+            warnings.warn(line, stacklevel=2)
+    return found
+
+
+def _searched() -> tuple[list[str], list[str]]:
+    """Return the folders of `sys.path` that the daemon searches first, and those of users."""
     installed = {os.path.realpath(folder) for folder in sysconfig.get_paths().values()}
     first = [folder for folder in sys.path if os.path.realpath(folder) in installed]
     first = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *first]
@@ -337,12 +349,16 @@ def folders_of_modules() -> list[str]:
     places = [folder for folder in sys.path if here is not None or os.path.isabs(folder)]
     folders = dict.fromkeys(os.path.abspath(folder) for folder in places if folder not in first)
     inside = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
-    found = [f for f in folders if os.path.isdir(f) and not f.startswith(inside)]
-    for folder in found:
-        line = warning(folder, first, [name for name in modules_of(folder) if name in sys.modules])
-        if line:
-            warnings.warn(line, stacklevel=2)
-    return found
+    return first, [f for f in folders if os.path.isdir(f) and not f.startswith(inside)]
+
+
+def _places_of_code() -> list[str]:
+    """Return where a daemon of this process imports from, in this order.
+
+    Two checkouts may have a pipeline of the same name, and must not share a daemon.
+    """
+    inherited = without_working_folder(os.environ).get("PYTHONPATH", "")
+    return [sys.prefix, inherited, *_searched()[1]]
 
 
 def _reap() -> None:

@@ -98,18 +98,23 @@ def job_key(place: LoaderPlace, world_size: int) -> bytes:
 
 
 def host_key(world_size: int) -> str | None:
-    """Return what the ranks of this job on this host have in common; None for a lone process.
+    """Return what the ranks of this job on this host have in common; None if nothing names the job.
 
-    Two jobs may have the same key: they then share a daemon that both would start.
+    An interactive shell of a launcher may start several trainings, each with an address of its own,
+    so the address counts beside what the launcher says. The launcher does not count if its number
+    of processes is another one. Two jobs may have the same key: they then share a daemon that both
+    would start.
     """
     if world_size == 1:
         return None
-    launcher = _launcher(os.environ)
+    address = [os.environ.get(name, "") for name in _ADDRESS]
+    launcher = _launcher(os.environ, world_size)
     if launcher is None:
-        words = [os.environ.get(name, "") for name in _ADDRESS]
-        return "\0".join([*words, *_host()]) if any(words) else None
-    words = launcher.says(os.environ)[:-1]
-    return "\0".join([*words, *(_this_host() if launcher.is_parent else _host())])
+        return "\0".join([*address, *_host()]) if any(address) else None
+    # A script between launcher and rank is another parent for each rank, but has the same address.
+    is_by_parent = launcher.is_parent and not any(address)
+    words = [*launcher.says(os.environ)[:-1], *address]
+    return "\0".join([*words, *(_this_host() if is_by_parent else _host())])
 
 
 def _is_started_by_rank(launcher: Launcher) -> bool:
@@ -121,9 +126,12 @@ def _is_started_by_rank(launcher: Launcher) -> bool:
     return began and multiprocessing.parent_process() is not None
 
 
-def _launcher(environment: Mapping[str, str]) -> Launcher | None:
+def _launcher(environment: Mapping[str, str], size: int | None = None) -> Launcher | None:
+    """Return the innermost launcher that names its job; with `size`, one of so many processes."""
     for launcher in LAUNCHERS:
-        if all(environment.get(name) for name in launcher.needed):
+        if all(environment.get(name) for name in launcher.needed) and (
+            size is None or environment.get(launcher.size) == str(size)
+        ):
             return launcher
     return None
 
