@@ -168,7 +168,8 @@ def test_margins_see_every_byte_next_to_the_memory(size):
     assert memory.fault() is None
     for offset in (-MARGIN, -1, size, size + MARGIN - 1):
         memory.whole[start + offset] += 1
-        assert ("before the start" if offset < 0 else "after the end") in memory.fault()
+        where = "before the start" if offset < 0 else f"at offset {offset} of its place"
+        assert where in memory.fault()
         memory.whole[start + offset] -= 1
 
 

@@ -112,7 +112,7 @@ def plain_wide(part: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
 
 def plain_resize(src: np.ndarray, dst: np.ndarray, interpolation: int) -> None:
     """Resize an image of any dtype with NumPy."""
-    if src.dtype == np.uint16:
+    if src.dtype in (np.uint16, np.int16):
         plain_wide(src, dst, interpolation)
     else:
         plain_image(src, dst, (0, 0, *src.shape[:2]), interpolation)

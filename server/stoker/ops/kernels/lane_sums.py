@@ -1,4 +1,4 @@
-"""Sums of many float32 in a fixed order that is also fast: eight float64 lanes, then a fixed tree.
+"""Sums of many numbers in a fixed order that is also fast: eight float64 lanes, then a fixed tree.
 
 Value n is added to lane n mod 8, each lane from 0.0 on in the order of n; the sum is
 ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7)). Every addition is rounded once, in float64.
@@ -28,7 +28,7 @@ def add_lanes(values: Any, start: Any, count: Any, sums: Any) -> Any:
     """Return lanes after adding `count` values, the first one to lane 0.
 
     Args:
-        values: flat float32.
+        values: flat float32, float64 or int64.
         start: index of the first value, uint64.
         count: number of values, uint64; divisible by 8 if more follow.
         sums: eight float64, `EMPTY` at first.
@@ -69,7 +69,7 @@ def total(sums: Any) -> Any:
 
 
 def plain_total(values: np.ndarray) -> np.float64:
-    """Return the sum of float32 values, with NumPy: lanes are columns, added from row to row."""
+    """Return the sum of values, with NumPy: lanes are columns, added from row to row."""
     lanes = np.zeros((-(-values.size // LANES) + 1, LANES))
     lanes.reshape(-1)[LANES : LANES + values.size] = values.reshape(-1)
     with np.errstate(all="ignore"):

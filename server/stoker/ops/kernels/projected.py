@@ -35,7 +35,7 @@ def warp_projection(
     """Sample at projected positions.
 
     Args:
-        src: `(H, W, C)` of any dtype, contiguous; uint8 or float32 for bilinear.
+        src: `(H, W, C)` of any dtype, contiguous; uint8, uint16 or float32 for bilinear.
         dst: `(h, w, C)` of the same dtype, contiguous.
         numbers: from `stoker.ops.kernels.projection.projection`.
         bilinear: 1, or 0 for nearest.

@@ -45,7 +45,7 @@ def check_statistic(op: str, state: State) -> str:
         raise BuildError(f"expected an image, mask or array, got {state}")
     if 0 in state.least and op not in _OF_EMPTY:
         raise BuildError(
-            f"{op} of {state}: it may be empty, and then has no {op}; an empty one has "
+            f"{state} may be empty, and then has no {op}; an empty one has "
             f"{', '.join(f'{name}()' for name in _OF_EMPTY)} and len(...)"
         )
     if state.dtype not in DTYPES:
@@ -55,7 +55,7 @@ def check_statistic(op: str, state: State) -> str:
         )
     if op in ("max", "min") and state.dtype == "bool":
         raise BuildError(
-            f"{op} of {state}: bools have no order; write {'any' if op == 'max' else 'all'}()"
+            f"bools have no order, got {state}; write {'any' if op == 'max' else 'all'}()"
         )
     if op in ("any", "all"):
         return "bool"

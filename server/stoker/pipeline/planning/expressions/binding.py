@@ -248,9 +248,9 @@ def check_condition(state: State) -> None:
 
 def _check_size(op: str, state: State) -> None:
     if op == "count" and not state.items:
-        raise BuildError(f"count: expected boxes or keypoints, got {state}")
+        raise BuildError(f"expected boxes or keypoints, got {state}")
     if op != "count" and state.kind not in IMAGE_KINDS:
-        raise BuildError(f"{op}: expected an image or mask, got {state}")
+        raise BuildError(f"expected an image or mask, got {state}")
 
 
 def _axis(name: str, state: State) -> int:
