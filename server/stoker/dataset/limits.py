@@ -9,8 +9,10 @@ MAX_FILE_BYTES = 2**30
 MAX_LINE = 2**24
 """Maximum characters of a row of text."""
 MAX_PLAIN_BYTES = 2**27
+MAX_INFLATED_BYTES = 2**31
+"""As `MAX_PLAIN_BYTES`, of what is unpacked piece by piece into a temporary file."""
 MAX_RATIO = 100
-"""A file that unpacks to more than `MAX_PLAIN_BYTES` may do so to this many times its size."""
+"""A file that unpacks to more than these limits may do so to this many times its size."""
 ROW_BYTES = 8
 """Minimum bytes of a row while it is packed, even if it takes fewer in its file."""
 MAX_SCANS = 500
@@ -51,19 +53,23 @@ def check_value(size_bytes: int) -> None:
         )
 
 
-def check_unpacked(size_bytes: int, stored_bytes: int) -> None:
+def check_unpacked(
+    size_bytes: int, stored_bytes: int, how: str, plain_bytes: int = MAX_PLAIN_BYTES
+) -> None:
     """Apply the limit of what a compressed file unpacks to, before it is unpacked.
 
     Args:
         size_bytes: the unpacked size that the file claims.
         stored_bytes: size of the file.
+        how: how to write it without compression, for the message.
+        plain_bytes: the size to which every file may unpack.
 
     Raises:
         CodecError: the unpacked size is above the limit.
     """
-    if size_bytes > max(MAX_PLAIN_BYTES, MAX_RATIO * stored_bytes):
+    if size_bytes > max(plain_bytes, MAX_RATIO * stored_bytes):
         raise CodecError(
             f"its {stored_bytes} bytes unpack to {size_bytes}, more than {MAX_RATIO} times the "
-            f"size of the file and more than {MAX_PLAIN_BYTES} bytes; if that is meant, write it "
-            "without compression"
+            f"size of the file and more than {plain_bytes} bytes; if that is meant, write it "
+            f"without compression ({how})"
         )

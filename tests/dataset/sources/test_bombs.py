@@ -22,6 +22,8 @@ from PIL import Image
 
 from stoker.dataset.limits import MAX_FILE_BYTES, MAX_LINE
 from stoker.dataset.sources.common.arrow_claims import unpacked_bytes
+from stoker.dataset.sources.formats.array_files import open_npz
+from stoker.dataset.sources.formats.arrow_files import check_memory
 from stoker.protocol.files.text import MAX_TEXT_BYTES
 
 SPARE = 2**29
@@ -167,9 +169,9 @@ def a_dictionary_of_parquet(root: Path) -> str:
     return "a.parquet"
 
 
-def rows_of_parquet(root: Path) -> str:
+def rows_of_parquet(root: Path, **options: object) -> str:
     table = pa.table({"label": np.zeros(2**24 + 1, np.int8)})
-    pq.write_table(table, root / "a.parquet", **ZSTD)
+    pq.write_table(table, root / "a.parquet", **{**ZSTD, **options})
     return "a.parquet"
 
 
@@ -187,6 +189,7 @@ def a_tiff(root: Path) -> str:
 
 
 UNPACKS = r"its \d+ bytes unpack to {}, more than 100 times the size of the file and more than "
+PLAIN = r"\d+ bytes; .*\(use_dictionary=False, compression=None in pyarrow\)"
 VALUE = rf"it has {{}} bytes, more than the limit of {MAX_FILE_BYTES} for one value; divide it"
 BOMBS = {
     a_row_of_csv: rf"a.csv, line 3: its row has more than {MAX_LINE} characters; check the ends",
@@ -205,7 +208,7 @@ BOMBS = {
     parquet: "a.parquet: " + UNPACKS.format(r"15\d+"),
     images_of_parquet: "a.parquet: " + UNPACKS.format(r"15\d+"),
     a_dictionary_of_parquet: "a.parquet: " + UNPACKS.format(r"1\d+"),
-    rows_of_parquet: "a.parquet: " + UNPACKS.format(8 * (2**24 + 1)),
+    rows_of_parquet: "a.parquet: " + UNPACKS.format(8 * (2**24 + 1)) + PLAIN,
     a_tiff: "a.tif: it has 60000x60000 pixels, more than the limit of",
 }
 
@@ -219,6 +222,16 @@ def test_bombs_are_refused_in_one_line(tmp_path, pack, make):
     assert re.search(BOMBS[make], out), out
     left = {path.name for path in (tmp_path / "packed").rglob("*")}
     assert left <= {".packing", "listing", "lock", "00000.json"}, left
+
+
+def test_files_with_much_in_common_are_no_bombs(tmp_path):
+    """Masks of NPZ, which are inflated into a file, and rows of Parquet, written as is advised."""
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("x.npy", header(2**7 + 1, 2**20) + bytes((2**7 + 1) * 2**20))
+    (array,) = open_npz(tmp_path, "a.npz", frozenset())
+    assert array.rows == 2**7 + 1
+    name = rows_of_parquet(tmp_path, use_dictionary=False, compression=None)
+    check_memory((tmp_path / name).stat().st_size, pq.read_metadata(tmp_path / name))
 
 
 def test_a_bomb_costs_only_its_own_sample(tmp_path, pack):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from stoker.dataset.format.item import Container
-from stoker.dataset.limits import CodecError, check_unpacked
+from stoker.dataset.limits import MAX_INFLATED_BYTES, CodecError, check_unpacked
 from stoker.dataset.sources.common.inflate import DAMAGE
 from stoker.dataset.sources.common.npy import HEADER_BYTES, NpyHeader, read_header
 from stoker.dataset.sources.common.walk import look_at
@@ -122,9 +122,10 @@ def _check_members(where: str, members: Sequence[zipfile.ZipInfo], size_bytes: i
                 f"({zipfile.ZIP_DEFLATED}) or none; save it again"
             )
     try:
-        check_unpacked(sum(info.file_size for info in packed), size_bytes)
+        inflated_bytes = sum(info.file_size for info in packed)
+        check_unpacked(inflated_bytes, size_bytes, "np.savez", MAX_INFLATED_BYTES)
     except CodecError as error:
-        raise UsageError(f"{where}: {error} (np.savez)") from None
+        raise UsageError(f"{where}: {error}") from None
 
 
 def open_raw(root: Path, path: str, dtype: str, shape: tuple[int, ...]) -> StoredArray:

@@ -21,6 +21,9 @@ from stoker.protocol.datasets import PARQUET
 
 _FILE_MAGIC = b"ARROW1"
 _ROWS_AT_ONCE = 32
+_PLAIN = "IpcWriteOptions(compression=None) of pyarrow"
+PLAIN_PARQUET = "use_dictionary=False, compression=None in pyarrow"
+"""How to write Parquet so that the file has about the size of its values."""
 
 
 class TableFile(Protocol):
@@ -74,7 +77,7 @@ class ArrowTable:
         self._file.seek(0)
         self._batches: list[Any] = []
         try:
-            check_unpacked(unpacked_bytes(memoryview(whole)), whole.size)
+            check_unpacked(unpacked_bytes(memoryview(whole)), whole.size, _PLAIN)
         except CodecError:
             self.close()
             raise
@@ -95,7 +98,7 @@ class ArrowTable:
             self._first_rows.append(self._first_rows[-1] + batch.num_rows)
         self.rows = self._first_rows[-1]
         try:
-            check_unpacked(ROW_BYTES * self.rows, whole.size)
+            check_unpacked(ROW_BYTES * self.rows, whole.size, _PLAIN)
         except CodecError:
             self.close()
             raise
@@ -159,7 +162,7 @@ def check_memory(stored_bytes: int, described: Any) -> None:
     groups = [described.row_group(number) for number in range(described.num_row_groups)]
     rows = max(described.num_rows, sum(group.num_rows for group in groups))
     claimed = sum(max(group.total_byte_size, _column_bytes(group)) for group in groups)
-    check_unpacked(max(claimed, ROW_BYTES * rows), stored_bytes)
+    check_unpacked(max(claimed, ROW_BYTES * rows), stored_bytes, PLAIN_PARQUET)
 
 
 def _column_bytes(group: Any) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.dataset.limits import CodecError, check_unpacked
 from stoker.dataset.sources.common.declare import TEXT
-from stoker.dataset.sources.formats.arrow_files import check_memory, rows_at_once
+from stoker.dataset.sources.formats.arrow_files import PLAIN_PARQUET, check_memory, rows_at_once
 from stoker.dataset.sources.formats.csv_rows import read_csv
 from stoker.dataset.sources.formats.tables import Table
 from stoker.protocol.errors import UsageError
@@ -59,7 +59,7 @@ def _read_parquet(path: Path) -> Table:
             for decoded in _batches(file):
                 batch, known = _without_dictionaries(decoded, pa)
                 decoded_bytes += batch.nbytes + sum(column.nbytes for column in known.values())
-                check_unpacked(decoded_bytes, stored_bytes)
+                check_unpacked(decoded_bytes, stored_bytes, PLAIN_PARQUET)
                 table.rows += map(list, zip(*_values(batch, known), strict=True))
     except CodecError as error:
         raise UsageError(f"{path}: {error}") from None
