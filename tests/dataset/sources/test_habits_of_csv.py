@@ -87,6 +87,14 @@ def test_labels_that_are_refused(csv, values, said):
     assert (code, said in out) == (1, True), out
 
 
+@pytest.mark.parametrize("text", ["label\ncat\n  \n", "x\n1\n  \n", 'x,label\n1,cat\n2,"  "\n'])
+def test_labels_and_numbers_that_are_blank_are_empty(csv, text):
+    code, out = csv(text)
+    assert (code, "t.csv:3: column" in out, "is empty; if samples may" in out) == (1, True, True), (
+        out
+    )
+
+
 def test_two_texts_of_one_number_are_classes_on_request(csv, tmp_path):
     (tmp_path / "classes.txt").write_text("7\n007\n")
     assert csv(rows("007", "7"), "--classes", tmp_path / "classes.txt")[0] == 0

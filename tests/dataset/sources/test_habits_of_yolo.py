@@ -140,6 +140,7 @@ def test_images_and_labels_in_one_folder(yolo, tmp_path, place):
     code, out = yolo(f"train: {place}\nnames: [a]\n", {})
     counted = "a: 3" if place[-1] != "s" else "a: 1"
     assert (code, counted in out, "without" in out) == (0, True, False), out
+    assert ".txt files" not in out
 
 
 def test_labels_of_other_images_alone_are_refused(yolo):

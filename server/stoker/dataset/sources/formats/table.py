@@ -119,7 +119,9 @@ def _items(name: str, table: Table, columns: list[_TableColumn], scan: SourceSca
 
 
 def _place(column: _TableColumn, value: Any) -> ValueSource:
-    empty = value is None or (value == "" and (column.field.kind != "bytes" or column.optional))
+    empty = value is None or (
+        value == "" and column.optional if column.field.kind == "bytes" else _is_blank(value)
+    )
     if empty and column.optional:
         return Given(None)
     if empty:
@@ -186,14 +188,19 @@ def _columns(table: Table, request: Request, root: Path) -> list[_TableColumn]:
 
 
 def _text_column(table: Table, name: str, index: int) -> TextColumn:
-    """Return the values of a column that are not empty, nor text with a quote after a blank."""
+    """Return the values of a column that are not blank, nor text with a quote after a blank."""
     kept = [
         number
         for number, row in enumerate(table.rows)
-        if row[index] not in (None, "") and not _is_misquoted(row[index])
+        if row[index] is not None and not _is_blank(row[index]) and not _is_misquoted(row[index])
     ]
     places = [table.places[number] for number in kept]
     return TextColumn(name, table.unit, places, [table.rows[number][index] for number in kept])
+
+
+def _is_blank(value: Any) -> bool:
+    """Return whether a value is text without any but blanks, which is a value for text alone."""
+    return isinstance(value, str) and not value.strip()
 
 
 def _is_misquoted(value: Any) -> bool:

@@ -147,7 +147,9 @@ def _labels_in(root: Path, place: str, ignored: Counter[str]) -> dict[str, Sourc
                 others[f"{Path(file.path).suffix} files"] += 1
             elif file.path.rpartition("/")[2] != "classes.txt":
                 found[file.path] = file
-    if folder != place:
+    if folder == place:
+        ignored -= Counter({".txt files": len(found)})  # they were counted among the images
+    else:
         ignored.update({f"{what} among the labels": count for what, count in others.items()})
     return found
 
