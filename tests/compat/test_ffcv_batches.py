@@ -22,6 +22,7 @@ from stoker.rng.draws import uniform
 from stoker.rng.streams import make_key
 
 SAMPLES, BATCH = 24, 8
+MEANS = "m = np.zeros(n)\nfor k in range(n):\n  m[k] = x[k].mean()"
 IMAGES = np.random.default_rng(0).integers(0, 256, (SAMPLES, 16, 16, 3)).astype(np.uint8)
 
 
@@ -138,7 +139,7 @@ def test_a_read_of_another_row_that_no_trial_reaches_must_be_declared(dataset, i
 def test_rows_that_stand_alone_stay_alone(dataset, interpreted):
     """Otherwise their single numbers would come from the first row of the batch."""
     noisy = map(batch_ops.Noisy, ("by_array", "by_values", "by_torch"))
-    for operation in (batch_ops.OwnRows(), batch_ops.Centered(), *noisy):
+    for operation in (batch_ops.OwnRows(), batch_ops.Leveled(), batch_ops.Centered(), *noisy):
         one = batches(dataset, [operation], [ToTensor()], order=OrderOption.SEQUENTIAL)
         other = batches(dataset, [operation], [ToTensor()], order=OrderOption.RANDOM)
         rows = {
@@ -181,6 +182,22 @@ def test_the_draws_of_the_trial_reach_from_end_to_end():
         ("for i in range(n): dst[i] = x[0]", "", False),
         ("dst[:] = x", "", False),
         ("dst[:] = x.mean()", "", False),
+        (f"{MEANS}\nfor i in range(n): dst[i] = x[i] - m[i]", "", False),
+        (f"{MEANS}\nfor i in range(n): dst[i] = x[i] - m[i - 1]", "x[k]", False),
+        (f"{MEANS}\nfor i in range(n): dst[i] = x[i] - m.max()", "x[k]", False),
+        (f"{MEANS}\nfor i in range(n):\n  for j in range(n): dst[i] = m[j]", "x[k]", False),
+        (f"{MEANS}\nfor i in range(n): dst[i] = x[k] - m[i]", "x[k]", False),
+        (f"{MEANS}\ndst[k + 1] = 1\nfor i in range(n): dst[i] = m[i]", "x[k]", False),
+        (f"{MEANS}\n  if x[k] > 2: v = x[k]\nfor i in range(n): dst[i] = v", "x[k]", False),
+        (f"{MEANS}\n  found.append(x[k])\nfor i in range(n): dst[i] = m[i]", "x[k]", False),
+        (f"{MEANS}\n  np.add(x[k], 1, out=v)\nfor i in range(n): dst[i] = v", "x[k]", False),
+        (f"{MEANS}\n  m[0] = x[k]\nfor i in range(n): dst[i] = m[i]", "x[k]", False),
+        (f"{MEANS}\n  k = 0\nfor i in range(n): dst[i] = m[i]", "x[k]", False),
+        (f"{MEANS}\n  o.v = x[k]\nfor i in range(n): dst[i] = m[i]", "x[k]", False),
+        (f"{MEANS}\nw = m\nfor i in range(n): dst[i] = w[i - 1]", "x[k]", False),
+        (f"w = {MEANS}\nfor i in range(n): dst[i] = w[i - 1]", "x[k]", False),
+        (f"{MEANS}\nm = w\nfor i in range(n): dst[i] = m[i]", "x[k]", False),
+        ("for i in range(n):\n  for k in range(n): m[k] = x[k]\n  dst[i] = m[i]", "x[k]", False),
         ("k = 0\nwhile k < n:\n  dst[k] = x[k + 1]\n  k += 1", "x[k + 1]", False),
     ],
 )
