@@ -11,7 +11,7 @@ from PIL import Image
 from stoker import ops
 from stoker.client import Loader
 from stoker.dataset import schema, write
-from stoker.pipeline import pipeline
+from stoker.pipeline import branching, pipeline
 from stoker.protocol.errors import BuildError
 
 pytestmark = pytest.mark.slow
@@ -131,7 +131,32 @@ def test_ct_images_of_int16_keep_their_numbers(open_loader):
     assert np.array_equal(found["mean"], CT["image"].mean((1, 2)))
 
 
+WINDOW = {"center": 0, "width": 400}
+
+
+@branching
+def windowed_by_an_if(sample):
+    image = sample.image
+    if sample.image.mean() > 0:
+        image = ops.window(image, **WINDOW)
+    return image
+
+
 REFUSED = {
+    "join": (windowed_by_an_if, r"int16, the other floats from 0 to 1: call ops\.window\(.* both"),
+    "air": (
+        lambda s: ops.pad(ops.window(s.image, **WINDOW), padding=2, fill=-1000),
+        r"pad: fill=\(-1000,\) is below 0",
+    ),
+    "twice": (
+        lambda s: ops.window(ops.window(s.image, **WINDOW), center=128, width=100),
+        "center=128 and width=100 makes all pixels equal",
+    ),
+    "levels": (
+        lambda s: ops.clip(ops.window(s.image, **WINDOW), low=10, high=200),
+        "low=10 and high=200 makes all pixels equal",
+    ),
+    "method": (lambda s: s.image.clip(0, 1), "has no 'clip': use ops.clip, which takes images"),
     "gamma": (lambda s: ops.gamma(s.image), r"gamma .*call ops\.window\(image, center=, width=\)"),
     "rotate": (lambda s: ops.rotate(s.image, degrees=9), r"rotate .*call ops\.window\("),
     "clahe": (lambda s: ops.clahe(s.image), r"ops\.window\(.*before clahe, and from_float after"),

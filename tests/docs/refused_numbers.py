@@ -91,6 +91,8 @@ def ten_for_labels_from_one(sample):
     return {"image": sample.image, "grade": ops.one_hot(sample.grade, classes=10)}
 
 
-@refused(PAGE, "A fill above 1 is refused for an image that is known to have 0 to 1", "fill=(255,)")
+@refused(
+    PAGE, "A fill below 0 or above 1 is refused for an image that is known to have", "fill=(255,)"
+)
 def level_as_fill_of_floats(sample):
     return {"image": ops.pad(ops.to_float(sample.image), padding=2, fill=255)}

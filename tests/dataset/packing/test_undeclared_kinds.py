@@ -113,6 +113,8 @@ def test_a_plain_array_of_boxes_must_name_its_format(module):
         ((5, 4), "float32", r'\{"xyxy": array\}.*schema\.boxes'),
         ((5, 2), "float32", r'\{"xy": array\}.*schema\.keypoints'),
         ((8, 8, 3), "uint16", "--field NAME=image"),
+        ((8, 8, 1), "int16", r'kinds=\{NAME: "mask"\}\. If it is an image.*\{NAME: "image"\}'),
+        ((8, 8), "uint16", r"schema\.mask\(NAME\).*If it is an image.*schema\.image\(NAME\)"),
         ((7,), "float32", "Leave the array out of this call"),
     ],
 )

@@ -233,6 +233,52 @@ def test_levels_of_8_bits_cast_to_uint16_are_still_divided_by_255(outputs):
         assert np.array_equal(outputs(train, a=a)["image"], UNIT)
 
 
+SIGNED = PHOTO.astype(np.int16) * np.int16(200) - np.int16(30000)
+JOINING = {
+    "signed": lambda s: s.signed,
+    "planes": lambda s: ops.layout(s.signed),
+    "cast": lambda s: ops.cast(s.signed, dtype="int32"),
+    "normalized": lambda s: ops.normalize(s.signed, mean=40, std=400, layout="HWC"),
+    "own": lambda s: ops.python(as_floats, s.signed, randomness="none", dtype="float32"),
+    "window": lambda s: ops.window(s.signed, center=0, width=400),
+    "half": lambda s: ops.cast(ops.window(s.signed, center=0, width=400), dtype="float16"),
+    "levels": lambda s: s.image,
+    "wide": lambda s: s.deep,
+}
+
+
+def as_floats(image):
+    return image.astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ("window", "signed", "floats from 0 to 1"), ("half", "signed", "floats from 0 to 1"),
+        ("window", "planes", "floats from 0 to 1"), ("cast", "window", "floats from 0 to 1"),
+        ("signed", "levels", "levels from 0 to 255"), ("wide", "signed", "levels from 0 to 65535"),
+        ("normalized", "signed", ""), ("signed", "own", ""), ("own", "window", ""),
+        ("signed", "planes", ""),
+    ],
+)  # fmt: skip
+def test_numbers_of_int16_join_neither_levels_nor_floats_from_0_to_1(one, other, told):
+    @pipeline
+    def train(sample):
+        image = JOINING[one](sample)
+        if sample.a:
+            image = JOINING[other](sample)
+        return {"image": image}
+
+    given = {"image": PHOTO, "deep": WIDE, "signed": SIGNED, "a": np.bool_(True)}
+    kinds = {"deep": "image", "signed": "image"}
+    if not told:
+        train.plan_for(given, kinds=kinds)
+        return
+    message = rf"numbers of int16, the other {told}: call ops.window\(.*\) in both branches"
+    with pytest.raises(BuildError, match=message):
+        train.plan_for(given, kinds=kinds)
+
+
 @pytest.mark.parametrize("later", ["image", "cast"])
 def test_levels_that_cannot_join_name_the_remedy(later):
     @pipeline

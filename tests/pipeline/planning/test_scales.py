@@ -13,6 +13,7 @@ FLOATS = State.fixed("image", "float32", (8, 8, 3))
 FIELDS = {
     "levels": State.fixed("image", "uint8", (8, 8, 3)),
     "wide": State.fixed("image", "uint16", (8, 8, 3)),
+    "signed": State.fixed("image", "int16", (8, 8, 3)),
     "unit": with_span(FLOATS, (0.0, 1.0001)),
     "other": with_span(FLOATS, (-3.0, 900.0)),
     "small": with_span(FLOATS, (-3.0, 3.0)),
@@ -104,6 +105,58 @@ def test_a_fill_of_levels_is_refused_for_floats():
         built(lambda s: {"image": ops.pad(s.unit, padding=1, fill=114)})
     for field in ("other", "unknown"):
         built(lambda s, field=field: {"image": ops.pad(s[field], padding=1, fill=-1000.0)})
+    for drop in (ops.channel_drop, ops.grid_mask):
+        with pytest.raises(BuildError, match=r"fill=\(114,\) is a level from 0 to 255"):
+            built(lambda s, drop=drop: {"image": drop(ops.to_float(s.levels), fill=114)})
+        built(lambda s, drop=drop: {"image": drop(ops.to_float(s.levels), fill=(0, 0.5, 1))})
+
+
+@pytest.mark.parametrize("op", [ops.Pad(1, fill=-1), ops.ChannelDrop(fill=(0.5, 0, -0.25))])
+def test_a_negative_fill_is_refused_for_floats_from_0_to_1(op):
+    for made in (lambda s: ops.to_float(s.levels), lambda s: windowed(s.signed), lambda s: s.unit):
+        with pytest.raises(BuildError, match=r"fill=.* is below 0, .* before window or to_float"):
+            built(lambda s, made=made: {"image": op(made(s))})
+    for field in ("other", "unknown"):
+        built(lambda s, field=field: {"image": op(s[field])})
+
+
+@pytest.mark.parametrize(
+    ("refused", "built_as"),
+    [
+        (ops.Clip(10, 200), ops.Clip(0, 255)), (ops.Clip(1, 1), ops.Clip(0.99, 2)),
+        (ops.Clip(-9, 0), ops.Clip(-9, 0.01)), (ops.Window(128, 100), ops.Window(128, 255)),
+        (ops.Window(-200, 400), ops.Window(0.5, 0.1)),
+    ],
+)  # fmt: skip
+def test_bounds_of_levels_are_refused_for_floats(refused, built_as):
+    for made in (lambda s: ops.to_float(s.levels), lambda s: windowed(s.signed), lambda s: s.unit):
+        message = f"{refused.name} with .* makes all pixels equal: the image has floats from 0 to 1"
+        with pytest.raises(BuildError, match=message):
+            built(lambda s, made=made: {"image": refused(made(s))})
+        built(lambda s, made=made: {"image": built_as(made(s))})
+    for field in ("levels", "wide", "signed", "other", "unknown"):
+        op = ops.Window(128, 100) if field in ("levels", "wide") else refused
+        if op.name == "window" or field != "levels":
+            built(lambda s, op=op, field=field: {"image": op(s[field])})
+
+
+def test_an_op_of_a_user_may_make_any_floats_of_int16():
+    def own(sample):
+        image = ops.python(hounsfield, sample.signed, randomness="none", dtype="float32")
+        image = ops.pad(ops.clip(image, low=-1000, high=1000), padding=1, fill=100)
+        return {"image": ops.normalize(image, mean=40, std=400)}
+
+    built(own)
+    with pytest.raises(BuildError, match="are on the scale of levels"):
+        built(lambda s: {"image": ops.normalize(windowed(s.signed), mean=40, std=400)})
+
+
+def hounsfield(image):
+    return image.astype(np.float32)
+
+
+def windowed(image):
+    return ops.window(image, center=40, width=400)
 
 
 def test_too_few_classes_are_refused():

@@ -130,14 +130,12 @@ def remedy_of(state: State) -> str:
     call would then pair it with a changed image, so the remedy names the declarations first.
     """
     leave = f"eave the {state.kind} out of this call"
+    other = f"If it does not belong to the image, l{leave}"
     sides = state.shape if state.kind == "array" else ()
     one = len(sides) == 3 and sides[2] == 1
     if one or (len(sides) == 2 and sides[1] not in (2, 4)):
-        return (
-            "If it is a mask, declare it: pack with --field NAME=mask, give a live source "
-            'schema.mask(NAME), or call the pipeline with kinds={NAME: "mask"}. If it does not '
-            f"belong to the image, l{leave}"
-        )
+        sixteen = state.dtype in (WIDE, SIGNED)
+        return f"{_declare('mask')} {_declare('image') + ' ' if sixteen else ''}{other}"
     if len(sides) == 2:
         kind, key = ("boxes", "xyxy") if sides[1] == 4 else ("keypoints", "xy")
         return (
@@ -145,12 +143,16 @@ def remedy_of(state: State) -> str:
             f"schema.{kind}(NAME). If they do not belong to the image, l{leave}"
         )
     if len(sides) == 3:
-        return (
-            "If it is an image, declare it: pack with --field NAME=image, give a live source "
-            'schema.image(NAME), or call the pipeline with kinds={NAME: "image"}. If it does not '
-            f"belong to the image, l{leave}"
-        )
+        return f"{_declare('image')} {other}"
     return f"L{leave}"
+
+
+def _declare(kind: str) -> str:
+    a = "an" if kind == "image" else "a"
+    return (
+        f"If it is {a} {kind}, declare it: pack with --field NAME={kind}, give a live source "
+        f'schema.{kind}(NAME), or call the pipeline with kinds={{NAME: "{kind}"}}.'
+    )
 
 
 def require_colors(op: str, states: tuple[State, ...]) -> None:

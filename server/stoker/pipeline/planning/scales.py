@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stoker.ops.bases.fills import Fills
+from stoker.ops.color.channel_drop import ChannelDrop
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.rules import SIGNED
+from stoker.ops.contract.rules import FLOAT, SIGNED, WINDOW
 from stoker.ops.contract.states import (
     LEVELS,
     LEVELS16,
@@ -42,6 +43,12 @@ FAR = 16.0
 COLOR_ROOM = "stoker.ops.color."
 SCALES = {"uint8": LEVELS, "uint16": LEVELS16, "int16": OTHER, "float32": UNIT}
 """Dtype of an image -> the meaning of its numbers."""
+TOLD = {
+    LEVELS: "levels from 0 to 255",
+    LEVELS16: "levels from 0 to 65535",
+    UNIT: "floats from 0 to 1",
+}
+"""Meanings that numbers of int16 cannot join, in words."""
 KEEPING = frozenset({"cast", "layout", "stack"})
 ANY_FLOATS = frozenset({"channel_drop", "channel_shuffle", "normalize", "to_gray", "to_rgb"})
 """Ops among those, and of the color room, that do not need 0 to 1."""
@@ -83,24 +90,34 @@ def scaled(op: Op, given: State, result: State) -> State:
             op=op.name,
             state=str(given),
         )
-    if isinstance(op, Fills):
-        _check_fill(op, given)
-    scale = ""
+    if scale_of(given) == UNIT and given.scale != UNKNOWN:
+        if isinstance(op, Fills | ChannelDrop):
+            _check_fill(op, given)
+        if isinstance(op, Clip | Window):
+            _check_range(op, given)
     if isinstance(op, Normalize):
         check_normalize(op, given)
-        scale = NORMALIZED
-    elif isinstance(op, Window):
-        scale = ""
-    elif op.name in KEEPING and result.kind == "array":
-        floats = given.dtype.startswith("float") == result.dtype.startswith("float")
-        scale = before if floats else ""
-    elif result.kind == "image" and result.dtype == given.dtype == "float32":
-        scale = given.scale if given.scale in (NORMALIZED, OTHER, UNKNOWN) else ""
-        if scale == OTHER and _is_of_user(op):
-            scale = UNKNOWN  # it may have brought them to 0 to 1
-        elif scale == OTHER and isinstance(op, Clip) and op.low >= 0 and op.high <= 1:
-            scale = ""
+    scale = _scale_after(op, given, result)
     return replace(result, scale=scale, planar=_is_planar(op, given, result))
+
+
+def _scale_after(op: Op, given: State, result: State) -> str:
+    """Return the scale of a result; empty if its dtype tells it, or nothing does."""
+    before = scale_of(given)
+    if isinstance(op, Normalize):
+        return NORMALIZED
+    if op.name in KEEPING and result.kind == "array":
+        floats = given.dtype.startswith("float") == result.dtype.startswith("float")
+        return before if floats else ""
+    if result.kind != "image" or result.dtype != FLOAT:
+        return ""
+    if before == OTHER and _is_of_user(op):
+        return UNKNOWN  # it may have brought them to 0 to 1
+    clipped = before == OTHER and isinstance(op, Clip) and op.low >= 0 and op.high <= 1
+    if clipped or isinstance(op, Window):
+        return ""
+    kept = given.dtype == FLOAT and given.scale in (NORMALIZED, OTHER, UNKNOWN)
+    return given.scale if kept else ""
 
 
 def _is_of_user(op: Op) -> bool:
@@ -112,13 +129,38 @@ def _span(state: State) -> str:
     return "from {:g} to {:g} ".format(*state.span) if state.span else "that leave it "
 
 
-def _check_fill(op: Fills, given: State) -> None:
-    """Refuse a fill that is a level, for an image that is known to count from 0 to 1."""
-    if scale_of(given) == UNIT and given.scale != UNKNOWN and max(op.levels) > 1:
+def _check_fill(op: Fills | ChannelDrop, given: State) -> None:
+    """Refuse a fill outside of 0 to 1, for an image that is known to count from 0 to 1."""
+    fill = np.array(op.fill, ndmin=1)
+    if fill.min() < 0:
+        raise StateError(
+            f"fill={op.fill} is below 0, but the image has floats from 0 to 1: give a number from 0"
+            " to 1, or call the op before window or to_float, where the image has its own numbers",
+            op=op.name,
+            state=str(given),
+        )
+    if fill.max() > 1:
         raise StateError(
             f"fill={op.fill} is a level from 0 to 255, but the image has floats from 0 to 1: divide"
             " it by 255. Images of both can follow one decision with a fill each, by calls with one"
             " stream name",
+            op=op.name,
+            state=str(given),
+        )
+
+
+def _check_range(op: Clip | Window, given: State) -> None:
+    """Refuse bounds that all floats from 0 to 1 are on one side of: the image would be constant."""
+    if isinstance(op, Clip):
+        low, high, told = op.low, op.high, f"low={op.low:g} and high={op.high:g}"
+    else:
+        low, high = op.center - op.width / 2, op.center + op.width / 2
+        told = f"center={op.center:g} and width={op.width:g}"
+    if low >= 1 or high <= 0:
+        raise StateError(
+            f"{op.name} with {told} makes all pixels equal: the image has floats from 0 to 1. Give "
+            f"bounds of floats from 0 to 1, or call {op.name} before window or to_float, where the "
+            "image has its own numbers",
             op=op.name,
             state=str(given),
         )
@@ -163,6 +205,11 @@ def _is_planar(op: Op, given: State, result: State) -> bool:
     return given.planar and op.name == "cast"
 
 
+def _is_signed(state: State) -> bool:
+    """Return whether the numbers are those of an image of int16, which may have been cast."""
+    return scale_of(state) == OTHER and np.dtype(state.dtype).kind in "iu"
+
+
 class JoinForm(NamedTuple):
     """What both values of a join become.
 
@@ -184,10 +231,11 @@ def common_form(left: State, right: State) -> JoinForm | None:
 
     Levels that meet floats from 0 to 1 are divided by the greatest, 255 or 65535. Any image that
     meets a normalized one, or stored floats of another range, keeps its numbers: the pipeline
-    treats it as such already.
+    treats it as such already. Numbers of int16 are never floats from 0 to 1.
 
     Raises:
-        BuildError: they are several images in one value, or levels of 8 and of 16 bits.
+        BuildError: they are several images in one value, levels of 8 and of 16 bits, or numbers of
+            int16 and levels or floats from 0 to 1.
     """
     scales = scale_of(left), scale_of(right)
     alike = scales[0] == scales[1] and left.planar == right.planar and left.kind == right.kind
@@ -198,6 +246,12 @@ def common_form(left: State, right: State) -> JoinForm | None:
             "one has levels from 0 to 255, the other from 0 to 65535: call to_float in both "
             "branches"
         )
+    for one, other in ((left, right), (right, left)):
+        if _is_signed(one) and other.scale != UNKNOWN and scale_of(other) in TOLD:
+            raise BuildError(
+                f"one has numbers of {SIGNED}, the other {TOLD[scale_of(other)]}: call {WINDOW} in "
+                "both branches"
+            )
     if len(left.shape) != 3 or len(right.shape) != 3:
         if scales[0] == scales[1]:
             return None

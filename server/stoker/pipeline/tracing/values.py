@@ -50,7 +50,7 @@ def _told(index: object) -> str:
 _FACTS = frozenset({"height", "width", "count", "shape", *STATISTICS})
 _ELSEWHERE = {
     "astype": "ops.cast",
-    "clip": "ops.from_float, or an op of your own (ops.define)",
+    "clip": "ops.clip, which takes images",
     "copy": "the value itself, which ops never change",
     "dtype": "ops.cast, which gives it the dtype that you name",
     "float": "ops.to_float",
