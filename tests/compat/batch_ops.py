@@ -221,6 +221,14 @@ class Noisy(Reordered):
                     dst[row] += np.uint8(random.randint(0, 3))
             return dst
 
+        def by_rejection(images, dst):
+            for row in range(len(images)):
+                level = np.random.rand()
+                while level < 0.5:
+                    level = np.random.rand()
+                dst[row] = images[row] + np.uint8(8 * level)
+            return dst
+
         def by_torch(images, dst):
             shift = torch.randint(0, 9, (len(images), 1, 1, 1)).numpy()
             dst[:] = images + shift.astype(np.uint8)

@@ -138,7 +138,7 @@ def test_a_read_of_another_row_that_no_trial_reaches_must_be_declared(dataset, i
 
 def test_rows_that_stand_alone_stay_alone(dataset, interpreted):
     """Otherwise their single numbers would come from the first row of the batch."""
-    noisy = map(batch_ops.Noisy, ("by_array", "by_values", "by_torch"))
+    noisy = map(batch_ops.Noisy, ("by_array", "by_values", "by_rejection", "by_torch"))
     for operation in (batch_ops.OwnRows(), batch_ops.Leveled(), batch_ops.Centered(), *noisy):
         one = batches(dataset, [operation], [ToTensor()], order=OrderOption.SEQUENTIAL)
         other = batches(dataset, [operation], [ToTensor()], order=OrderOption.RANDOM)

@@ -39,6 +39,8 @@ KEPT: Final = ((0, 1), (2, 3), (0, 2), (1, 3))
 """Rows that keep their values while others change; each row is kept while each other changes."""
 POINTS: Final = (0, 14485, 2158, 17680, 10189, 9794, 14439, 16565, 14278)
 """Ids of keys whose first draw, as a number in [0, 1), is 0.17, 0, 1, 0.5, 0.02, 0.1, ..., 0.9."""
+MOST_DRAWS: Final = 2**13
+"""Draws of one trial. With equal draws, a loop that draws until a value is large never ends."""
 ROUNDING: Final = 1e-3
 
 
@@ -82,6 +84,10 @@ def needs_batch(
     finally:
         memory.fill = fill
     return False
+
+
+class _TooManyDrawsError(Exception):
+    """A trial drew more than `MOST_DRAWS` times; it tells nothing."""
 
 
 class _Probe:
@@ -214,6 +220,9 @@ def unchanging(draw: Callable[..., Any], point: int = 0) -> Callable[..., Any]:
     single = ONE[kinds[0]] if kinds else draw
 
     def fixed(keys: np.ndarray, counts: np.ndarray, *arguments: Any) -> Any:
+        counts[0] += 1
+        if counts[0] > MOST_DRAWS:
+            raise _TooManyDrawsError
         nobody = np.zeros_like(keys[:1]), np.zeros_like(counts[:1])
         nobody[0][0, 2] = point
         if not kinds:
