@@ -17,8 +17,8 @@ from skimage import data
 
 from stoker import ops
 from stoker.ops import Op, State, StateError, make
-from stoker.ops.bases.fills import Fills
 from stoker.pipeline import pipeline
+from stoker.pipeline.planning.scales import scaled
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
 SIDE, SMALL = 48, 24
@@ -30,9 +30,9 @@ STATES = {
 
 
 def result(op: Op, kind: str) -> State | None:
-    """Return what an op makes of a value of a kind; None if it has no rule for it."""
+    """Return what an op makes of a value of a kind; None if it has no rule, or other numbers."""
     try:
-        return op.declare((STATES[kind],))[0][0]
+        return scaled(op, STATES[kind], op.declare((STATES[kind],))[0][0])
     except StateError:
         return None
 
@@ -54,10 +54,7 @@ def every(sample: Any) -> dict[str, Any]:
     given = {"image": image, "floats": ops.to_float(image), "mask": ops.unlinked(mask)}
     made: dict[str, Any] = {}
     for op in one_of_each():
-        of_levels = isinstance(op, Fills) and max(op.levels) > 1  # floats refuse such a fill
-        taken = {
-            k: v for k, v in given.items() if result(op, k) and not (k == "floats" and of_levels)
-        }
+        taken = {kind: value for kind, value in given.items() if result(op, kind)}
         looked_at = [boxes] if op.draws_from == "boxes" else []
         values = op(*taken.values(), *looked_at)
         made_of = values if len(taken) + len(looked_at) > 1 else [values]
