@@ -68,7 +68,7 @@ def scaled(op: Op, given: State, result: State) -> State:
 
     Raises:
         StateError: the image was normalized or stored with other floats, and the op expects levels
-            or floats from 0 to 1.
+            or floats from 0 to 1; or it has floats from 0 to 1, and the op's fill or bounds do not.
     """
     before = scale_of(given)
     of_levels = op.name in CLIPPING or type(op).__module__.startswith(COLOR_ROOM)
@@ -90,7 +90,7 @@ def scaled(op: Op, given: State, result: State) -> State:
             op=op.name,
             state=str(given),
         )
-    if scale_of(given) == UNIT and given.scale != UNKNOWN:
+    if before == UNIT and given.scale != UNKNOWN:
         if isinstance(op, Fills | ChannelDrop):
             _check_fill(op, given)
         if isinstance(op, Clip | Window):
