@@ -39,7 +39,7 @@ import zmq
 
 from stoker import ops
 from stoker.client import Batch, Loader
-from stoker.client.private.daemon import daemon_pids
+from stoker.client.private.private_daemon import daemon_pids
 from stoker.dataset import schema, write
 from stoker.pipeline import pipeline
 

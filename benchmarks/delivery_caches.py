@@ -26,8 +26,8 @@ import delivery
 import numpy as np
 
 from stoker.client import Batch, Loader
-from stoker.client.private.daemon import daemon_pids
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
+from stoker.client.private.private_daemon import daemon_pids
 
 SIZE = 65536
 BATCHES = 300

@@ -28,7 +28,7 @@ import pipelines
 from meter import tree_s
 
 from stoker.client import Loader
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
 from stoker.protocol.messages import AskStatus, Status
 
 

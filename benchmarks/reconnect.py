@@ -23,7 +23,7 @@ import pipelines
 from workloads import packed_of
 
 from stoker.client import Loader
-from stoker.client.private.daemon import daemon_pids
+from stoker.client.private.private_daemon import daemon_pids
 
 BATCH = 128
 

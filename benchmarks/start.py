@@ -39,7 +39,7 @@ from meter import tree_s
 from workloads import packed_of
 
 from stoker.client import Loader
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
 from stoker.protocol.messages import AskStatus, Status
 
 HERE = Path(__file__).parent

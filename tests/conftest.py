@@ -341,7 +341,7 @@ def few_collections() -> None:
 @pytest.fixture(autouse=True)
 def no_leaks(session_folder: Path) -> Iterator[None]:
     """Fail a test that leaves something open."""
-    private = sys.modules.get("stoker.client.private.daemon")
+    private = sys.modules.get("stoker.client.private.private_daemon")
     if private is not None:
         private.subprocess = warm.PrivateSubprocess
     before = _last.pop() if _last else Snapshot.take()
@@ -359,7 +359,7 @@ def no_leaks(session_folder: Path) -> Iterator[None]:
 @pytest.fixture
 def executed_daemons() -> None:
     """Private daemons of Loaders are executed, not forked from a warm process."""
-    importlib.import_module("stoker.client.private.daemon").subprocess = subprocess
+    importlib.import_module("stoker.client.private.private_daemon").subprocess = subprocess
 
 
 @pytest.fixture(scope="session")

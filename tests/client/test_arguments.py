@@ -9,7 +9,7 @@ import pytest
 
 from stoker.client import Buckets, Loader
 from stoker.client.options import pipeline_data
-from stoker.client.ranks.numbers import resolve_ranks
+from stoker.client.ranks.rank_numbers import resolve_ranks
 from stoker.protocol.errors import DatasetError, UsageError
 
 

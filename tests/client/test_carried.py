@@ -12,16 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from stoker.client.remote import session as remote_session
-from stoker.client.remote.carrier import Carrier, ReceivedBatch
+from stoker.client.remote import remote_session
+from stoker.client.remote.carrier_receiver import Carrier, ReceivedBatch
+from stoker.client.remote.remote_session import RemoteSession
 from stoker.client.remote.ring import Ring
-from stoker.client.remote.session import RemoteSession
 from stoker.protocol.errors import ProtocolError
 from stoker.protocol.layout import Placed
 from stoker.protocol.messages import Bye, Carried, Error, Ready, Slab, Status
 from stoker.protocol.remote.tcp import TcpAddress, expect_full, is_silent, watch_link
-from stoker.server.daemon.remote import carrier as sender_module
-from stoker.server.daemon.remote.carrier import SessionCarrier as Sender
+from stoker.server.daemon.remote import session_carrier as sender_module
+from stoker.server.daemon.remote.session_carrier import SessionCarrier as Sender
 
 SLOT_BYTES = 4096
 SLOTS = 4

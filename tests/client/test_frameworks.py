@@ -11,8 +11,8 @@ from daemons import serving
 from loading import places
 
 from stoker.client import Batch, Loader
-from stoker.client.samples import Samples
-from stoker.client.steps import Steps
+from stoker.client.batch_sampler import Steps
+from stoker.client.loader_samples import Samples
 from stoker.dataset import schema, write
 from stoker.protocol.errors import BuildError, ClosedError, UsageError
 from stoker.protocol.spec import StreamSpec

@@ -14,13 +14,13 @@ RANK = """
 import datetime, json, sys
 import torch.distributed as dist
 from stoker.client import Loader
-from stoker.client.ranks import streams
+from stoker.client.ranks import rank_streams
 from stoker.protocol.errors import StokerError
 path, address, rank, cases = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
 dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2,
                         timeout=datetime.timedelta(seconds=60))
 for wait_s, options, alone in cases:
-    streams.WAIT_S = wait_s
+    rank_streams.WAIT_S = wait_s
     said, loader = "none", None
     try:
         if alone == "first":

@@ -18,7 +18,7 @@ from warm import Script
 
 from stoker.client import Batch, Loader, link, outage
 from stoker.client.device import AheadSource, Target
-from stoker.client.private.daemon import daemon_pids
+from stoker.client.private.private_daemon import daemon_pids
 from stoker.dataset import open_dataset, write
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import (

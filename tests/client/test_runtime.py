@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stoker.client import Loader
-from stoker.client.private import daemon
-from stoker.client.private import folder as runtime
-from stoker.client.private.folder import RuntimeFolder, base_folder, is_running
+from stoker.client.private import private_daemon
+from stoker.client.private import runtime_folder as runtime
+from stoker.client.private.runtime_folder import RuntimeFolder, base_folder, is_running
 from stoker.protocol.errors import (
     ConnectError,
     DatasetError,
@@ -113,7 +113,7 @@ def test_a_folder_of_others_is_refused(base: Path) -> None:
 def test_what_the_killed_left_is_swept_by_the_next(base: Path) -> None:
     """A process that is killed drops its locks: its folder is nobody's; a living one's stays."""
     code = (
-        "import os, sys, time; from stoker.client.private.folder import RuntimeFolder\n"
+        "import os, sys, time; from stoker.client.private.runtime_folder import RuntimeFolder\n"
         "folder = RuntimeFolder(sys.argv[1])\n"
         "with folder.locked(time.monotonic() + 10): folder.join()\n"
         "folder.set_current('ipc:///x', os.getpid())\n"
@@ -244,7 +244,7 @@ def test_a_daemon_that_ends_without_a_word(start) -> None:
 
 
 def test_a_daemon_that_never_gets_ready(start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.client.private.daemon.START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("stoker.client.private.private_daemon.START_TIMEOUT_S", 0.5)
     error = start("sys.stdin.read(); import signal; signal.pause()", connect_timeout_s=0.1)
     assert type(error) is ConnectError
     assert "the private daemon was not ready in 0.5 s" in error.message
@@ -273,11 +273,11 @@ def test_folders_inside_of_installed_packages_are_not_those_of_users(tmp_path, m
     for folder in (mine, brought):
         folder.mkdir(parents=True)
         (folder / "pytest.py").touch()  # imported here, and installed elsewhere
-    python = list(dict.fromkeys(daemon.sysconfig.get_paths().values()))
-    monkeypatch.setattr(daemon.sysconfig, "get_path", lambda _: str(tmp_path / "site"))
+    python = list(dict.fromkeys(private_daemon.sysconfig.get_paths().values()))
+    monkeypatch.setattr(private_daemon.sysconfig, "get_path", lambda _: str(tmp_path / "site"))
     monkeypatch.setattr(sys, "path", [*python, str(mine), str(brought)])
     with pytest.warns(UserWarning, match=f"modules of {mine} are shadowed") as warned:
-        found = daemon.folders_of_modules()
+        found = private_daemon.folders_of_modules()
     assert len(warned) == 1
     assert str(mine) in found
     assert str(brought) not in found

@@ -7,7 +7,7 @@ import pytest
 from warm import Script
 
 from stoker.client import Loader
-from stoker.client.resume import Position
+from stoker.client.position import Position
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ResumeError, UsageError
 
@@ -153,15 +153,15 @@ def test_an_edited_cursor(loader) -> None:
 RANK = """
 import json, sys
 import torch.distributed as dist
-from stoker.client.ranks import calls
+from stoker.client.ranks import rank_calls
 from stoker.protocol.errors import UsageError
 rank, said = int(sys.argv[2]), sys.argv[3:]
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=rank, world_size=2)
-calls.AGREE_S = 20.0 if len(said) == 2 else 1.0
+rank_calls.AGREE_S = 20.0 if len(said) == 2 else 1.0
 try:
     for words in said[:1] * (said[0] != "forgets"):
-        calls.check_agreed("skip_steps/stream", words, rank, 2)
-        calls.check_agreed("skip_steps/stream", words + " again", rank, 2)
+        rank_calls.check_agreed("skip_steps/stream", words, rank, 2)
+        rank_calls.check_agreed("skip_steps/stream", words + " again", rank, 2)
     print("agreed")
 except UsageError as error:
     print(error.message)

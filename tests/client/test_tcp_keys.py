@@ -20,7 +20,7 @@ from keyed import OPTIONS, ROWS, greeted, keyed_daemon, make_key, served_with
 from proxy import Proxy
 
 from stoker.client import Loader
-from stoker.client.remote.keys import DAEMON_KEY_VARIABLE, KEY_VARIABLE
+from stoker.client.remote.loader_keys import DAEMON_KEY_VARIABLE, KEY_VARIABLE
 from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import (
     AccessError,

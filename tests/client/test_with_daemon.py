@@ -22,7 +22,7 @@ from user_folders import importing_from
 from warm import Script
 
 from stoker.client import Loader
-from stoker.client.private.folder import is_running
+from stoker.client.private.runtime_folder import is_running
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import (
     BuildError,

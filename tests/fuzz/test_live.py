@@ -20,7 +20,7 @@ import zmq
 from test_targets import changed, inputs
 
 from stoker.client import Batch, Loader
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
 from stoker.dataset import schema, write
 from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import StokerError

@@ -18,9 +18,9 @@ import targets
 import zmq
 from test_live import bad_bytes
 
-from stoker.client.remote.carrier import Carrier, Ended, File, ReceivedBatch
+from stoker.client.remote.carrier_receiver import Carrier, Ended, File, ReceivedBatch
+from stoker.client.remote.remote_session import RemoteSession
 from stoker.client.remote.ring import Ring
-from stoker.client.remote.session import RemoteSession
 from stoker.protocol.codec import decode_from_client, encode
 from stoker.protocol.errors import AccessError, StokerError
 from stoker.protocol.messages import Attached, Welcome

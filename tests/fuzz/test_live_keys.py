@@ -18,7 +18,7 @@ from test_live import OPTIONS, bad_bytes, digests, served_daemon
 from test_targets import inputs
 
 from stoker.client import Loader
-from stoker.client.remote.keys import Keys, resolve_keys
+from stoker.client.remote.loader_keys import Keys, resolve_keys
 from stoker.protocol import version
 from stoker.protocol.codec import decode_from_daemon, encode
 from stoker.protocol.messages import Attach, Hello, Welcome

@@ -5,7 +5,7 @@ from typing import Final
 
 from target_tools import CLEANUP, accepts, prepared, target
 
-from stoker.client.remote.carrier import Carrier, Ended, File, ReceivedBatch
+from stoker.client.remote.carrier_receiver import Carrier, Ended, File, ReceivedBatch
 from stoker.client.remote.ring import Ring
 from stoker.protocol import codec
 from stoker.protocol.errors import StokerError

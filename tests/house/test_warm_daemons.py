@@ -15,7 +15,7 @@ from daemons import Daemon, children
 from warm import Forked, PrivateSubprocess, Script, zygote
 
 from stoker.client import Loader
-from stoker.client.private import daemon as private
+from stoker.client.private import private_daemon as private
 from stoker.dataset import schema, write
 from stoker.pipeline import pipeline
 from stoker.protocol.digest import batch_digest
@@ -186,7 +186,7 @@ LOADS = """
 import os
 import warm
 from stoker.client import Loader
-from stoker.client.private import daemon as private
+from stoker.client.private import private_daemon as private
 from stoker.pipeline import pipeline
 
 @pipeline

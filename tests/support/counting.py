@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
 from stoker.protocol.messages import AskStatus, Status
 
 ANSWER_S = 20.0

@@ -10,7 +10,7 @@ import numpy as np
 import zmq
 from zmq.utils import z85
 
-from stoker.client.remote.keys import resolve_keys
+from stoker.client.remote.loader_keys import resolve_keys
 from stoker.dataset import schema, write
 from stoker.protocol import version
 from stoker.protocol.codec import decode_from_daemon, encode

@@ -168,7 +168,7 @@ def take_over(descriptor: int, state: list, cache: str) -> None:
         cache: folder of the caches of the script; daemons with another one are executed.
     """
     _given.append(Given(descriptor, state, cache))
-    importlib.import_module("stoker.client.private.daemon").subprocess = PrivateSubprocess
+    importlib.import_module("stoker.client.private.private_daemon").subprocess = PrivateSubprocess
 
 
 _given: list[Zygote] = []

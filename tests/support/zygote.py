@@ -47,7 +47,7 @@ IMPORTED = (
     *(
         f"stoker.server.daemon.{name}"
         for name in (
-            "core_settings", "loop", "processes", "quarantine", "reserver", "sidesocket",
+            "core_settings", "poller", "processes", "quarantine", "reserver", "sidesocket",
             "snapshot", "stop_signals",
         )
     ),
@@ -64,13 +64,16 @@ def warm() -> None:
     """Import what a daemon and its template import; ZeroMQ must not be in a template."""
     for name in IMPORTED:
         importlib.import_module(name)
-    from stoker.server.workers import recent, template  # noqa: PLC0415
+    from stoker.server.workers import recent_kernels, template  # noqa: PLC0415
 
-    preload, recent.preload = recent.preload, lambda: None  # what it loads depends on the cache
+    preload, recent_kernels.preload = (
+        recent_kernels.preload,
+        lambda: None,
+    )  # what it loads depends on the cache
     try:
         template._load()
     finally:
-        recent.preload = preload
+        recent_kernels.preload = preload
     gc.collect()
     gc.freeze()
 
@@ -78,10 +81,10 @@ def warm() -> None:
 def load_kernels() -> None:
     """Load what the template would load of the kernel cache of this process's environment."""
     import stoker.jit  # noqa: PLC0415
-    from stoker.server.workers import recent  # noqa: PLC0415
+    from stoker.server.workers import recent_kernels  # noqa: PLC0415
 
     stoker.jit.set_cache_root(os.path.join(os.environ["XDG_CACHE_HOME"], "stoker", "kernels"))
-    recent.preload()
+    recent_kernels.preload()
     gc.freeze()
 
 

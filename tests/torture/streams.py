@@ -16,7 +16,7 @@ from random_graphs import Writer
 from reader import loader_options, with_params
 
 from stoker.client.batches.params import read_params
-from stoker.client.batches.short import first_rows, real_rows
+from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import read_manifest
 from stoker.dataset.format.splits import split_subset

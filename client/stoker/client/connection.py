@@ -19,18 +19,18 @@ from typing import Final, TypeVar
 
 from stoker.client.address import check_dataset, is_address
 from stoker.client.checks import seconds, wait_s
+from stoker.client.client_session import Asked, ClientSession
+from stoker.client.daemon_stream import DaemonStream, Taken
 from stoker.client.delivery import Delivery, forget_from
 from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
-from stoker.client.link import Link, Taken
 from stoker.client.opening import OpenedStream, check_same
 from stoker.client.options import LoaderOptions
-from stoker.client.outage import Outage, patiently
-from stoker.client.private.daemon import PrivateDaemon
-from stoker.client.remote.keys import PathOrText, resolve_keys
-from stoker.client.remote.session import RemoteSession
+from stoker.client.private.private_daemon import PrivateDaemon
+from stoker.client.remote.loader_keys import PathOrText, resolve_keys
+from stoker.client.remote.remote_session import RemoteSession
 from stoker.client.remote.watch import HandshakeError
-from stoker.client.session import Asked, ClientSession
+from stoker.client.retrying import Outage, connect_with_retries
 from stoker.client.statistics import Statistics
 from stoker.protocol.descriptors import too_few_threads
 from stoker.protocol.errors import (
@@ -96,7 +96,7 @@ class Connection:
         self._connect_timeout_s = wait_s("connect_timeout_s", connect_timeout_s)
         self._timeout_s = wait_s("timeout_s", timeout_s)
         self._reconnect_s = seconds("reconnect_s", reconnect_s)
-        self._link: Link | None = None
+        self._link: DaemonStream | None = None
         self._first: tuple[Opened, StreamSpec] | None = None
         self._outage: Outage | None = None
         self._was_lost = False
@@ -118,7 +118,7 @@ class Connection:
             raise
 
     @property
-    def link(self) -> Link:
+    def link(self) -> DaemonStream:
         """The link to the daemon.
 
         Raises:
@@ -162,7 +162,7 @@ class Connection:
             ResumeError: the daemon came back with another stream.
         """
 
-        def take(link: Link) -> Taken:
+        def take(link: DaemonStream) -> Taken:
             if self._was_lost:  # what only later batches replace is news of those the caller lacks
                 forget_from(self.crashed, (epoch, step))
                 self._was_lost = False
@@ -222,9 +222,9 @@ class Connection:
         if self._daemon is not None:
             self._daemon.close()
 
-    def _open(self, connect_s: float, open_s: float, start_s: float | None = None) -> Link:
+    def _open(self, connect_s: float, open_s: float, start_s: float | None = None) -> DaemonStream:
         try:
-            return Link(
+            return DaemonStream(
                 lambda: self._connect(connect_s, start_s),
                 self._record, self._target, self._timeout_s, open_s=open_s, crashed=self.crashed,
             )  # fmt: skip
@@ -237,11 +237,13 @@ class Connection:
         if self._daemon is None:
             address, keys = self._address, self._keys
             if address.startswith(SCHEME):
-                return patiently(lambda left_s: RemoteSession(address, left_s, keys), connect_s)
-            return patiently(lambda left_s: ClientSession(address, left_s), connect_s)
+                return connect_with_retries(
+                    lambda left_s: RemoteSession(address, left_s, keys), connect_s
+                )
+            return connect_with_retries(lambda left_s: ClientSession(address, left_s), connect_s)
         return self._daemon.connect(time.monotonic() + connect_s, start_s)
 
-    def _begin(self) -> Link:
+    def _begin(self) -> DaemonStream:
         """Open the stream for the first time; a daemon that dies meanwhile may come back."""
         try:
             return self._open(self._connect_timeout_s, self._timeout_s)
@@ -253,7 +255,9 @@ class Connection:
         self._end_outage()
         return link
 
-    def _use(self, action: Callable[[Link], Done], losses: tuple[type[PeerError], ...]) -> Done:
+    def _use(
+        self, action: Callable[[DaemonStream], Done], losses: tuple[type[PeerError], ...]
+    ) -> Done:
         """Do something with the link; after a loss, once more with a new one.
 
         Args:
@@ -274,7 +278,7 @@ class Connection:
                     self._end_outage()
                 return done
 
-    def _lose(self, link: Link, error: StokerError) -> None:
+    def _lose(self, link: DaemonStream, error: StokerError) -> None:
         """Close the link to a lost daemon; keep what it counted."""
         self._note_loss(error)
         totals = dataclasses.replace(self.statistics(), leased=0, slots=0)
@@ -298,7 +302,7 @@ class Connection:
         _log.warning("the stream goes on, after %.1f s without a daemon", self._outage.elapsed_s)
         self._outage = None
 
-    def _reconnect(self) -> Link:
+    def _reconnect(self) -> DaemonStream:
         """Open the stream again, as often as it takes.
 
         Raises:
@@ -326,7 +330,7 @@ class Connection:
             return link
         raise outage.error(self._where)
 
-    def _check_same(self, link: Link) -> None:
+    def _check_same(self, link: DaemonStream) -> None:
         if self._first is None:
             return
         try:

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from stoker.client.batches.params import read_params
+from stoker.client.client_session import ClientSession
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import steps_of
-from stoker.client.session import ClientSession
 from stoker.client.verifying import Verifier
 from stoker.protocol import forms
 from stoker.protocol.drawn import PARAMS, Drawn, check_drawn

@@ -4,16 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from stoker.client.batch_sampler import EpochSampler, Steps, only
 from stoker.client.batches.batch import Batch
 from stoker.client.checks import within
 from stoker.client.connection import Connection
-from stoker.client.epoch import EpochIterator
+from stoker.client.epoch_iterator import EpochIterator
 from stoker.client.hosts.fleet import Fleet
+from stoker.client.loader_samples import Samples, by_name, samples_in_words
 from stoker.client.opening import account_of
-from stoker.client.resume import Position
-from stoker.client.samples import Samples, by_name, samples_in_words
+from stoker.client.position import Position
 from stoker.client.statistics import Statistics
-from stoker.client.steps import EpochSampler, Steps, only
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Opened

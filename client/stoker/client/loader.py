@@ -16,21 +16,21 @@ from typing import Any, Generic, Literal, Self, Unpack, overload
 from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments
 from stoker.client.batches.batch import Batch, BatchOrigin, Noted
 from stoker.client.batches.received import receiving
-from stoker.client.batches.short import first_rows, real_rows
+from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.client.device import Target
-from stoker.client.epoch import EpochIterator
-from stoker.client.habits import refuse_unknown
+from stoker.client.epoch_iterator import EpochIterator
+from stoker.client.foreign_arguments import refuse_unknown
 from stoker.client.hosts.connecting import Where, connect
-from stoker.client.last import Padding, resolve_last
+from stoker.client.last_batch import Padding, resolve_last
 from stoker.client.opening import batch_names, steps_of
 from stoker.client.options import LoaderOptions
+from stoker.client.position import Position
+from stoker.client.ranks.call_site import CallSite
 from stoker.client.ranks.launcher import job_key
-from stoker.client.ranks.numbers import resolve_ranks
-from stoker.client.ranks.place import LoaderPlace
-from stoker.client.ranks.streams import RankStreams
-from stoker.client.resume import Position
+from stoker.client.ranks.rank_numbers import resolve_ranks
+from stoker.client.ranks.rank_streams import RankStreams
 from stoker.client.resuming import Resuming
-from stoker.client.side import forked_error
+from stoker.client.side_socket import forked_error
 from stoker.client.verifying import SessionChain
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import ClosedError, UsageError
@@ -213,7 +213,7 @@ class Loader(Resuming, Generic[Item]):
         self._padding = Padding()
         self._pid = os.getpid()
         kind = f"{'chosen' if chosen else 'known'} ranks, {world_size}"
-        with LoaderPlace(kind, rank) as place:
+        with CallSite(kind, rank) as place:
             self._connection = connect(
                 address_or_path,
                 dataclasses.replace(options, job=job_key(place, world_size) if chosen else b""),

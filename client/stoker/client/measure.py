@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from stoker.client.loader import Loader
-from stoker.client.private.daemon import daemon_pids
+from stoker.client.private.private_daemon import daemon_pids
 from stoker.protocol.importing import add_folders
 from stoker.protocol.lengths import request_from_bytes
 

@@ -9,8 +9,8 @@ import logging
 import os
 from collections.abc import Callable
 
+from stoker.client.client_session import ClientSession
 from stoker.client.progress import PipelineWait
-from stoker.client.session import ClientSession
 from stoker.client.slab import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import BucketSteps, tail_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from stoker.client.delivery import crashed_before
 from stoker.client.inspecting import Inspecting
-from stoker.client.ranks.calls import check_agreed
+from stoker.client.ranks.rank_calls import check_agreed
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.spec import StreamSpec
 

@@ -15,8 +15,8 @@ import ray
 from stoker.client import Directory
 from stoker.protocol.errors import ConnectError, UsageError, from_record
 from stoker.protocol.remote.keys import public_text
-from stoker.ray.host import Running
-from stoker.ray.keys import ServeKeys, path_of, secret_file
+from stoker.ray.key_files import ServeKeys, path_of, secret_file
+from stoker.ray.node_actor import Running
 
 ASK_S: Final = 5.0
 END_S: Final = 20.0

@@ -16,8 +16,8 @@ from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConnectError, ResourceError, UsageError, from_record
 from stoker.protocol.messages import MAX_HOSTS
 from stoker.ray.daemons import Daemons
-from stoker.ray.host import Host, Running, Terms
-from stoker.ray.keys import ServeKeys, make_keys
+from stoker.ray.key_files import ServeKeys, make_keys
+from stoker.ray.node_actor import Host, Running, Terms
 
 DATASET: Final = "data"
 """Name of a dataset that is given by its path alone."""

@@ -22,7 +22,7 @@ from stoker.protocol.importing import (
     warning,
     without_working_folder,
 )
-from stoker.server.settings.modules import why_missing
+from stoker.server.settings.module_lookup import why_missing
 
 STOKER = str(Path(sys.executable).with_name("stoker"))
 PIPELINE = """

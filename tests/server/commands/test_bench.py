@@ -26,8 +26,8 @@ from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.lengths import request_from_json
 from stoker.server.commands.bench import _print_verdict, bench
 from stoker.server.inspect.bench import rates as rates_module
-from stoker.server.inspect.bench.doubts import doubts
-from stoker.server.inspect.bench.host import busy_cpu_s, waited_cpu_s
+from stoker.server.inspect.bench.caveats import caveats
+from stoker.server.inspect.bench.host_load import busy_cpu_s, waited_cpu_s
 from stoker.server.inspect.bench.plot import plot
 from stoker.server.inspect.bench.rates import Rate
 from stoker.server.inspect.bench.stages import STAGES, Stages
@@ -156,7 +156,7 @@ def test_stages_rates_and_a_plot(executed):
     assert rate["daemon_s"] >= 0
     assert 0 <= found["stages"]["waited"] <= 1
     assert found["stages"]["others"] >= 0
-    assert (found["verdict"] is None) == bool(found["doubts"]), "other tests may keep the host busy"
+    assert (found["verdict"] is None) == bool(found["caveats"]), "the host may be busy"
     if found["verdict"] is not None:
         estimated = found["verdict"]["estimated"]
         assert 1 <= estimated <= max(1, len(os.sched_getaffinity(0)))
@@ -271,10 +271,12 @@ GOOD = {"read": 1e-4, "splice": 0.0, "decode": 6e-4, "ops": 2.5e-4, "write": 5e-
 
 
 def test_measurements_that_agree_raise_no_doubt():
-    assert doubts(stages(**GOOD), rates((1, 950), (2, 1800), (4, 1750)), 2) == []
-    assert doubts(replace(stages(**GOOD), waited=0.05, others=0.1), rates((1, 950)), 2) == []
+    assert caveats(stages(**GOOD), rates((1, 950), (2, 1800), (4, 1750)), 2) == []
+    assert caveats(replace(stages(**GOOD), waited=0.05, others=0.1), rates((1, 950)), 2) == []
     apart = replace(stages(**GOOD), others=14.0)
-    assert doubts(apart, rates((1, 950)), cores=2, host_cores=16) == [], "they use other processors"
+    assert caveats(apart, rates((1, 950)), cores=2, host_cores=16) == [], (
+        "they use other processors"
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,12 +310,12 @@ def test_measurements_that_agree_raise_no_doubt():
     ],
 )  # fmt: skip
 def test_a_contradiction_is_named_instead_of_a_verdict(found, measured, reason):
-    assert doubts(replace(stages(**GOOD), **found), rates(*measured), 2) == [reason]
+    assert caveats(replace(stages(**GOOD), **found), rates(*measured), 2) == [reason]
 
 
 def test_cheap_rows_have_costs_that_no_stage_has():
     cheap = replace(stages(**dict.fromkeys(GOOD, 1e-6)), rows_per_s=50_000.0)
-    assert doubts(cheap, rates((1, 30_000)), 2) == []
+    assert caveats(cheap, rates((1, 30_000)), 2) == []
 
 
 def test_what_others_use_is_measured_while_a_rate_is():

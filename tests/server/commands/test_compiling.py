@@ -19,7 +19,7 @@ from stoker.dataset.images.jpeg import splice
 from stoker.order import permutation
 from stoker.pipeline.engine.interface import Row
 from stoker.jit import activity, compiled, set_cache_root
-from stoker.server.workers.compiling import compiled_plan
+from stoker.server.workers.compiled_plan import compiled_plan
 from stoker.server.rows.reading import SampleReader
 from stoker.jit.arithmetic import COMPILED
 

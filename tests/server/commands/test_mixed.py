@@ -13,7 +13,7 @@ from stoker.rng.row import Row
 from stoker.server.commands.explain import explain
 from stoker.server.commands.preview import preview
 from stoker.server.commands.replay import replay
-from stoker.server.inspect.preview import augmented
+from stoker.server.inspect.contact_sheet import augmented
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.subject import load_pipeline, open_subject
 

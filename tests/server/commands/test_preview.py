@@ -10,8 +10,7 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay, ReplayValue
 from stoker.rng.row import Row
 from stoker.server.commands.preview import preview
-from stoker.server.inspect.pictures import palette
-from stoker.server.inspect.preview import (
+from stoker.server.inspect.contact_sheet import (
     CAPTION,
     CELL,
     GAP,
@@ -20,6 +19,7 @@ from stoker.server.inspect.preview import (
     picture_output,
     sheet,
 )
+from stoker.server.inspect.value_files import palette
 from stoker.server.rows.subject import open_subject
 
 PIPELINE = "command_pipelines:train"
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(run, tmp_path,
 
 def test_a_sheet_that_the_format_cannot_hold_is_one_line(photos, run, tmp_path, monkeypatch):
     """WebP has at most 16383 pixels a side; the sheet is wide, not high, to need less memory."""
-    monkeypatch.setattr("stoker.server.inspect.preview.GAP", 800)
+    monkeypatch.setattr("stoker.server.inspect.contact_sheet.GAP", 800)
     with pytest.raises(UsageError, match=r"--out .*s.webp: an image of .* cannot be written \("):
         run(preview, PIPELINE, photos, "--out", tmp_path / "s.webp", "--ids", "1", "--columns", 20)
 

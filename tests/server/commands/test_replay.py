@@ -13,8 +13,8 @@ from stoker.dataset import open_dataset, schema, write
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 from stoker.rng.row import Row
 from stoker.server.commands.replay import replay
-from stoker.server.inspect.pictures import palette
-from stoker.server.inspect.preview import augmented
+from stoker.server.inspect.contact_sheet import augmented
+from stoker.server.inspect.value_files import palette
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.subject import load_pipeline, open_subject
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stoker.client import Loader
-from stoker.client.outage import patiently
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
+from stoker.client.retrying import connect_with_retries
 from stoker.protocol.errors import TryAgainError
 from stoker.server.daemon import sidesocket
 
@@ -23,7 +23,7 @@ def open_loader(address: str, connect_timeout_s: float = PATIENCE_S) -> Loader:
 
 
 def greeted(address: str) -> bool:
-    session = patiently(lambda left_s: ClientSession(address, left_s), PATIENCE_S)
+    session = connect_with_retries(lambda left_s: ClientSession(address, left_s), PATIENCE_S)
     with contextlib.closing(session):
         return True
 

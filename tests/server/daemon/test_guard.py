@@ -7,7 +7,7 @@ import stoker.server.state.instructions as ins
 from stoker.client import Loader
 from stoker.protocol.errors import PeerError, StokerError
 from stoker.protocol.messages import AskStatus
-from stoker.server.daemon.aftermath import FOR_A_WORKER, aftermath
+from stoker.server.daemon.failure_events import FOR_A_WORKER, failure_event
 from stoker.server.daemon.guard import EXIT_CODE
 from stoker.server.workers.failpoints import FailPoints
 
@@ -100,6 +100,6 @@ def aftermath_of(kind: type) -> bool:
     """Whether the core hears of it."""
     made = kind.__new__(kind)
     try:
-        return aftermath(made, 0.0) is not None
+        return failure_event(made, 0.0) is not None
     except AttributeError:  # it reads what this one lacks
         return True

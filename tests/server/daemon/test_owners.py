@@ -14,10 +14,10 @@ import pytest
 from commands import call
 from users import ATTACKER, VICTIM, as_user, shared_folder, why_none
 
-from stoker.client.peer import TRUSTED, check_listener
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
+from stoker.client.peer_credentials import TRUSTED, check_listener
 from stoker.protocol.errors import ConfigError, ConnectError
-from stoker.server.daemon.address import SocketFolder, make_folder, open_to_others
+from stoker.server.daemon.socket_folder import SocketFolder, make_folder, open_to_others
 
 two_users = pytest.mark.skipif(bool(why_none()), reason=why_none() or "two users")
 LISTENER = """

@@ -14,7 +14,7 @@ import zmq
 from stoker.client import Loader
 from stoker.server.daemon import connections
 from stoker.server.daemon.connections import SILENCE_S, Connections, ZmqConnection
-from stoker.server.daemon.waiting import Waiting, network_of
+from stoker.server.daemon.pending_connections import PendingConnections, network_of
 
 LEAVERS, TRIES = 16, 50
 
@@ -135,7 +135,7 @@ def test_a_hello_that_is_read_late_claims_what_it_cannot_end(watched, eventually
 
 
 def test_the_oldest_of_the_host_that_has_most_goes() -> None:
-    waiting: Waiting[int] = Waiting(8)
+    waiting: PendingConnections[int] = PendingConnections(8)
     assert [waiting.add(number, "10.0.0.1") for number in range(4)] == [None] * 4
     assert waiting.add(4, "10.0.0.1") == 0  # half of the limit for a host
     assert [waiting.add(number, "10.0.0.2") for number in (5, 6, 7)] == [None] * 3

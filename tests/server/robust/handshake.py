@@ -8,7 +8,7 @@ import os
 import select
 import sys
 
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
 from stoker.protocol.messages import Open
 
 TIMEOUT_S = 20.0

@@ -11,8 +11,8 @@ import time
 import handshake
 
 from stoker.client import Loader
-from stoker.client.private.daemon import daemon_pids
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
+from stoker.client.private.private_daemon import daemon_pids
 from stoker.protocol.messages import AskReplay
 
 

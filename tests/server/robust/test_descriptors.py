@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from daemons import children
 
-from stoker.client.session import ClientSession
+from stoker.client.client_session import ClientSession
 from stoker.protocol.errors import ConnectError, TryAgainError
 
 pytestmark = pytest.mark.slow

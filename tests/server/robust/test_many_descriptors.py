@@ -12,7 +12,7 @@ import zmq
 from daemons import children, descendants
 
 from stoker.client import Batch, Loader
-from stoker.client.side import connect_side
+from stoker.client.side_socket import connect_side
 from stoker.protocol import codec, messages, version
 from stoker.protocol.descriptors import await_readable, send_packet
 from stoker.protocol.digest import batch_digest

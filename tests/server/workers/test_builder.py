@@ -14,7 +14,7 @@ from user_folders import importing_from
 from stoker.dataset import schema, write
 from stoker.server.work.records import BuildRequest, BuildResult
 from stoker.server.workers import builder
-from stoker.server.workers.own_code import OwnCode
+from stoker.server.workers.user_code import UserCode
 
 FILES = {
     "known_pipeline": """
@@ -80,7 +80,7 @@ def forget() -> None:
 def built(folder: Path, known: BuildResult | None = None, data: str = "") -> BuildResult:
     """Build as a new process would, which has imported nothing of the folder."""
     forget()
-    own = OwnCode()
+    own = UserCode()
     data = data or str(folder / "data")
     request = BuildRequest(1, data, "known_pipeline:train", b"", known=known)
     found = builder.build(request, own)

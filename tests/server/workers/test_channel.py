@@ -7,7 +7,7 @@ import pytest
 
 from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
-from stoker.server.work.records import BuildRequest, CloseStream, Hired, Work
+from stoker.server.work.records import BuildRequest, CloseStream, Work, WorkerReady
 from stoker.server.workers import channel
 
 
@@ -27,10 +27,10 @@ def test_a_record_of_any_size_arrives(ends, size):
 
 def test_a_descriptor_travels_with_its_record(ends):
     read, write = os.pipe()
-    channel.send(ends[0], Hired(1, 2), write)
+    channel.send(ends[0], WorkerReady(1, 2), write)
     os.close(write)
-    record, descriptor = channel.receive(ends[1], Hired)
-    assert record == Hired(1, 2)
+    record, descriptor = channel.receive(ends[1], WorkerReady)
+    assert record == WorkerReady(1, 2)
     os.write(descriptor, b"through")
     os.close(descriptor)
     assert os.read(read, 100) == b"through"
@@ -45,7 +45,7 @@ def test_a_large_record_takes_no_descriptor(ends):
 
 def test_a_closed_peer_ends_the_stream(ends):
     ends[0].close()
-    assert channel.receive(ends[1], Hired) is None
+    assert channel.receive(ends[1], WorkerReady) is None
 
 
 def test_other_records_are_refused_and_their_descriptors_closed(ends):
@@ -53,7 +53,7 @@ def test_other_records_are_refused_and_their_descriptors_closed(ends):
     channel.send(ends[0], BuildRequest(3, "data", "", b""), write)
     os.close(write)
     with pytest.raises(ProtocolError, match="packet between daemon and worker"):
-        channel.receive(ends[1], Hired)
+        channel.receive(ends[1], WorkerReady)
     assert os.read(read, 1) == b"", "the descriptor that came along is still open"
     os.close(read)
 
@@ -61,7 +61,7 @@ def test_other_records_are_refused_and_their_descriptors_closed(ends):
 def test_a_memory_file_must_come_along(ends):
     ends[0].send(b"f")
     with pytest.raises(ProtocolError, match="announces a memory file came without one"):
-        channel.receive(ends[1], Hired)
+        channel.receive(ends[1], WorkerReady)
 
 
 def test_a_memory_file_is_bounded(ends):
@@ -70,12 +70,12 @@ def test_a_memory_file_is_bounded(ends):
     send_packet(ends[0], b"f", file)
     os.close(file)
     with pytest.raises(ProtocolError, match="a record has at most"):
-        channel.receive(ends[1], Hired)
+        channel.receive(ends[1], WorkerReady)
 
 
 def test_records_are_msgpack_arrays_with_a_tag(ends):
-    channel.send(ends[0], Hired(7, 8))
-    assert msgspec.msgpack.decode(ends[1].recv(1000)[1:]) == ["hired", 7, 8]
+    channel.send(ends[0], WorkerReady(7, 8))
+    assert msgspec.msgpack.decode(ends[1].recv(1000)[1:]) == ["ready", 7, 8]
 
 
 def work(claim: int) -> Work:

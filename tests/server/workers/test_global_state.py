@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from stoker.server.work.records import AddSlab, Done
-from stoker.server.workers.hire import PROGRESS, Hire
+from stoker.server.workers.child_config import PROGRESS, WorkerConfig
 from stoker.server.workers.worker import Worker
 
 SLAB_BYTES = 65536
@@ -38,8 +38,8 @@ def fill(kernel_cache, stream_of, work_of):
     """fill(debug_memory) -> the bytes of an epoch, by a worker in this process."""
 
     def run(debug_memory):
-        hire = Hire(0, 0, 1, str(kernel_cache), "", debug_memory)
-        worker = Worker(hire, mmap.mmap(-1, max(PROGRESS.size, mmap.PAGESIZE)))
+        config = WorkerConfig(0, 0, 1, str(kernel_cache), "", debug_memory)
+        worker = Worker(config, mmap.mmap(-1, max(PROGRESS.size, mmap.PAGESIZE)))
         slab = os.memfd_create("slab")
         os.ftruncate(slab, SLAB_BYTES)
         worker.handle(AddSlab(1, SLAB_BYTES), os.dup(slab))

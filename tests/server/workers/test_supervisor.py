@@ -42,7 +42,7 @@ def slab():
     os.close(memory)
 
 
-def hire(rig, worker=0):
+def start(rig, worker=0):
     rig.supervisor.start_worker(worker)
     return rig.wait(WorkerUp, lambda up: up.worker == worker).pid
 
@@ -74,7 +74,7 @@ def stop(pid: int) -> None:
 
 def test_a_worker_fills_a_slot_and_ends_with_the_supervisor(rig, stream_of, work_of, slab):
     one, opened = rig(executed=True), stream_of()
-    pid = hire(one)
+    pid = start(one)
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened))
     done = one.wait(ChunkDone)
@@ -97,7 +97,7 @@ def test_a_worker_fills_a_slot_and_ends_with_the_supervisor(rig, stream_of, work
 
 def test_all_that_a_worker_has_said_is_heard_in_one_turn(rig):
     one = rig()
-    hire(one)
+    start(one)
     (child,) = one.supervisor._children.values()
     for claim in (7, 8, 9):
         channel.send(child.far, Done(claim, 0.1, 0))
@@ -107,7 +107,7 @@ def test_all_that_a_worker_has_said_is_heard_in_one_turn(rig):
 
 def test_work_is_recalled_until_it_is_begun(rig, stream_of, work_of, slab):
     one, opened = rig(), stream_of()
-    pid = hire(one)
+    pid = start(one)
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened, claim=1))
     assert one.wait(ChunkDone).done.claim == 1
@@ -131,7 +131,7 @@ def test_guard_bytes_change_no_byte_of_a_slot(rig, stream_of, work_of, slab):
     filled = []
     for debug_memory in (False, True):
         one, opened = rig(debug_memory=debug_memory), stream_of()
-        hire(one)
+        start(one)
         give(one, opened, slab)
         one.supervisor.send(0, work_of(opened))
         one.wait(ChunkDone)
@@ -146,7 +146,7 @@ def test_what_the_template_imports_has_its_kernels_where_the_daemon_says(
     rig, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    hire(rig(executed=True))
+    start(rig(executed=True))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -154,7 +154,7 @@ def test_a_worker_holds_nothing_of_anybody_else(rig):
     read, write = os.pipe()
     os.set_inheritable(write, True)
     try:
-        pid = hire(rig(executed=True))
+        pid = start(rig(executed=True))
         held = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
         kinds = ("socket:", "anon_inode:", "pipe:", "/memfd")
         ours = {os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)}
@@ -178,7 +178,7 @@ def test_a_worker_holds_nothing_of_anybody_else(rig):
 )
 def test_a_death_from_outside_blames_nobody(rig, number, reason):
     one = rig()
-    os.kill(hire(one), number)
+    os.kill(start(one), number)
     down = one.wait(WorkerDown)
     assert (down.worker, down.blame, down.claim, down.row) == (0, False, None, None)
     assert reason in down.reason
@@ -195,7 +195,7 @@ def test_a_death_from_outside_blames_nobody(rig, number, reason):
 )
 def test_a_death_in_mid_row_names_the_row(rig, stream_of, work_of, slab, action, reason, blame):
     one, opened = rig(f"worker.row:{action}:3"), stream_of()
-    hire(one)
+    start(one)
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened, claim=77))
     down = one.wait(WorkerDown)
@@ -207,7 +207,7 @@ def test_a_death_in_mid_row_names_the_row(rig, stream_of, work_of, slab, action,
 def test_a_death_at_a_sample_names_it(rig, stream_of, work_of, slab):
     """The page still says which sample the last row read, until the next one begins."""
     one, opened = rig("worker.row_done:segv:2"), stream_of()
-    hire(one)
+    start(one)
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened))
     down = one.wait(WorkerDown)
@@ -217,7 +217,7 @@ def test_a_death_at_a_sample_names_it(rig, stream_of, work_of, slab):
 
 def test_work_done_before_a_death_counts(rig, stream_of, work_of, slab):
     one, opened = rig("worker.chunk:kill:2"), stream_of()
-    hire(one)
+    start(one)
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened, claim=1, rows=range(2)))
     one.supervisor.send(0, work_of(opened, claim=2, rows=range(2, 4)))
@@ -227,7 +227,7 @@ def test_work_done_before_a_death_counts(rig, stream_of, work_of, slab):
 
 def test_a_stopped_worker_can_be_killed(rig):
     one = rig()
-    os.kill(hire(one), signal.SIGSTOP)
+    os.kill(start(one), signal.SIGSTOP)
     one.supervisor.kill_worker(0, "it hung")
     assert one.wait(WorkerDown).reason == "it hung"
 
@@ -242,7 +242,7 @@ def test_a_worker_killed_before_it_is_up(rig):
 def test_death_is_seen_as_soon_as_it_is_reported(rig):
     """Without a tick of a clock: by the template's report, and nothing else has to happen."""
     one = rig()
-    pids = [hire(one, worker) for worker in range(5)]
+    pids = [start(one, worker) for worker in range(5)]
     one.hear_of_forks()
     for pid in pids:
         before = one.woken
@@ -253,7 +253,7 @@ def test_death_is_seen_as_soon_as_it_is_reported(rig):
 
 def test_a_dead_template_is_replaced_and_its_workers_reported(rig):
     one = rig()
-    pid = hire(one)
+    pid = start(one)
     parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
     worker = os.pidfd_open(pid)
     os.kill(parent, signal.SIGKILL)
@@ -262,13 +262,13 @@ def test_a_dead_template_is_replaced_and_its_workers_reported(rig):
     assert not down.blame
     assert select.select([worker], [], [], 10)[0], "the worker outlives its template"
     os.close(worker)
-    assert hire(one, 1) != pid
+    assert start(one, 1) != pid
 
 
 def test_many_records_never_block(rig, stream_of, work_of, slab):
     """Far more packets than a socket holds, to a worker that is stopped; then all are worked on."""
     one, opened, count = rig(), stream_of(), 3000
-    pid = hire(one)
+    pid = start(one)
     give(one, opened, slab)
     stop(pid)
     for claim in range(count):
@@ -280,7 +280,7 @@ def test_many_records_never_block(rig, stream_of, work_of, slab):
 def test_a_stream_that_cannot_be_opened(rig, stream_of, work_of, slab, tmp_path):
     one = rig()
     opened = msgspec.structs.replace(stream_of(), dataset=str(tmp_path / "gone"))
-    hire(one)
+    start(one)
     give(one, opened, slab)
     failed = one.wait(ChunkFailed)
     assert (failed.claim, failed.stream, failed.code) == (0, 1, "dataset")

@@ -31,7 +31,7 @@ import mmap, os, sys
 import msgspec
 from stoker.jit import set_cache_root
 from stoker.server.workers import builder, worker
-from stoker.server.workers.hire import Hire
+from stoker.server.workers.child_config import Hire
 from stoker.server.work.records import AddSlab, BuildRequest, OpenStream, Work
 
 build, opened, slab, work = (

@@ -9,7 +9,7 @@ from stoker.client.device import Target
 from stoker.client.hosts.directory import Directory, check_addresses
 from stoker.client.hosts.fleet import Fleet
 from stoker.client.options import LoaderOptions
-from stoker.client.remote.keys import PathOrText
+from stoker.client.remote.loader_keys import PathOrText
 from stoker.protocol.errors import UsageError
 from stoker.protocol.remote.tcp import SCHEME
 

@@ -18,13 +18,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from stoker.client.client_session import Asked
 from stoker.client.connection import LOST_OR_SILENT, Connection
+from stoker.client.daemon_stream import Taken
 from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
-from stoker.client.link import Taken
 from stoker.client.opening import OpenedStream, check_equal, check_shares, steps_of
-from stoker.client.session import Asked
 from stoker.client.statistics import Statistics
 from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError

@@ -29,8 +29,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from stoker.client.ranks.forks import environment_at_fork
-from stoker.client.ranks.place import LoaderPlace
+from stoker.client.ranks.call_site import CallSite
+from stoker.client.ranks.forked_ranks import environment_at_fork
 
 KEY_BYTES: Final = 16
 
@@ -82,7 +82,7 @@ LAUNCHERS: Final = (_TORCHRUN, _MPI, _OLDER_MPI, _HYDRA, _SLURM)
 """The innermost one comes first: SLURM may start one `torchrun` for each host."""
 
 
-def job_key(place: LoaderPlace, world_size: int) -> bytes:
+def job_key(place: CallSite, world_size: int) -> bytes:
     """Return the key of the job for a loader, 16 bytes; empty if it is to be compared with none."""
     if world_size == 1 or threading.current_thread() is not threading.main_thread():
         return b""

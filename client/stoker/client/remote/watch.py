@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import zmq
 
-from stoker.client.remote.keys import Keys
+from stoker.client.remote.loader_keys import Keys
 from stoker.protocol.errors import AccessError
 from stoker.protocol.remote.keys import public_text
 

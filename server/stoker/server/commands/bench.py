@@ -22,7 +22,7 @@ from stoker.pipeline.planning.bucketed import Size
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import Request, request_from_json
-from stoker.server.inspect.bench.doubts import doubts
+from stoker.server.inspect.bench.caveats import caveats
 from stoker.server.inspect.bench.plot import plot
 from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torch
 from stoker.server.inspect.bench.stages import Stages, measure_stages
@@ -101,7 +101,7 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         rates.append(through_daemon(dataset, pipeline, python_path or (), options))
         if torch:
             beside.append(through_torch(dataset, pipeline, python_path or (), options))
-    against = doubts(stages, rates, cores()[0], os.cpu_count())
+    against = caveats(stages, rates, cores()[0], os.cpu_count())
     verdict = None if against else judge(stages, rates, target, cores()[0])
     if plot_file is not None:
         plot(rates, beside, stages.rows_per_s).savefig(plot_file)
@@ -137,7 +137,7 @@ def _data(
         "stoker": [dataclasses.asdict(rate) for rate in rates],
         "torch": [dataclasses.asdict(rate) for rate in beside],
         "verdict": None if verdict is None else dataclasses.asdict(verdict),
-        "doubts": against,
+        "caveats": against,
     }
 
 

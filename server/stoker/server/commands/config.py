@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker.server.settings import config as configuration
-from stoker.server.settings.serving import check_served
+from stoker.server.settings.served_names import check_served
 
 
 def config(

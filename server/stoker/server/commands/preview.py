@@ -17,8 +17,8 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
-from stoker.server.inspect.outfile import check_out
-from stoker.server.inspect.preview import Shown, augmented, picture_output, sheet, stored
+from stoker.server.inspect.contact_sheet import Shown, augmented, picture_output, sheet, stored
+from stoker.server.inspect.output_path import check_out
 from stoker.server.rows.subject import Subject, freezes, open_subject
 
 MAX_PICTURES = 4096

@@ -21,7 +21,7 @@ from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.replay import Replay, ReplayValue
 from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
-from stoker.server.inspect.pictures import save
+from stoker.server.inspect.value_files import save
 from stoker.server.rows.subject import Subject, freezes, open_subject
 
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.protocol.errors import StokerError, UsageError
-from stoker.server.daemon.address import group_number, make_folder, socket_path
-from stoker.server.daemon.descriptors import raise_limit, session_limit
+from stoker.server.daemon.descriptor_limits import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch, pin_threads
+from stoker.server.daemon.socket_folder import group_number, make_folder, socket_path
 from stoker.server.settings import config as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.settings.logs import Logs
-from stoker.server.settings.serving import check_served
+from stoker.server.settings.served_names import check_served
 from stoker.server.workers.death import adopt_orphans
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _check_tcp(config: Config) -> None:
     settings = config.daemon
     if settings.tcp or settings.insecure or settings.key or settings.clients:
         from stoker.server.daemon.remote.access import access_of  # noqa: PLC0415 - needs zmq
-        from stoker.server.daemon.remote.place import check_exposure  # noqa: PLC0415
+        from stoker.server.daemon.remote.tcp_listener import check_exposure  # noqa: PLC0415
 
         access_of(settings)
         check_exposure(settings)

@@ -50,7 +50,7 @@ def warm(
         done = warm_calls([*op_calls(), *batch_calls()])
         typer.echo(f"ops: {done.compiled} functions compiled, {done.found} were there")
     if pipeline is not None and dataset is not None:
-        from stoker.server.workers.compiling import compiled_plan  # noqa: PLC0415 - loads numba
+        from stoker.server.workers.compiled_plan import compiled_plan  # noqa: PLC0415 - loads numba
 
         with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
             compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)

@@ -34,11 +34,11 @@ from stoker.protocol.analysis import analyzed
 from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import ProtocolError, ResourceError, StokerError
 from stoker.protocol.remote.tcp import MAX_FRAME_BYTES
-from stoker.server.daemon.address import SocketFolder
 from stoker.server.daemon.connections import Connections, ZmqConnection
 from stoker.server.daemon.guard import Guard, session_failed
-from stoker.server.daemon.remote.gate import Gate
-from stoker.server.daemon.remote.place import TcpPlace
+from stoker.server.daemon.remote.tcp_listener import TcpListener
+from stoker.server.daemon.remote.zap_authenticator import ZapAuthenticator
+from stoker.server.daemon.socket_folder import SocketFolder
 from stoker.server.settings import logs
 
 SEND_HIGH_WATER: Final = 1024
@@ -88,7 +88,7 @@ class Broker:
         now: Callable[[], float],
         guard: Guard,
         on_failed: Callable[[bytes], None],
-        tcp: TcpPlace | None = None,
+        tcp: TcpListener | None = None,
     ) -> None:
         self._on_hello = on_hello
         self._on_records = on_records
@@ -111,7 +111,7 @@ class Broker:
             self._bind(place)
             if tcp is not None:
                 if tcp.access is not None:
-                    Gate(self._context, tcp.access).guard(self._socket)
+                    ZapAuthenticator(self._context, tcp.access).guard(self._socket)
                 tcp.bind(self._socket)
         except BaseException:
             self.close()

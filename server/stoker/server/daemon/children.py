@@ -18,7 +18,7 @@ import msgspec
 
 from stoker.protocol.descriptors import await_readable
 from stoker.protocol.errors import BuildError, SampleError
-from stoker.server.daemon.whereabouts import users_function, whereabouts
+from stoker.server.daemon.stack_report import describe_stack, users_function
 from stoker.server.state.events import (
     BuildDied,
     BuildFailed,
@@ -40,15 +40,15 @@ from stoker.server.work.records import (
     Done,
     Failed,
     FromWorker,
-    Hired,
     ReplayMade,
+    StackFile,
     Unstored,
-    Watched,
     Work,
+    WorkerReady,
 )
 from stoker.server.workers import channel
+from stoker.server.workers.child_config import IDLE, MAX_STACK, PROGRESS, PROGRESS_BYTES, STACK_AT
 from stoker.server.workers.death import stat_of
-from stoker.server.workers.hire import IDLE, MAX_STACK, PROGRESS, PROGRESS_BYTES, STACK_AT
 
 _DEATH_S: Final = 1.0
 
@@ -183,7 +183,7 @@ class WorkerChild(Child):
         with contextlib.suppress(OSError):
             self._state = stat_of(self.pid)[0].decode()
 
-    def hire(self, record: msgspec.Struct) -> None:
+    def configure(self, record: msgspec.Struct) -> None:
         """Send its first packet, with the page on which it says where it is in its work."""
         self.push(record, self._page)
         os.close(self._page)
@@ -209,7 +209,7 @@ class WorkerChild(Child):
                 return KernelsUnstored(now, record.reason)
             case Busy():
                 return WorkerBusy(now, self.worker, record.compiling)
-            case Hired():
+            case WorkerReady():
                 self.answered = True
                 return WorkerUp(now, self.worker, record.pid)
             case Done():
@@ -246,7 +246,7 @@ class BuilderChild(Child):
     """A builder of one pipeline; `build` is the number of the build."""
 
     role = "builder"
-    packets = BuildResult | Failed | Busy | Watched | Unstored
+    packets = BuildResult | Failed | Busy | StackFile | Unstored
 
     def __init__(self, number: int, sock: socket.socket, build: int) -> None:
         super().__init__(number, sock)
@@ -263,7 +263,7 @@ class BuilderChild(Child):
             return KernelsUnstored(now, record.reason)
         if isinstance(record, Busy):
             return BuildProgress(now, self.build, record.done, record.total)
-        if isinstance(record, Watched):
+        if isinstance(record, StackFile):
             return BuildProgress(now, self.build)
         if self.answered:  # it was given up meanwhile
             return None
@@ -277,7 +277,7 @@ class BuilderChild(Child):
         self.answered = True
         doing = "" if self._stack is None else os.pread(self._stack, MAX_STACK, 0).decode()
         error = BuildError(
-            f"building the pipeline {reason}: {whereabouts(doing)}. Functions of a pipeline are"
+            f"building the pipeline {reason}: {describe_stack(doing)}. Functions of a pipeline are"
             " tried when it is built, so they must end; compiling counts as progress. If it needs"
             " longer, raise workers.build_deadline_s"
         )

@@ -1,9 +1,9 @@
 """The ZeroMQ connections: which ones are not sessions, and for how long.
 
 Runs on the daemon's loop. libzmq reports each accepted and each closed connection, with its
-descriptor, through a monitor socket; this wakes the loop, so the door can be closed in time. A
-connection that is not a session's for `SILENCE_S` is shut down: it sent no HELLO, was refused, or
-its session has ended. libzmq then closes it. `Waiting` limits those from other hosts.
+descriptor, through a monitor socket; this wakes the loop, so that accepting can be paused in time.
+A connection that is not a session's for `SILENCE_S` is shut down: it sent no HELLO, was refused, or
+its session has ended. libzmq then closes it. `PendingConnections` limits those from other hosts.
 
 The descriptors belong to libzmq, and their numbers are reused. So callers hold a `ZmqConnection`,
 never a number; one that is closed stays closed. The socket's inode is compared before a connection
@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import zmq
 
-from stoker.server.daemon.descriptors import half_open_limit
-from stoker.server.daemon.waiting import MOST, Waiting
+from stoker.server.daemon.descriptor_limits import half_open_limit
+from stoker.server.daemon.pending_connections import MOST, PendingConnections
 
 SILENCE_S: Final = 10.0
 _MAX_EVENTS: Final = 2048  # libzmq waits once it has reported half as many
@@ -69,7 +69,7 @@ class Connections:
         self.behind = True
         self._open: dict[int, ZmqConnection] = {}
         self._idle: dict[ZmqConnection, None] = {}
-        self._waiting: Waiting[ZmqConnection] = Waiting(half_open_limit(MOST))
+        self._waiting: PendingConnections[ZmqConnection] = PendingConnections(half_open_limit(MOST))
         self._monitor: Any = watched.get_monitor_socket(_EVENTS)
         self._descriptor = int(self._monitor.get(zmq.FD))
 

@@ -2,7 +2,7 @@
 
 import resource
 
-from stoker.server.daemon.descriptors import session_limit
+from stoker.server.daemon.descriptor_limits import session_limit
 from stoker.server.settings import logs
 from stoker.server.settings.config_types import Config
 from stoker.server.state.settings import Settings

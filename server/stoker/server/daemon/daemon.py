@@ -30,28 +30,28 @@ from pathlib import Path
 from typing import Final
 
 from stoker.protocol import messages
-from stoker.server.daemon.address import (
+from stoker.server.daemon.accept_limit import AcceptLimit
+from stoker.server.daemon.broker import Broker
+from stoker.server.daemon.core_settings import settings
+from stoker.server.daemon.descriptor_limits import open_count
+from stoker.server.daemon.dispatcher import Dispatcher
+from stoker.server.daemon.guard import EXIT_CODE, Guard, StateInDoubtError, session_failed
+from stoker.server.daemon.lifelines import Lifelines
+from stoker.server.daemon.poller import TURN_LIMIT_S, Poller, TurnTimes
+from stoker.server.daemon.processes import Processes
+from stoker.server.daemon.quarantine import QuarantineFiles
+from stoker.server.daemon.readiness import Readiness
+from stoker.server.daemon.remote.access import Access, access_of
+from stoker.server.daemon.remote.tcp_listener import TcpListener, check_exposure
+from stoker.server.daemon.reserver import Reserver
+from stoker.server.daemon.sidesocket import SideSocket
+from stoker.server.daemon.snapshot import Snapshot
+from stoker.server.daemon.socket_folder import (
     SocketFolder,
     group_number,
     open_to_others,
     socket_path,
 )
-from stoker.server.daemon.broker import Broker
-from stoker.server.daemon.core_settings import settings
-from stoker.server.daemon.descriptors import open_count
-from stoker.server.daemon.door import Door
-from stoker.server.daemon.guard import EXIT_CODE, Guard, StateInDoubtError, session_failed
-from stoker.server.daemon.hands import Hands
-from stoker.server.daemon.lifelines import Lifelines
-from stoker.server.daemon.loop import TURN_LIMIT_S, Poller, TurnTimes
-from stoker.server.daemon.processes import Processes
-from stoker.server.daemon.quarantine import QuarantineFiles
-from stoker.server.daemon.readiness import Readiness
-from stoker.server.daemon.remote.access import Access, access_of
-from stoker.server.daemon.remote.place import TcpPlace, check_exposure
-from stoker.server.daemon.reserver import Reserver
-from stoker.server.daemon.sidesocket import SideSocket
-from stoker.server.daemon.snapshot import Snapshot
 from stoker.server.daemon.stop_signals import StopSignals
 from stoker.server.daemon.supervisor import Supervisor
 from stoker.server.settings import logs
@@ -130,7 +130,7 @@ class Daemon:
                 place, self._hello, self._received, now, self._guard, self._failed, self._side.tcp
             )
             stack.callback(self._broker.close)
-            self._hands = Hands(
+            self._hands = Dispatcher(
                 self._broker, self._side, self._reserver, self._supervisor, bad_samples,
                 self._events.append, self._completed, self._guard,
             )  # fmt: skip
@@ -140,10 +140,10 @@ class Daemon:
                 self._broker.connections.fileno(): self._connected,
                 self._reserver.fileno(): self._reserved,
             }
-            self._readiness = Readiness(self._door, self._supervisor, now)
+            self._readiness = Readiness(self._accept_limit, self._supervisor, now)
             self._snapshot = self._take_snapshot()
             if config.metrics.address:
-                from stoker.server.daemon.metrics import Endpoint  # noqa: PLC0415 - an HTTP server
+                from stoker.server.daemon.metrics_endpoint import Endpoint  # noqa: PLC0415 - an HTTP server
 
                 endpoint = Endpoint(config.metrics.address, lambda: self._snapshot)
                 stack.callback(endpoint.close)
@@ -162,18 +162,25 @@ class Daemon:
         tcp = None
         if config.daemon.tcp:
             self._access = access_of(config.daemon)
-            tcp = TcpPlace(check_exposure(config.daemon), self._access)
+            tcp = TcpListener(check_exposure(config.daemon), self._access)
             stack.callback(tcp.close)
-        self._door = Door(place, config.workers.count, self._now, tcp=tcp)
-        up, down, may_accept = self._lifeline_up, self._lifeline_down, self._door.check
+        self._accept_limit = AcceptLimit(place, config.workers.count, self._now, tcp=tcp)
+        up, down, may_accept = self._lifeline_up, self._lifeline_down, self._accept_limit.check
         carriers = None
         if tcp is not None:
             from stoker.server.daemon.remote.carriers import Carriers  # noqa: PLC0415 - 5 ms for ssl
-            from stoker.server.daemon.remote.pins import Pins  # noqa: PLC0415
+            from stoker.server.daemon.remote.session_certificates import SessionCertificates  # noqa: PLC0415
 
-            pins = None if self._access is None else Pins()
+            certificates = None if self._access is None else SessionCertificates()
             carriers = Carriers(
-                tcp.carrier, up, down, self._sent, self._now, may_accept, self._guard.note, pins
+                tcp.carrier,
+                up,
+                down,
+                self._sent,
+                self._now,
+                may_accept,
+                self._guard.note,
+                certificates,
             )
         return Lifelines(SideSocket(place, up, down, self._now, may_accept), carriers, tcp)
 
@@ -259,14 +266,14 @@ class Daemon:
     def _connected(self) -> None:
         """Note which connections came and went."""
         self._broker.connections.drain()
-        self._door.check()
+        self._accept_limit.check()
 
     def _tick(self) -> None:
         now = self._now()
         self._next_tick = now + TICK_S
         for due in (
-            self._broker.connections.tick, self._door.check, self._side.tick, self._end_removed,
-            self._supervisor.tick, self._publish,
+            self._broker.connections.tick, self._accept_limit.check, self._side.tick,
+            self._end_removed, self._supervisor.tick, self._publish,
         ):  # fmt: skip
             self._guard.run("tick", due)
         self._events.append(events.Tick(now))
@@ -362,7 +369,7 @@ class Daemon:
             "refused_messages_total": self._broker.refused_messages,
             "refused_connections_total": self._side.refused_connections,
             "descriptors": open_count(),
-            "accept_pauses_total": self._door.closings,
+            "accept_pauses_total": self._accept_limit.pauses,
         }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stoker.protocol import messages
 from stoker.protocol.errors import StokerError
-from stoker.server.daemon.remote.place import TcpPlace
+from stoker.server.daemon.remote.tcp_listener import TcpListener
 from stoker.server.daemon.sidesocket import SideSocket
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Lifelines:
     """
 
     def __init__(
-        self, side: SideSocket, carriers: "Carriers | None" = None, place: TcpPlace | None = None
+        self, side: SideSocket, carriers: "Carriers | None" = None, place: TcpListener | None = None
     ) -> None:
         self.side = side
         self._carriers = carriers

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from stoker.server.daemon.door import Door
+from stoker.server.daemon.accept_limit import AcceptLimit
 from stoker.server.daemon.processes import Processes
 
 UNREADY_S: Final = 5.0
@@ -13,8 +13,10 @@ UNREADY_S: Final = 5.0
 class Readiness:
     """Asks all that could refuse a client, or let it wait in vain."""
 
-    def __init__(self, door: Door, processes: Processes, now: Callable[[], float]) -> None:
-        self._door, self._processes, self._now = door, processes, now
+    def __init__(
+        self, accept_limit: AcceptLimit, processes: Processes, now: Callable[[], float]
+    ) -> None:
+        self._accept_limit, self._processes, self._now = accept_limit, processes, now
         self._worked_at = now()
 
     def unready(self, stopping: bool, counters: Mapping[str, int | float]) -> str:
@@ -34,7 +36,7 @@ class Readiness:
                 counters["sessions"] >= counters["sessions_limit"],
                 f"all {counters['sessions_limit']} sessions are taken",
             ),
-            (not self._door.is_open, "too few descriptors are free"),
+            (not self._accept_limit.is_accepting, "too few descriptors are free"),
             (bool(why := self._processes.unready()), why),
             (idle_s > UNREADY_S, f"no worker has been up for {idle_s:.0f} s"),
         )

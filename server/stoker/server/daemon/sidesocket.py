@@ -23,8 +23,8 @@ from typing import Final
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import peer_credentials, receive_packet, send_packet
 from stoker.protocol.errors import ProtocolError, StokerError, TryAgainError, UsageError
-from stoker.server.daemon.address import SIDE_SUFFIX, SocketFolder
-from stoker.server.daemon.descriptors import half_open_limit
+from stoker.server.daemon.descriptor_limits import half_open_limit
+from stoker.server.daemon.socket_folder import SIDE_SUFFIX, SocketFolder
 from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 10.0

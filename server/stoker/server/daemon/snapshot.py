@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stoker.server.daemon.loop import TurnTimes
+from stoker.server.daemon.poller import TurnTimes
 
 
 @dataclass(frozen=True)

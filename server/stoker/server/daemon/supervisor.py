@@ -4,7 +4,8 @@ Runs on the daemon's loop and never blocks: it owns descriptors, lists the callb
 readable one, and turns received packets into events. Kills go through pidfds, so a reused pid is
 never hit. A child counts as dead only when that is certain: the template has reaped it or, if the
 template itself died, its pidfd has become readable. The event then carries the child's last row,
-read from the shared progress page. A template that dies or does not answer is replaced (`nursery`).
+read from the shared progress page. A template that dies or does not answer is replaced
+(`template_process`).
 """
 
 import os
@@ -19,13 +20,13 @@ from stoker.protocol.descriptors import MORE_PROCESSES
 from stoker.protocol.errors import ProtocolError
 from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, WorkerChild
 from stoker.server.daemon.launch import Launched
-from stoker.server.daemon.nursery import Answered, Nursery
+from stoker.server.daemon.template_process import Answered, TemplateProcess
 from stoker.server.state.events import Event, Recalled, WorkerDown
-from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, ToWorker, Watched
+from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, StackFile, ToWorker
 from stoker.server.workers import channel
+from stoker.server.workers.child_config import OneOffRequest, WorkerConfig
 from stoker.server.workers.death import describe, end_group
 from stoker.server.workers.failpoints import FailPoints
-from stoker.server.workers.hire import ForkOrder, Hire
 from stoker.server.workers.template import ChildEnded, ForkChild, ForkRefused
 
 OnEvent = Callable[[Event], None]
@@ -93,7 +94,7 @@ class Supervisor:
         self._on_event = on_event
         self._now = now
         self._fork_deadline_s = FORK_SHARE * start_deadline_s
-        self._nursery = Nursery(cache_root, python_path, start_deadline_s, now, template)
+        self._template = TemplateProcess(cache_root, python_path, start_deadline_s, now, template)
         self._children: dict[int, Child] = {}
         self._workers: dict[int, WorkerChild] = {}
         self._replays: dict[int, int | None] = {}
@@ -109,35 +110,35 @@ class Supervisor:
         Raises:
             ResourceError: it cannot start.
         """
-        self._nursery.start()
+        self._template.start()
 
     def tick(self) -> None:
         """Replace a template that is not ready in time, or does not answer a fork in time."""
-        if self._nursery.tick():
+        if self._template.tick():
             self._orphan()
         unanswered = [
             child.asked_at
             for child in self._children.values()
             if child.pidfd is None and not child.orphan
         ]
-        if unanswered and self._nursery.ready:
-            since = max(min(unanswered), self._nursery.answered_at)
+        if unanswered and self._template.ready:
+            since = max(min(unanswered), self._template.answered_at)
             if self._now() - since > self._fork_deadline_s:
-                self._nursery.lost(f"did not fork within {self._fork_deadline_s:g} s")
+                self._template.lost(f"did not fork within {self._fork_deadline_s:g} s")
                 self._orphan()
 
     def unready(self) -> str:
         """Return why no child can be started now; empty: one can."""
-        return self._nursery.unready()
+        return self._template.unready()
 
     def close(self) -> None:
         """Kill, reap and close everything; no child is alive when it returns. Idempotent."""
         for child in self._children.values():
             child.kill()
-        self._nursery.kill()
+        self._template.kill()
         # The template's last packets may name children that are not known yet.
         self._read_control(replace=False)
-        self._nursery.close()
+        self._template.close()
         for child in self._children.values():
             child.await_death()
             child.close()
@@ -159,8 +160,8 @@ class Supervisor:
             return
         self._workers[worker] = child
         self._fork(child, theirs)
-        child.hire(
-            Hire(
+        child.configure(
+            WorkerConfig(
                 worker=worker,
                 share=worker % self._shares,
                 shares=self._shares,
@@ -229,8 +230,8 @@ class Supervisor:
     def descriptors(self) -> dict[int, Callable[[], None]]:
         """Return the open descriptors and what to call when each is readable."""
         found: dict[int, Callable[[], None]] = {}
-        if self._nursery.control is not None:
-            found[self._nursery.control.fileno()] = self._read_control
+        if self._template.control is not None:
+            found[self._template.control.fileno()] = self._read_control
         for child in self._children.values():
             if child.queue:
                 child.flush()
@@ -246,8 +247,8 @@ class Supervisor:
         Returns:
             Whether it is the template or one of its children.
         """
-        if self._nursery.control is not None and descriptor == self._nursery.control.fileno():
-            self._nursery.lost("sent what the daemon could not handle")
+        if self._template.control is not None and descriptor == self._template.control.fileno():
+            self._template.lost("sent what the daemon could not handle")
             self._orphan()
             return True
         for child in self._children.values():
@@ -272,16 +273,18 @@ class Supervisor:
         self._children[child.number] = child
         child.asked_at = self._now()
         with theirs:
-            sent = self._nursery.order(ForkChild(child.number, child.role), theirs.fileno())
+            sent = self._template.send(ForkChild(child.number, child.role), theirs.fileno())
         if not sent:
-            self._ended(child, self._nursery.why or "the template process takes no orders", False)
+            self._ended(
+                child, self._template.why or "the template process takes no requests", False
+            )
 
     def _order(
         self, child: Child, theirs: socket.socket, request: BuildRequest | ReplayRequest
     ) -> None:
         self._fork(child, theirs)
         child.push(
-            ForkOrder(
+            OneOffRequest(
                 request, self._cache_root, self._fail_points, self._op_modules,
                 self._build_deadline_s,
             )
@@ -291,17 +294,17 @@ class Supervisor:
 
     def _read_control(self, replace: bool = True) -> None:
         for _ in range(_MAX_READS):
-            if self._nursery.control is None:
+            if self._template.control is None:
                 return
             try:
-                received = self._nursery.read()
+                received = self._template.read()
             except EOFError:
                 if replace:
-                    self._nursery.lost("died")
+                    self._template.lost("died")
                     self._orphan()
                 return
             if received is None:
-                if self._nursery.control is None:
+                if self._template.control is None:
                     self._orphan()
                 return
             self._hear(*received)
@@ -344,7 +347,7 @@ class Supervisor:
         if child.number in self._children:
             if child.pid:
                 end_group(child.pid)
-            self._ended(child, f"killed with the template: {self._nursery.why}", False)
+            self._ended(child, f"killed with the template: {self._template.why}", False)
 
     def _read_child(self, child: Child, packets: int = _TURN_READS) -> None:
         """Read packets of a child; the next poll reports the remaining ones.
@@ -370,7 +373,7 @@ class Supervisor:
         event = child.event(record, self._now())
         if isinstance(record, ReplayMade) and isinstance(child, ReplayerChild):
             self._keep_replay(child.replay, descriptor)
-        elif isinstance(record, Watched) and isinstance(child, BuilderChild):
+        elif isinstance(record, StackFile) and isinstance(child, BuilderChild):
             child.watch(descriptor)
         if event is not None:
             self._on_event(event)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.protocol.errors import UsageError
-from stoker.server.inspect.outfile import check_out
+from stoker.server.inspect.output_path import check_out
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

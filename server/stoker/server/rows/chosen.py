@@ -31,7 +31,7 @@ from stoker.protocol.weights import (
     check_weights,
     weights_from_bytes,
 )
-from stoker.server.work.known import resolve
+from stoker.server.work.suggestions import resolve
 
 LABEL = "label"
 SHOWN = 5

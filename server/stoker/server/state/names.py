@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open
 from stoker.protocol.mix import mix_from_bytes
-from stoker.server.work.known import listed, resolve
 from stoker.server.work.records import MixWanted
+from stoker.server.work.suggestions import listed, resolve
 
 
 def resolve_dataset(name: str, known: Mapping[str, str]) -> str:

@@ -25,8 +25,8 @@ from stoker.protocol.splits import split_from_bytes
 from stoker.server.state.course import BucketCourse, Course, PlainCourse
 from stoker.server.state.settings import Settings
 from stoker.server.work.cuts import RankCut, Share
-from stoker.server.work.known import resolve
 from stoker.server.work.records import BuildResult
+from stoker.server.work.suggestions import resolve
 
 MAX_SUSPECTS = 1024
 SPEED_WEIGHT = 0.25

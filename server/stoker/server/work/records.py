@@ -117,7 +117,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     usual_bytes: int = 0
 
 
-class Watched(msgspec.Struct, frozen=True, array_like=True, tag="watched"):
+class StackFile(msgspec.Struct, frozen=True, array_like=True, tag="stack"):
     """Comes with a descriptor: where a builder that makes no progress writes what it does."""
 
 
@@ -280,7 +280,7 @@ class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
     details: dict[str, Detail]
 
 
-class Hired(msgspec.Struct, frozen=True, array_like=True, tag="hired"):
+class WorkerReady(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
     """First packet of a worker: it is up and has one thread."""
 
     worker: int
@@ -296,4 +296,4 @@ class Unstored(msgspec.Struct, frozen=True, array_like=True, tag="unstored"):
     reason: str
 
 
-FromWorker = Hired | Done | Failed | Busy | Unstored
+FromWorker = WorkerReady | Done | Failed | Busy | Unstored

@@ -39,12 +39,12 @@ from stoker.server.rows.shared import shared_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest, BuildResult, MixPart
-from stoker.server.workers import errand, watched
-from stoker.server.workers.compiling import compiled_plan
-from stoker.server.workers.own_code import OwnCode, unchanged
+from stoker.server.workers import one_off_child, progress_reports
+from stoker.server.workers.compiled_plan import compiled_plan
+from stoker.server.workers.user_code import UserCode, unchanged
 
 
-def build(request: BuildRequest, code: OwnCode | None = None) -> BuildResult:
+def build(request: BuildRequest, code: UserCode | None = None) -> BuildResult:
     """Trace or read, bind and compile a pipeline.
 
     Args:
@@ -75,7 +75,9 @@ def build(request: BuildRequest, code: OwnCode | None = None) -> BuildResult:
         dataset.close()
 
 
-def _still(known: BuildResult, dataset: Dataset, graph: Graph, split: bytes, code: OwnCode) -> bool:
+def _still(
+    known: BuildResult, dataset: Dataset, graph: Graph, split: bytes, code: UserCode
+) -> bool:
     """Whether a build would have an earlier result again; its machine code is then in the cache.
 
     What a dataset holds that only declares its fingerprint may have changed.
@@ -236,11 +238,11 @@ def _classes(dataset: Dataset) -> dict[str, tuple[str, ...]]:
 def serve(sock: socket.socket, number: int) -> int:
     """Build one pipeline and answer; return the exit code."""
     fault = BuildError("building the pipeline")
-    code = OwnCode()
+    code = UserCode()
 
-    def act(request: BuildRequest) -> errand.Answer:
+    def act(request: BuildRequest) -> one_off_child.Answer:
         found = build(request, code)
         sources = tuple(sorted({*found.sources, *code.note()}))  # a known result has its own
         return msgspec.structs.replace(found, build=request.build, sources=sources), None
 
-    return errand.serve(sock, number, "builder", act, fault, watched.watch)
+    return one_off_child.serve(sock, number, "builder", act, fault, progress_reports.watch)

@@ -28,8 +28,8 @@ from stoker.server.rows.mix_rows import order_parts, own_freeze
 from stoker.server.rows.stored import stored_sample
 from stoker.server.rows.subject import Subject
 from stoker.server.work.records import ReplayMade, ReplayRequest
-from stoker.server.workers import errand
-from stoker.server.workers.own_code import OwnCode
+from stoker.server.workers import one_off_child
+from stoker.server.workers.user_code import UserCode
 
 
 def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
@@ -119,9 +119,9 @@ def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
 
 def serve(sock: socket.socket, number: int) -> int:
     """Replay one sample and answer; return the exit code."""
-    code = OwnCode()
+    code = UserCode()
 
-    def act(request: ReplayRequest) -> errand.Answer:
+    def act(request: ReplayRequest) -> one_off_child.Answer:
         try:
             answer = make(request)
         except StokerError:
@@ -134,4 +134,4 @@ def serve(sock: socket.socket, number: int) -> int:
             raise
         return answer
 
-    return errand.serve(sock, number, "replayer", act, SampleError("replaying the sample"))
+    return one_off_child.serve(sock, number, "replayer", act, SampleError("replaying the sample"))

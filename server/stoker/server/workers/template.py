@@ -36,6 +36,7 @@ from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import StokerError
 from stoker.server.work.records import ToWorker
 from stoker.server.workers import channel
+from stoker.server.workers.child_config import OneOffRequest, WorkerConfig
 from stoker.server.workers.death import (
     adopt_orphans,
     die_first,
@@ -45,7 +46,6 @@ from stoker.server.workers.death import (
     lead_group,
     wake_with_parent,
 )
-from stoker.server.workers.hire import ForkOrder, Hire
 
 _log = logging.getLogger(__name__)
 _ORPHANS_S = 1.0
@@ -150,14 +150,14 @@ def _load() -> None:
     for name in READ:
         module, _, attribute = name.partition(":")
         analyzed(getattr(importlib.import_module(module), attribute))
-    for kinds in (Hire, ForkOrder, ToWorker):
+    for kinds in (WorkerConfig, OneOffRequest, ToWorker):
         channel.decoder(kinds)
     # numba fills its tables at the first use of machine code, which takes half a second.
     target = importlib.import_module("numba.core.registry").cpu_target
     with importlib.import_module("stoker.server.workers.blas").taken_for_granted():
         target.typing_context.refresh()
         target.target_context.refresh()
-    importlib.import_module("stoker.server.workers.recent").preload()
+    importlib.import_module("stoker.server.workers.recent_kernels").preload()
 
 
 def serve(control: socket.socket) -> None:

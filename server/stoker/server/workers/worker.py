@@ -48,22 +48,28 @@ from stoker.server.work.records import (
     Done,
     DropSlab,
     Failed,
-    Hired,
     OpenStream,
     ToWorker,
     Work,
+    WorkerReady,
 )
 from stoker.server.workers import channel
+from stoker.server.workers.child_config import (
+    IDLE,
+    PROGRESS,
+    PROGRESS_BYTES,
+    SAMPLE_AT,
+    WorkerConfig,
+)
+from stoker.server.workers.compute_timer import ComputeTimer
 from stoker.server.workers.death import DESCRIPTORS_CLOSED
 from stoker.server.workers.engines import EngineMaker, Engines
 from stoker.server.workers.failpoints import FailPoints
-from stoker.server.workers.hangs import HangNote
-from stoker.server.workers.hire import IDLE, PROGRESS, PROGRESS_BYTES, SAMPLE_AT, Hire
-from stoker.server.workers.own_code import OwnCode, Sources
+from stoker.server.workers.hang_trace import HangTrace
+from stoker.server.workers.progress_reports import report
 from stoker.server.workers.slab_pages import SlabPages
-from stoker.server.workers.stopwatch import Stopwatch
 from stoker.server.workers.template import threads
-from stoker.server.workers.watched import report
+from stoker.server.workers.user_code import Sources, UserCode
 
 _NUMBER = struct.Struct("=q")
 
@@ -75,19 +81,21 @@ class Worker:
         engines: those that it keeps.
     """
 
-    def __init__(self, hire: Hire, progress: mmap.mmap, lifeline: int | None = None) -> None:
-        self._hire = hire
+    def __init__(
+        self, config: WorkerConfig, progress: mmap.mmap, lifeline: int | None = None
+    ) -> None:
+        self._config = config
         self._progress = progress
-        self._fail = FailPoints(hire.fail_points, hire.worker)
+        self._fail = FailPoints(config.fail_points, config.worker)
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, SlotFiller | Failed] = {}
         self._sources: dict[int, Sources] = {}
         self._slabs: dict[int, SlabPages | Failed] = {}
         self._forks = WorkerForks()
-        self._watch = Stopwatch()
-        self._code = OwnCode()
+        self._watch = ComputeTimer()
+        self._code = UserCode()
         self._listener = _ProgressPage(progress, self._fail, lifeline)
-        self.engines = Engines(debug_memory=hire.debug_memory)
+        self.engines = Engines(debug_memory=config.debug_memory)
 
     def close(self) -> None:
         """Let go of what is open in this process."""
@@ -146,7 +154,7 @@ class Worker:
         dataset = self._datasets.get(path)
         if dataset is None or dataset.fingerprint != fingerprint:
             dataset = self._datasets[path] = open_dataset(
-                path, expected=fingerprint, integrity=self._hire.integrity
+                path, expected=fingerprint, integrity=self._config.integrity
             )
         return dataset
 
@@ -175,7 +183,7 @@ class Worker:
         dataset = samples_of(stored, graph_from_bytes(record.graph))
         chosen = chosen_of(dataset, record.exclude, record.subset, record.weights)
         if record.buckets:
-            maker = EngineMaker(record.spec.freeze, debug_memory=self._hire.debug_memory)
+            maker = EngineMaker(record.spec.freeze, debug_memory=self._config.debug_memory)
             computer: SlotFiller = _bucket_computer(
                 record, dataset, chosen.excluded, maker, self._listener
             )
@@ -188,9 +196,9 @@ class Worker:
                 listener=self._listener, verify=record.verify,
                 shared=self._forks.open(record),
             )  # fmt: skip
-        hire, rows = self._hire, len(dataset)
+        config, rows = self._config, len(dataset)
         computer.home = range(
-            rows * hire.share // hire.shares, rows * (hire.share + 1) // hire.shares
+            rows * config.share // config.shares, rows * (config.share + 1) // config.shares
         )
         return computer
 
@@ -339,18 +347,18 @@ def _bucket_computer(
 def serve(sock: socket.socket, number: int) -> int:
     """Run a worker on its socket until the daemon closes it; return the exit code."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    first = channel.receive(sock, Hire)
+    first = channel.receive(sock, WorkerConfig)
     if first is None:
         return 0
-    hire, page = first
+    config, page = first
     assert page is not None
-    set_cache_root(hire.cache_root)
+    set_cache_root(config.cache_root)
     allow_modules(EVERY_MODULE)  # a builder has let pass what a worker is given
     progress = mmap.mmap(page, PROGRESS_BYTES)
     PROGRESS.pack_into(progress, 0, *IDLE)
-    note = HangNote(page, progress, hire.claim_deadline_s)
+    note = HangTrace(page, progress, config.claim_deadline_s)
     activity.listen(partial(_report, sock, note))
-    worker = Worker(hire, progress, sock.fileno())
+    worker = Worker(config, progress, sock.fileno())
     worker.visit("worker.start")
     if threads() != 1:
         raise RuntimeError(f"a worker starts with one thread, this one has {threads()}")
@@ -370,15 +378,15 @@ def serve(sock: socket.socket, number: int) -> int:
     return 0
 
 
-def _report(sock: socket.socket, note: HangNote, compiling: bool) -> None:
+def _report(sock: socket.socket, note: HangTrace, compiling: bool) -> None:
     """Report that this process compiles, or has ended: then the time of its chunk begins again."""
     report(sock, compiling)
     if not compiling:
         note.begin()
 
 
-def _loop(sock: socket.socket, worker: Worker, number: int, note: HangNote) -> None:
-    channel.send(sock, Hired(number, os.getpid()))
+def _loop(sock: socket.socket, worker: Worker, number: int, note: HangTrace) -> None:
+    channel.send(sock, WorkerReady(number, os.getpid()))
     while (received := channel.receive(sock, ToWorker)) is not None:
         note.begin()
         answer = worker.handle(*received)

@@ -3,9 +3,9 @@
 Runs on the daemon's loop and never waits; each carrier has a thread that sends. A connection is
 *half-open* until its first packet, which must be Attach with an unused token from WELCOME. Then it
 is that session's lifeline, as a connection of the side socket is for a local one. Anything else
-ends it: a wrong packet, silence beyond `ATTACH_DEADLINE_S`, any byte after Attach. `Waiting` limits
-the half-open connections, in all and per host. With keys, the connection is TLS between the
-daemon's certificate and that of the session.
+ends it: a wrong packet, silence beyond `ATTACH_DEADLINE_S`, any byte after Attach.
+`PendingConnections` limits the half-open connections, in all and per host. With keys, the
+connection is TLS between the daemon's certificate and that of the session.
 
 A descriptor's number is reused as soon as it is closed. So connections are known by their objects;
 `_calls` alone has numbers, and loses one before its connection is closed.
@@ -27,11 +27,11 @@ from stoker.protocol import messages
 from stoker.protocol.errors import ResourceError, StokerError, TryAgainError
 from stoker.protocol.remote.tcp import expect_full, frame, watch_link
 from stoker.protocol.remote.tls import check_certificate
-from stoker.server.daemon.descriptors import half_open_limit
-from stoker.server.daemon.remote.carrier import SessionCarrier
+from stoker.server.daemon.descriptor_limits import half_open_limit
+from stoker.server.daemon.pending_connections import MOST, PendingConnections
 from stoker.server.daemon.remote.half_open import HalfOpen
-from stoker.server.daemon.remote.pins import Pins
-from stoker.server.daemon.waiting import MOST, Waiting
+from stoker.server.daemon.remote.session_carrier import SessionCarrier
+from stoker.server.daemon.remote.session_certificates import SessionCertificates
 from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 10.0
@@ -50,7 +50,7 @@ class Carriers:
         now: monotonic seconds.
         may_accept: whether there are enough descriptors for another connection.
         note: counts and logs an unexpected exception; `Guard.note`.
-        pins: certificates, if carriers are TLS.
+        certificates: of sessions, if carriers are TLS.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class Carriers:
         now: Callable[[], float],
         may_accept: Callable[[], bool],
         note: Callable[[str, Exception], None],
-        pins: Pins | None = None,
+        certificates: SessionCertificates | None = None,
     ) -> None:
         self._listener = listener
         self._on_up, self._on_down, self._on_sent = on_up, on_down, on_sent
         self._now = now
         self._may_accept = may_accept
         self._note_fault = note
-        self._pins = pins
+        self._certificates = certificates
         self._expected: set[bytes] = set()
-        self._half_open: Waiting[HalfOpen] = Waiting(half_open_limit(MOST))
+        self._half_open: PendingConnections[HalfOpen] = PendingConnections(half_open_limit(MOST))
         self._carriers: dict[bytes, SessionCarrier] = {}
         self._ending: list[SessionCarrier] = []
         self._reports: queue.SimpleQueue[tuple[bytes, _Report]] = queue.SimpleQueue()
@@ -94,7 +94,7 @@ class Carriers:
     @property
     def certificate(self) -> bytes:
         """The daemon's certificate; empty without TLS."""
-        return b"" if self._pins is None else self._pins.certificate
+        return b"" if self._certificates is None else self._certificates.certificate
 
     def check_certificate(self, certificate: bytes) -> None:
         """Check the certificate of a session to come; anything will do without TLS.
@@ -102,20 +102,20 @@ class Carriers:
         Raises:
             ProtocolError: it is none.
         """
-        if self._pins is not None:
+        if self._certificates is not None:
             check_certificate(certificate)
 
     def expect(self, token: bytes, certificate: bytes) -> None:
         """Accept that token once, with TLS only from the owner of that certificate."""
         self._expected.add(token)
-        if self._pins is not None and certificate:
-            self._pins.pin(token, certificate)
+        if self._certificates is not None and certificate:
+            self._certificates.pin(token, certificate)
 
     def unexpect(self, token: bytes) -> None:
         """Void the token."""
         self._expected.discard(token)
-        if self._pins is not None:
-            self._pins.forget(token)
+        if self._certificates is not None:
+            self._certificates.forget(token)
 
     def send_memory(
         self, token: bytes, record: messages.Slab | messages.Replayed, descriptor: int
@@ -260,7 +260,7 @@ class Carriers:
             except OSError:  # it was reset already
                 sock.close()
                 continue
-            self._begin(HalfOpen(sock, str(where[0]), self._now(), self._pins))
+            self._begin(HalfOpen(sock, str(where[0]), self._now(), self._certificates))
 
     def _begin(self, made: HalfOpen) -> None:
         """Wait for Attach on a connection, and make room for it."""

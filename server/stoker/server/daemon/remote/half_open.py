@@ -11,7 +11,7 @@ from typing import Final
 from stoker.protocol import codec, messages
 from stoker.protocol.errors import ProtocolError
 from stoker.protocol.remote.tcp import HEAD, packet_length, received_bytes
-from stoker.server.daemon.remote.pins import Pins
+from stoker.server.daemon.remote.session_certificates import SessionCertificates
 
 MAX_ATTACH_BYTES: Final = 256
 MAX_HANDSHAKE_BYTES: Final = 2**14
@@ -27,14 +27,16 @@ class HalfOpen:
         since: when it was accepted.
     """
 
-    def __init__(self, sock: socket.socket, host: str, since: float, pins: Pins | None) -> None:
+    def __init__(
+        self, sock: socket.socket, host: str, since: float, certificates: SessionCertificates | None
+    ) -> None:
         self.sock = sock
         self.descriptor = sock.fileno()
         self.host = host
         self.since = since
-        self._pins = pins
+        self._certificates = certificates
         self._data = b""
-        self._is_safe = pins is None
+        self._is_safe = certificates is None
 
     @property
     def is_readable(self) -> bool:
@@ -76,9 +78,9 @@ class HalfOpen:
         Raises:
             ProtocolError: it has another certificate.
         """
-        if self._pins is not None:
+        if self._certificates is not None:
             assert isinstance(self.sock, ssl.SSLSocket)
-            self._pins.check(token, self.sock)
+            self._certificates.check(token, self.sock)
 
     def close(self) -> None:
         """Close it."""
@@ -86,12 +88,13 @@ class HalfOpen:
 
     def _shake_hands(self) -> None:
         """Go on with the handshake of TLS; it begins when the first byte is there."""
-        assert self._pins is not None
+        assert self._certificates is not None
         if received_bytes(self.sock) > MAX_HANDSHAKE_BYTES:
             raise ProtocolError(
                 f"expected a handshake of TLS and Attach in {MAX_HANDSHAKE_BYTES} bytes, got more"
             )
         if not isinstance(self.sock, ssl.SSLSocket):
-            self.sock = self._pins.wrap(self.sock)  # closes the socket if the connection was reset
+            # `wrap` closes the socket if the connection was reset.
+            self.sock = self._certificates.wrap(self.sock)
         self.sock.do_handshake()
         self._is_safe = True

@@ -34,7 +34,7 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
-from stoker.server.inspect.bench.host import busy_cpu_s, waited_cpu_s
+from stoker.server.inspect.bench.host_load import busy_cpu_s, waited_cpu_s
 from stoker.server.rows.chunks import ChunkComputer, chunk_computer
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.rows import RowComputer

@@ -1,0 +1,96 @@
+"""A link: one session with a daemon, and everything that lives and dies with it.
+
+That is the open stream, its memory, the leases in it, and delivery. A `Connection` makes a new link
+if it reconnects. The memory outlives its link for as long as the caller holds arrays in it.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stoker.client.client_session import ClientSession
+from stoker.client.delivery import Delivery
+from stoker.client.device import Target
+from stoker.client.lease import LeaseBook
+from stoker.client.opening import open_stream
+from stoker.client.verifying import Verifier
+from stoker.protocol.messages import Open
+
+
+class Taken(NamedTuple):
+    """The outputs of a batch, and if they were asked for its draw records and digest."""
+
+    arrays: dict[str, Any]
+    params: dict[str, np.ndarray] | None
+    digest: bytes | None
+
+
+class DaemonStream:
+    """An open stream at one daemon.
+
+    Attributes:
+        session: the connection.
+        stream: the daemon's answer, the spec, the memory.
+        prefetch: how many batches the daemon prepares ahead.
+        book: the slots that the caller holds.
+        delivery: the announced batches.
+        source: gives batches on the caller's device.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], ClientSession],
+        record: Open,
+        target: Target,
+        timeout_s: float,
+        *,
+        open_s: float,
+        crashed: dict[int, tuple[int, int]],
+    ) -> None:
+        """Connect, open the stream and map it.
+
+        Args:
+            connect: makes the session, which this link then closes.
+            record: the request.
+            target: the caller's device.
+            timeout_s: time limit for each batch.
+            open_s: time limit for the daemon to open the stream.
+            crashed: as in `Delivery`; kept up to date.
+
+        Raises:
+            StokerError: as in `Loader`.
+        """
+        self.session = connect()
+        try:
+            self.stream = open_stream(self.session, record, open_s)
+            self.book = LeaseBook(self.stream.slab, self.stream.opened.slots)
+            self.prefetch = self.stream.opened.prefetch or record.prefetch
+            opened, slab = self.stream.opened, self.stream.slab
+            verifier = Verifier(opened, slab) if record.verify else None
+            self.delivery = Delivery(
+                self.session, self.book, opened, self.prefetch, timeout_s, crashed, verifier
+            )
+            self.source = target.source(self.delivery, slab)
+        except BaseException:
+            self.session.close()
+            raise
+
+    def take(self, epoch: int, step: int) -> Taken:
+        """Return a batch; waits for it.
+
+        Raises:
+            StokerError: as in `Delivery.take`.
+        """
+        arrays = self.delivery.whole(self.source.get(epoch, step))
+        place = epoch, step
+        params, digests = self.delivery.params, self.delivery.digests
+        return Taken(arrays, params.pop(place, None), digests.pop(place, None))
+
+    def close(self) -> None:
+        """Release the device and all slots, and end the session."""
+        try:
+            self.source.close()
+            self.book.keep()
+        finally:
+            self.session.close()

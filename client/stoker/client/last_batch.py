@@ -1,0 +1,71 @@
+"""The last batch of an epoch, if it is incomplete: dropped, short or padded."""
+
+import warnings
+from typing import Final
+
+from stoker.client.batches.batch import Batch, Noted
+from stoker.client.batches.short_batch import real_rows
+from stoker.client.checks import flag
+from stoker.protocol.errors import UsageError
+
+WAYS: Final = ("drop", "short", "pad")
+
+
+def resolve_last(last: object, drop_last: object, world_size: int) -> str:
+    """Return what becomes of an incomplete last batch.
+
+    Raises:
+        UsageError: `last` is none of `WAYS`, contradicts `drop_last`, or is "short" on several
+            ranks, which would end their epochs with different numbers of rows.
+    """
+    drop_last = flag("drop_last", drop_last)
+    if last is None:
+        if drop_last:
+            return "drop"
+        return "short" if world_size == 1 else "pad"
+    if not isinstance(last, str) or last not in WAYS:
+        raise UsageError(f"last: expected one of {', '.join(map(repr, WAYS))}, got {last!r}")
+    if last == "drop" and not drop_last:
+        raise UsageError("last='drop' contradicts drop_last=False: leave drop_last out")
+    if last == "short" and world_size > 1:
+        raise UsageError(
+            f"last='short' is for one rank, but world_size is {world_size}: ranks need batches of "
+            "one size; use last='pad' and count the rows that are batch.valid"
+        )
+    return str(last)
+
+
+class Padding:
+    """Warns once if a loop uses padded rows as if they were samples.
+
+    It keeps no batch: a batch that is kept occupies a slot.
+    """
+
+    def __init__(self) -> None:
+        self._noted: Noted | None = None
+        self._what = ""
+        self._warned = False
+
+    def watch(self, batch: Batch, noted: Noted) -> None:
+        """Note a batch that may be padded, and what will be asked of it."""
+        rows = len(batch.index)
+        if self._warned or (real := real_rows(batch)) == rows:
+            return
+        self._noted = noted
+        self._what = (
+            f"the last batch of epoch {batch.epoch} is padded: {real} of {rows} rows are samples"
+        )
+
+    def check(self) -> None:
+        """Warn if nobody asked which rows of the batch that was noted are valid.
+
+        Called when another epoch begins, and when the loader is closed.
+        """
+        noted, self._noted = self._noted, None
+        if noted is not None and not noted.is_valid_read:
+            self._warned = True
+            warnings.warn(
+                f"{self._what}, but the loop did not read batch.valid. Leave the other rows out "
+                "of losses and metrics, or pass last='drop'",
+                stacklevel=4,
+            )

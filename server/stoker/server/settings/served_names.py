@@ -1,0 +1,60 @@
+"""Check that what a configuration serves exists; for `stoker serve` at start, and `stoker config`.
+
+Runs before the daemon has started anything. It reads names of files and the sources of modules; it
+imports no module of a user and opens no dataset, so it takes milliseconds.
+"""
+
+import os
+
+from stoker.protocol.datasets import is_live, may_exist, why_unreadable
+from stoker.protocol.errors import ConfigError
+from stoker.protocol.files.absent import why_absent
+from stoker.server.settings.config import Loaded
+from stoker.server.settings.module_lookup import why_missing
+
+
+def check_served(loaded: Loaded) -> None:
+    """Check the datasets, pipelines and modules of a configuration.
+
+    Raises:
+        ConfigError: one does not exist, or there is no dataset; it names the key and its origin.
+    """
+    config = loaded.config
+    if not config.datasets:
+        raise ConfigError(
+            "nothing to serve: the configuration names no dataset; add --dataset NAME=PATH, or"
+            ' NAME = "PATH" under [datasets]'
+        )
+    folders = config.daemon.python_path
+    for folder in folders:
+        if not os.path.isdir(folder):
+            _refuse(
+                loaded, "daemon.python_path", f"there is no folder {folder}{why_absent(folder)}"
+            )
+    for name, path in config.datasets.items():
+        _refuse(loaded, f"datasets.{name}", _why_no_dataset(path, folders), dataset=name)
+    for name, target in config.pipelines.items():
+        _refuse(loaded, f"pipelines.{name}", why_missing(target, folders), pipeline=name)
+    for module in config.daemon.op_modules:
+        if module != "*":
+            _refuse(loaded, "daemon.op_modules", why_missing(module, folders))
+
+
+def _why_no_dataset(path: str, folders: tuple[str, ...]) -> str:
+    if is_live(path):
+        return why_missing(path, folders)
+    if not may_exist(path):
+        return (
+            f"there is no {path}; name the folder that `stoker pack` wrote, or a source that is"
+            f" read in place{why_absent(path)}"
+        )
+    return why_unreadable(path)
+
+
+def _refuse(loaded: Loaded, key: str, reason: str, **names: str) -> None:
+    """Raise a ConfigError if there is a reason."""
+    if not reason:
+        return
+    origin = loaded.origins[key]
+    what = "".join(f"{kind} {name!r}: " for kind, name in names.items()) or f"{key}: "
+    raise ConfigError(f"{origin}: {what}{reason}", key=key, origin=origin, reason=reason, **names)

@@ -1,0 +1,51 @@
+"""What the daemon tells a worker or a builder first; free of numba: the daemon imports it."""
+
+import mmap
+import struct
+from typing import Final
+
+import msgspec
+
+from stoker.server.work.records import BuildRequest, ReplayRequest
+
+PROGRESS = struct.Struct("=qqq")
+"""What a worker is at: claim, row of the global batch, sample; -1 where there is none."""
+SAMPLE_AT = 16
+IDLE = (-1, -1, -1)
+STACK_AT: Final = mmap.PAGESIZE
+"""Where in the progress page's file a worker writes its stack if a chunk takes too long."""
+MAX_STACK: Final = 65536
+PROGRESS_BYTES: Final = STACK_AT + MAX_STACK
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):
+    """First packet to a worker, with the descriptor of its progress page.
+
+    `share` of `shares` is its home: the part of every dataset whose rows count as local.
+    `debug_memory`: run kernels between guard bytes. `integrity`: which rows are
+    checked when they are read, see `open_dataset`. `claim_deadline_s`: when it is killed for a
+    chunk that takes too long.
+    """
+
+    worker: int
+    share: int
+    shares: int
+    cache_root: str
+    fail_points: str
+    debug_memory: bool = False
+    integrity: str = "auto"
+    claim_deadline_s: float = 60.0
+
+
+class OneOffRequest(msgspec.Struct, frozen=True, array_like=True, tag="one_off"):
+    """First and only packet to a one-off child: a builder or a replayer.
+
+    `op_modules`: what graph data of a client may name code from. A builder that makes no progress
+    for a little less than `deadline_s` writes down where it is.
+    """
+
+    request: BuildRequest | ReplayRequest
+    cache_root: str
+    fail_points: str
+    op_modules: tuple[str, ...] = ()
+    deadline_s: float = 300.0

@@ -1,0 +1,50 @@
+"""All machine code that a pipeline's workers run, compiled into the cache on disk.
+
+Runs in a builder, and for `stoker warm`. Each worker would compile the rest for
+itself, in the time that it has for its rows.
+"""
+
+from stoker.dataset import Dataset
+from stoker.dataset.images.jpeg.splice import compile_splice
+from stoker.jit import activity
+from stoker.jit.arithmetic import COMPILED
+from stoker.order.permutation import compile_permutation
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.engine.mixer import Mixer
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.plan import Plan
+from stoker.server.rows.first_floats import check_first_floats
+from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.states import worker_plan
+from stoker.server.workers.recent_kernels import remember
+
+
+def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> Plan:
+    """Return the plan that workers run; its machine code is in the cache, and next time preloaded.
+
+    Args:
+        graph: of the pipeline.
+        dataset: what it reads.
+        bucket: size of the bucket whose samples are computed; None without buckets.
+
+    Raises:
+        BuildError: the pipeline does not fit the dataset.
+    """
+    plan = worker_plan(graph, dataset, bucket)
+    check_first_floats(graph, dataset, plan, bucket)
+    read = [field for field in dataset.schema.fields if field.name in plan.fields]
+    others = [compile_permutation]
+    if any(field.grid_column for field in read):
+        others.append(compile_splice)
+    activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
+    engine = compile_plan(plan, {})
+    if plan.mixes:
+        Mixer(engine, arithmetic=COMPILED)
+        activity.finished(Mixer)
+    SampleReader(dataset, plan.fields).read_boxes(plan, None, arithmetic=COMPILED)
+    for compile_other in others:
+        compile_other()
+        activity.finished(compile_other)
+    remember()
+    return plan
