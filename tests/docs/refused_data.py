@@ -9,36 +9,36 @@ from stoker.dataset import schema, split, write
 WEIGHTS = {"negative": -1.0, "unknown": float("nan"), "zero": 0.0}
 IMAGE = np.random.default_rng(7).integers(0, 256, (32, 32, 3), np.uint8)
 EYES = ("left_eye", "right_eye")
+FIELDS = [
+    schema.image(encoding="raw"),
+    schema.image("depth", encoding="raw", dtype="float32", channels=1),
+    schema.image("clean", encoding="raw"),
+    schema.image("ct", encoding="bands", dtype="float32", channels=1),
+    schema.array("numbers", "int32", (32, 32, 3)),
+    schema.blob("words"),
+    schema.image("wide", encoding="raw", dtype="uint16", channels=1),
+    schema.flow("flow"),
+    schema.normals("normals"),
+    schema.label("grade"),
+    schema.array("heat", "float32", (32, 32)),
+    schema.array("face_bbox", "float32", (4,)),
+    schema.array("landmarks", "float32", (5, 2)),
+    schema.mask(encoding="raw"),
+    schema.relative(schema.mask("small", encoding="raw")),
+    schema.boxes(),
+    schema.with_classes(schema.keypoints("points", {"keypoint": "int64"}), EYES),
+    schema.label(classes=("cat", "dog", "eel", "fox")),
+    schema.scalar("weight"),
+    *(schema.scalar(name) for name in WEIGHTS),
+    schema.blob("text"),
+]  # fmt: skip
 
 
-def write_fields(folder: Path) -> None:
-    """Write the dataset into a folder that is not there yet."""
+def row_of_fields() -> dict[str, object]:
+    """Return a sample, as a source has it."""
     rng = np.random.default_rng(3)
     mask = rng.integers(0, 4, (32, 32), np.uint8)
-    fields = [
-        schema.image(encoding="raw"),
-        schema.image("depth", encoding="raw", dtype="float32", channels=1),
-        schema.image("clean", encoding="raw"),
-        schema.image("ct", encoding="bands", dtype="float32", channels=1),
-        schema.array("numbers", "int32", (32, 32, 3)),
-        schema.blob("words"),
-        schema.image("wide", encoding="raw", dtype="uint16", channels=1),
-        schema.flow("flow"),
-        schema.normals("normals"),
-        schema.label("grade"),
-        schema.array("heat", "float32", (32, 32)),
-        schema.array("face_bbox", "float32", (4,)),
-        schema.array("landmarks", "float32", (5, 2)),
-        schema.mask(encoding="raw"),
-        schema.relative(schema.mask("small", encoding="raw")),
-        schema.boxes(),
-        schema.with_classes(schema.keypoints("points", {"keypoint": "int64"}), EYES),
-        schema.label(classes=("cat", "dog", "eel", "fox")),
-        schema.scalar("weight"),
-        *(schema.scalar(name) for name in WEIGHTS),
-        schema.blob("text"),
-    ]  # fmt: skip
-    row = {
+    return {
         "image": IMAGE,
         "depth": rng.random((32, 32, 1), np.float32),
         "clean": rng.integers(0, 256, (32, 32, 3), np.uint8),
@@ -57,9 +57,14 @@ def write_fields(folder: Path) -> None:
         "boxes": {"xyxy": [[2, 3, 10, 12]]},
         "points": {"xy": [[4, 5], [20, 9]], "keypoint": [0, 1]},
         "label": 1,
-        "weight": 0.5,
+        "weight": np.float32(0.5),
         **WEIGHTS,
         "text": b"a word",
     }
-    write(folder, fields, [row, row])
+
+
+def write_fields(folder: Path) -> None:
+    """Write the dataset into a folder that is not there yet."""
+    row = row_of_fields()
+    write(folder, FIELDS, [row, row])
     split(folder, {"train": 1, "val": "rest"})

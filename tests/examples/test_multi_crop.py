@@ -13,7 +13,7 @@ from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
 from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.planning.planner import bind
+from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.layout import slot_layout
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import RowComputer
@@ -51,7 +51,7 @@ def test_all_crops_come_from_one_decode(example, packed):
     spec = make_spec(packed, graph, batch_size=ROWS, seed=3)
     depth = 0  # decode_box may hand over to decode, which is the same decode
     with open_dataset(packed) as dataset:
-        plan = bind(graph, field_states(dataset), shortcuts=True)
+        plan = shorten(bind(graph, field_states(dataset)))
         layout, decoded = slot_layout(plan.outputs, ROWS), []
         computer = RowComputer(
             spec, dataset, compile_plan(plan, spec.freeze), layout, arithmetic=COMPILED

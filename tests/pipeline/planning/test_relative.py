@@ -17,7 +17,7 @@ from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.plain.sizes import PlainSizes
-from stoker.pipeline.planning.planner import bind
+from stoker.pipeline.planning.planner import bind, shorten
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.items import ItemField
@@ -377,7 +377,8 @@ def test_a_resize_of_two_sizes_is_not_joined_with_its_crop(interpret):
         return {"image": image, "depth": depth}
 
     row, given = Row(1, 2, 3), values(*SIZES[1])
-    plans = [bind(evaluation.graph(), free(), shortcuts=short) for short in (False, True)]
+    written = bind(evaluation.graph(), free())
+    plans = [written, shorten(written)]
     assert [[d.op.name for d in plan.decisions] for plan in plans] == [
         ["resize", "center_crop"]
     ] * 2

@@ -15,7 +15,7 @@ from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.planner import bind
+from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.items import ItemField
 from stoker.rng.row import Row
 
@@ -58,7 +58,7 @@ def compiled():
     def get(*key):
         if key not in made:
             graph = joint(*key).graph()
-            short = bind(graph, STATES, shortcuts=True)
+            short = shorten(bind(graph, STATES))
             assert [d.op.name for d in short.decisions] == ["resize_center_crop"]
             made[key] = (compile_plan(short), Interpreter(bind(graph, STATES)))
         return made[key]
@@ -125,7 +125,7 @@ def test_it_reads_nothing_outside_of_its_box(how, kind):
 
 
 def names(body, states=STATES):
-    plan = bind(pipeline(body).graph(), states, shortcuts=True)
+    plan = shorten(bind(pipeline(body).graph(), states))
     return [d.op.name for d in plan.decisions]
 
 
@@ -173,7 +173,7 @@ def test_what_stands_round_them_stays_and_so_does_the_identity():
         return {"image": ops.normalize(image), "mask": mask}
 
     graph = train.graph()
-    plan = bind(graph, STATES, shortcuts=True)
+    plan = shorten(bind(graph, STATES))
     assert sorted(d.op.name for d in plan.decisions) == [
         "horizontal_flip",
         "normalize",

@@ -16,7 +16,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.windows import Windows
 from stoker.pipeline.plain.windows import PlainWindows
 from stoker.pipeline.planning.boxes import windowed
-from stoker.pipeline.planning.planner import bind
+from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.rng.row import Row
@@ -106,7 +106,7 @@ def gridded(tmp_path_factory):
 def rows_of(folder, graph, spec):
     """Return the rows of two epochs by machine code, and how many boxes were decoded alone."""
     with open_dataset(folder) as dataset:
-        plan, boxes = bind(graph, field_states(dataset), shortcuts=True), []
+        plan, boxes = shorten(bind(graph, field_states(dataset))), []
         layout = slot_layout(plan.outputs, spec.batch_size * spec.views)
         computer = RowComputer(
             spec, dataset, compile_plan(plan, spec.freeze), layout, arithmetic=COMPILED
@@ -174,7 +174,7 @@ def test_views_that_read_the_same_share_one_decode(gridded, made, whole, boxes):
     with open_dataset(gridded) as dataset:
         for name in counts:
             count_calls(dataset, name, counts)
-        plan = bind(made.graph(), field_states(dataset), shortcuts=True)
+        plan = shorten(bind(made.graph(), field_states(dataset)))
         layout = slot_layout(plan.outputs, 30)
         engine = compile_plan(plan)
         slots = [np.zeros(layout.slot_bytes, np.uint8) for _ in range(2)]
@@ -216,7 +216,7 @@ def count_calls(dataset, name, counts):
 @pytest.mark.parametrize("freeze", [None, "epoch"])
 def test_boxes_are_those_of_plain_python(gridded, made, freeze):
     with open_dataset(gridded) as dataset:
-        plan = bind(made.graph(), field_states(dataset), shortcuts=True)
+        plan = shorten(bind(made.graph(), field_states(dataset)))
     frozen = dict.fromkeys(plan.streams, freeze) if freeze else None
     fast, plain = (kind(plan, ["image"], frozen) for kind in (Windows, PlainWindows))
     assert fast.fields == plain.fields == ("image",)
@@ -234,7 +234,7 @@ def test_boxes_are_those_of_plain_python(gridded, made, freeze):
 @pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
 def test_a_size_of_nothing_is_a_bad_sample(gridded, arithmetic):
     with open_dataset(gridded) as dataset:
-        plan = bind(resize_and_crop.graph(), field_states(dataset), shortcuts=True)
+        plan = shorten(bind(resize_and_crop.graph(), field_states(dataset)))
         reader = SampleReader(dataset, plan.fields)
         reader.read_boxes(plan, None, arithmetic=arithmetic)
         reader.read(3, Row(0, 3, 0))
@@ -321,7 +321,7 @@ def test_a_map_of_another_size_is_read_by_its_own_box(with_maps, made, boxes):
 @pytest.mark.parametrize("made", [crop_of_two_sizes, map_alone, map_first])
 def test_boxes_of_two_sizes_are_those_of_plain_python(with_maps, made):
     with open_dataset(with_maps) as dataset:
-        plan = bind(made.graph(), field_states(dataset), shortcuts=True)
+        plan = shorten(bind(made.graph(), field_states(dataset)))
     fast, plain = (kind(plan, ["image", "depth"]) for kind in (Windows, PlainWindows))
     assert fast.fields == plain.fields
     assert fast.sized == plain.sized
@@ -340,7 +340,7 @@ def test_boxes_of_two_sizes_are_those_of_plain_python(with_maps, made):
 def test_a_decision_is_drawn_once(gridded):
     """What is drawn for the box is what the row is computed with, for that row alone."""
     with open_dataset(gridded) as dataset:
-        plan = bind(one_crop.graph(), field_states(dataset), shortcuts=True)
+        plan = shorten(bind(one_crop.graph(), field_states(dataset)))
         engine, row = compile_plan(plan), Row(5, 3, 0)
         reader = SampleReader(dataset, plan.fields)
         reader.read_boxes(plan, None, arithmetic=COMPILED, engine=engine)

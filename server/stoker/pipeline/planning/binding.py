@@ -49,25 +49,30 @@ from stoker.protocol.items import COUNT, DTYPES
 from stoker.protocol.layout import Output, check_outputs
 
 
-def bind_graph(graph: Graph, states: Mapping[str, State], *, checked: bool = False) -> Bound:
-    """Bind a graph in normal form to field states.
+def bind_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
+    """Bind a graph in normal form to field states, and check that its outputs fit each other.
 
     Args:
-        graph: the graph.
+        graph: the graph, as it was written.
         states: field name -> state.
-        checked: whether the graph is a shortened one, whose original has been bound: its ops are
-            others, so whether its outputs fit each other is not to be seen in it.
 
     Raises:
         BuildError: see `stoker.pipeline.planning.planner.bind`.
     """
     binder = _Binder(Bound(graph, states))
     bound = binder.bind()
-    if not checked:
-        binder.histories.check(graph.outputs, graph.unlinked)
-        check_apart(binder.histories, graph.outputs, graph.unlinked)
-        binder.sides.check(graph.outputs, graph.unlinked)
+    binder.histories.check(graph.outputs, graph.unlinked)
+    check_apart(binder.histories, graph.outputs, graph.unlinked)
+    binder.sides.check(graph.outputs, graph.unlinked)
     return bound
+
+
+def walk_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
+    """Bind a graph that computes the same as one that has been bound and checked.
+
+    Whether outputs fit each other cannot be seen in it: its ops are others.
+    """
+    return _Binder(Bound(graph, states)).bind()
 
 
 _SHOWN: Final = 10

@@ -33,7 +33,8 @@ class Plan:
 
     Attributes:
         pipeline_id: the identity of the graph as it was written; independent of the dataset.
-        graph: the normal form, shortened if that was requested.
+        graph: the normal form for the bucket, or a shorter one; see `planning.planner.shorten`.
+        given: field name -> state, of all fields of the dataset.
         fields: dataset fields that are read, in the order in which an engine takes them.
         inputs: their states.
         outputs: the values that an engine computes for a row; a ragged one is followed by its
@@ -53,6 +54,7 @@ class Plan:
 
     pipeline_id: str
     graph: Graph
+    given: Mapping[str, State]
     fields: tuple[str, ...]
     inputs: tuple[State, ...]
     outputs: tuple[Output, ...]

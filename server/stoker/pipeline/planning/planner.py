@@ -1,4 +1,8 @@
-"""A graph bound to the fields of a dataset becomes a plan."""
+"""A graph bound to the fields of a dataset becomes a plan, by one function that checks it.
+
+`bind` checks the graph as it was written, for every caller: a builder, a worker, replay, preview,
+explain, a call in process. `shorten` takes a plan that `bind` made, so no plan is unchecked.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,12 @@ from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.planning.arena import lay_out
-from stoker.pipeline.planning.binding import bind_graph
+from stoker.pipeline.planning.binding import bind_graph, walk_graph
 from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.bucketed import Size, in_bucket
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.scheduled import check_sizes
-from stoker.pipeline.planning.shortcuts import shorten
+from stoker.pipeline.planning.shortcuts import shorter
 from stoker.pipeline.planning.sizing import sizing_of
 from stoker.pipeline.planning.unneeded import check_unneeded
 
@@ -24,16 +28,13 @@ def bind(
     states: Mapping[str, State],
     *,
     bucket: Size | None = None,
-    shortcuts: bool = False,
 ) -> Plan:
-    """Bind a graph to the fields of a dataset.
+    """Bind a graph to the fields of a dataset, and check it.
 
     Args:
         graph: a traced graph, or one read from data.
         states: field name -> state of the field in the dataset.
         bucket: size of the bucket whose samples are computed; None without buckets.
-        shortcuts: whether steps may be merged if that is faster and gives the same bytes; see
-            `stoker.pipeline.planning.shortcuts`. What is checked is the graph as it was written.
 
     Raises:
         BuildError: a field is unknown, an op has no rule (even if nothing needs its result),
@@ -43,23 +44,39 @@ def bind(
         VersionError: the graph was made for another version of an op.
     """
     normal = normalize(graph)
-    settled = in_bucket(normal, bucket)
-    bound = bind_graph(settled, states)
+    bound = bind_graph(in_bucket(normal, bucket), states)
     check_unneeded(normal.unneeded, states)
-    shortened = shorten(settled, states) if shortcuts else settled
-    if shortened is not settled:
-        bound = bind_graph(shortened, states, checked=True)
     if normal.clip is not None:
         _check_clip(bound)
+    plan = _laid_out(bound, normal.digest)
+    sizing_of(plan)
+    check_sizes(plan)
+    return plan
+
+
+def shorten(plan: Plan) -> Plan:
+    """Return a plan that computes less for the same bytes; see `planning.shortcuts`.
+
+    Args:
+        plan: from `bind`. If there is nothing to shorten, it is returned.
+    """
+    graph = shorter(plan.graph, plan.given)
+    if graph is plan.graph:
+        return plan
+    return _laid_out(walk_graph(graph, plan.given), plan.pipeline_id)
+
+
+def _laid_out(bound: Bound, pipeline_id: str) -> Plan:
     layout = lay_out(bound)
-    plan = Plan(
-        pipeline_id=normal.digest,
+    return Plan(
+        pipeline_id=pipeline_id,
         graph=bound.graph,
+        given=bound.given,
         fields=tuple(bound.fields),
         inputs=tuple(bound.states[value] for value in bound.fields.values()),
         outputs=tuple(bound.outputs),
         stores=tuple(bound.stores),
-        streams=tuple(sorted(_streams(bound, normal.clip))),
+        streams=tuple(sorted(_streams(bound, bound.graph.clip))),
         decisions=tuple(bound.decisions),
         steps=layout.steps,
         states=bound.states,
@@ -68,11 +85,8 @@ def bind(
         arena_bytes=layout.arena_bytes,
         checks=tuple(bound.checks),
         mixes=bound.mixes,
-        clip=normal.clip,
+        clip=bound.graph.clip,
     )
-    sizing_of(plan)
-    check_sizes(plan)
-    return plan
 
 
 def _streams(bound: Bound, clip: FrameSampling | None) -> set[str]:

@@ -23,7 +23,7 @@ from stoker.pipeline.graph.nodes import Apply, Draw, If, Input, Node
 from stoker.pipeline.graph.normal import normalize, number_nodes, values_of
 
 
-def shorten(graph: Graph, states: Mapping[str, State]) -> Graph:
+def shorter(graph: Graph, states: Mapping[str, State]) -> Graph:
     """Return a graph in normal form that computes the same outputs, if possible with less work.
 
     Args:

@@ -15,10 +15,10 @@ from stoker.pipeline.compiled.listing import listing
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.planning.boxes import windowed
 from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.planner import shorten
 from stoker.pipeline.showing.explain import explain as plan_text
 from stoker.pipeline.showing.explain import graph_text, joined
 from stoker.server.rows.scratch import ENCODED
-from stoker.server.rows.states import worker_plan
 from stoker.server.rows.subject import Subject, open_subject
 
 
@@ -38,8 +38,7 @@ def explain(
         _section(console, "Fields", "\n".join(field_lines(subject)))
         _section(console, "Graph", graph_text(subject.plan.graph))
         _section(console, "Plan", plan_text(subject.plan))
-        short = worker_plan(subject.plan.graph, subject.dataset, subject.bucket)
-        _section(console, "Joined by workers", "\n".join(joined(short)))
+        _section(console, "Joined by workers", "\n".join(joined(shorten(subject.plan))))
         _section(console, "Program", listing(write_program(subject.plan)))
 
 

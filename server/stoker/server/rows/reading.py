@@ -13,12 +13,12 @@ from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.plain.windows import PlainWindows
 from stoker.pipeline.planning.boxes import Box
 from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.planner import shorten
 from stoker.protocol.errors import SampleError
 from stoker.rng.row import Row
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.scratch import Decoded, Scratch
 from stoker.server.rows.shared import SharedSamples
-from stoker.server.rows.states import worker_plan
 
 
 class SampleReader:
@@ -91,7 +91,7 @@ class SampleReader:
         windows = (
             Windows(plan, parts, freeze, self._engine.record_table if self._engine else None)
             if arithmetic.is_compiled
-            else PlainWindows(worker_plan(plan.graph, self._dataset), parts, freeze)
+            else PlainWindows(shorten(plan), parts, freeze)
         )
         self._windows = windows if windows.fields else None
 

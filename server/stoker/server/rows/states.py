@@ -10,7 +10,7 @@ from stoker.ops.contract.states import State, with_span
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.planner import bind
+from stoker.pipeline.planning.planner import bind, shorten
 
 
 def field_states(dataset: Dataset) -> dict[str, State]:
@@ -20,7 +20,7 @@ def field_states(dataset: Dataset) -> dict[str, State]:
 
 
 def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> Plan:
-    """Return the plan that workers run: the bytes of the graph as it was written, with shortcuts.
+    """Return the plan that workers run: checked as it was written, then shortened.
 
     Args:
         graph: of the pipeline.
@@ -30,7 +30,7 @@ def worker_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> P
     Raises:
         BuildError: the pipeline does not fit the dataset.
     """
-    return bind(graph, field_states(dataset), bucket=bucket, shortcuts=True)
+    return shorten(bind(graph, field_states(dataset), bucket=bucket))
 
 
 def _state(field: Field, seen: FieldStatistics | None) -> State:
