@@ -99,14 +99,10 @@ class Huge:
         ({"shuffle_seed": -1}, "shuffle_seed=-1: expected an integer from 0 .* or None"),
         (
             {"shuffle_seed": 3, "shuffle": False},
-            "shuffle_seed=3 and shuffle=False without weights: expected only one of them, because",
+            "shuffle_seed=3 and shuffle=False without weights or mix: nothing in this order",
         ),
         ({"mode": "fork"}, "mode='fork' without group=: expected the name of the group"),
         ({"mode": "forks", "group": "g"}, "mode='forks': expected one of 'mirror', 'fork'"),
-        (
-            {"mode": "fork", "group": "g", "buckets": Buckets(max_area=64 * 64)},
-            "mode='fork' and buckets: expected only one of them: .*; leave buckets out, or mode",
-        ),
         ({"block_size": 9}, r"no argument 'block_size': use shuffle_block_size="),
         (
             {"weights": 5},

@@ -1,7 +1,7 @@
 """Loader(group=..., mode="fork"): seeds and pipelines of their own, one decode, the same bytes.
 
 Photographs on a grid and masks in bands, of which lone workers decode only boxes. Members have
-other pipelines, seeds and policies, and one order.
+other pipelines, seeds and policies, and one order, of any kind.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import law_pipelines
+import numpy as np
 import pytest
 from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, children
@@ -21,7 +22,9 @@ from law_rig import serving
 from loading import digest
 from warm import Script
 
-from stoker.client import Buckets, Loader
+from stoker import ops
+from stoker.client import Buckets, LengthBuckets, Loader
+from stoker.pipeline import outputs, pipeline
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
 
@@ -38,6 +41,55 @@ MEMBERS = (
 """Random boxes, a box that follows from the size, batch ops, and draw records."""
 
 
+@pipeline
+def captioned(sample):
+    """A picture that is decoded, and words in buckets of their lengths."""
+    image, mask = ops.random_resized_crop(sample.image, sample.mask, size=40, scale=(0.2, 0.7))
+    return {"image": image, "mask": mask, "words": outputs.pad(ops.fit_length(sample.words))}
+
+
+FITTED = (
+    {"pipeline": "fitted", "seed": 1, "total_epochs": 2},
+    {"pipeline": "fitted", "seed": 2, "total_epochs": 9, "on_error": "replace"},
+    {"pipeline": "fitted_mixed", "seed": 2},
+)
+CROPS = ({"pipeline": "crops", "seed": 3}, {"pipeline": "evaluation", "seed": 4, "params": True})
+SIZES = {"max_area": 48 * 48, "divisor": 16, "max_side": 64}
+ORDERS = {
+    "buckets": ({"buckets": Buckets(**SIZES)}, FITTED[:2]),
+    "merged buckets": (
+        {"buckets": Buckets(**SIZES, leftovers="merge", constant="pixels"), "views": 2}, FITTED[1:]
+    ),
+    "buckets that drop": (
+        {"buckets": Buckets(**SIZES, leftovers="drop"), "exclude": [3, 8], "shuffle": False,
+         "shuffle_seed": None},
+        FITTED[:2],
+    ),
+    "lengths": (
+        {"dataset": "boxed", "buckets": LengthBuckets(field="words", multiple=2)},
+        ({"pipeline": captioned, "seed": 5}, {"pipeline": captioned, "seed": 6}),
+    ),
+    "mixture": (
+        {"dataset": None, "mix": {"boxed": 2, "whole": 3}},
+        ({"pipeline": "crops", "seed": 7}, {"pipeline": "evaluation", "seed": 8}),
+    ),
+    "mixture in order": (
+        {"dataset": None, "mix": {"boxed": 1, "whole": 1}, "shuffle": False},
+        (
+            {"pipeline": {"boxed": "squares", "whole": "windows"}, "seed": 9},
+            {"pipeline": "windows", "seed": 10, "freeze": {"color_jitter": 7}},
+        ),
+    ),
+    "weights in blocks": (
+        {"dataset": "boxed", "weights": "weight", "shuffle_block_size": 6, "exclude": [4]}, CROPS
+    ),
+    "a subset in order": (
+        {"subset": range(0, ROWS, 2), "shuffle": False, "shuffle_seed": None, "last": "pad"}, CROPS
+    ),
+}  # fmt: skip
+"""Arguments that members have in common, and those of each."""
+
+
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory, photographs) -> dict[str, Path]:
     """The same pictures twice; some of the second ones are damaged."""
@@ -50,8 +102,9 @@ def pictures(tmp_path_factory, photographs) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, pictures) -> Iterator[Daemon]:
-    with serving(tmp_path_factory.mktemp("served"), pictures, workers=2) as daemon:
+def served(tmp_path_factory, pictures, boxed) -> Iterator[Daemon]:
+    datasets = {**pictures, "boxed": boxed}
+    with serving(tmp_path_factory.mktemp("served"), datasets, workers=2) as daemon:
         yield daemon
 
 
@@ -87,8 +140,9 @@ def digests(loader: Loader, into: list[str]) -> Iterator[None]:
         yield
 
 
-def alone(address: str, wanted: dict, dataset: str = "whole", count: int = EPOCHS) -> list[str]:
-    with Loader(address, dataset=dataset, device="numpy", **ORDER, **wanted) as loader:
+def alone(address: str, wanted: dict, count: int = EPOCHS) -> list[str]:
+    options = {"dataset": "whole", "device": "numpy", **ORDER, **wanted}
+    with Loader(address, **options) as loader:
         return [digest(b) for _ in range(count) for b in loader]
 
 
@@ -112,6 +166,50 @@ def test_each_sample_is_decoded_once_for_all(served, lone, count) -> None:
     assert decodes * count <= rows * FIELDS + ahead * B * FIELDS, "so no row was decoded apart"
     after = counters_at_rest(served.address)
     assert after["memory_working_bytes"] == before["memory_working_bytes"] == 0
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_any_order(served, name) -> None:
+    """Two members in step, each as alone, and each picture and mask decoded once for both.
+
+    But mosaics read further samples.
+    """
+    order, members = ORDERS[name]
+    before = counters_at_rest(served.address)
+    with loaders(served.address, name, members, **order) as made:
+        found = epochs(made)
+        after = counters(served.address)
+    assert found == [alone(served.address, {**order, **one}) for one in members]
+    assert found[0] != found[1]
+    decodes, rows = (after[key] - before[key] for key in ("decodes_total", "rows_total"))
+    assert decodes * 2 <= rows * FIELDS * 1.3 or FITTED[2] in members, "the rows of one decode"
+
+
+@pytest.mark.parametrize("name", ["buckets", "lengths", "mixture"])
+def test_a_rank_resumes_while_workers_die(served, name) -> None:
+    order, members = ORDERS[name]
+    rank = {**order, "batch_size": 2, "rank": 1, "world_size": 2}
+    expected, states = [], []
+    for one in members:
+        with Loader(served.address, **{"dataset": "whole", **ORDER, **rank, **one}) as loader:
+            loop = iter(loader)
+            skipped = [digest(next(loop)) for _ in range(2)]
+            states.append(loader.state_dict())
+            expected.append([digest(batch) for batch in loop])
+            assert skipped[0] not in expected[-1]
+    with loaders(served.address, name, members, **rank) as made:
+        for one, state in zip(made, states, strict=True):
+            one.load_state_dict(state)
+        found: list[list[str]] = [[] for _ in made]
+        turns = [digests(one, into) for one, into in zip(made, found, strict=True)]
+        for step, _ in enumerate(zip(*turns, strict=True)):
+            if step == 2:
+                os.kill(children(children(served.pid)[0])[0], signal.SIGKILL)
+        assert found == expected
+        for one in made:
+            batch = next(iter(one))
+            pixels = {value.name: value.array for value in one.replay_row(batch, 1).outputs}
+            assert np.array_equal(pixels["image"], batch["image"][1])
 
 
 def test_damaged_pictures_are_bad_where_a_lone_stream_reads_them(served, pictures, law) -> None:
@@ -182,8 +280,8 @@ def test_a_member_and_workers_are_killed(served, lone) -> None:
         ({"mode": "mirror"}, "its members have mode='fork'"),
         ({"mode": "both"}, "mode='both': expected one of 'mirror', 'fork'"),
         ({"group": None}, "mode='fork' without group="),
-        ({"buckets": Buckets(max_area=4096)}, "buckets"),
-        ({"dataset": None, "mix": {"whole": 1}}, "mix"),
+        ({"buckets": Buckets(**SIZES), "pipeline": "fitted_mixed"}, "buckets: was None, is"),
+        ({"dataset": None, "mix": {"whole": 1}}, "mixture: was [], is [('content:"),
     ],
 )
 def test_what_is_refused(served, changes, named) -> None:

@@ -92,28 +92,40 @@ class Streams:
         data = draw_batches(rng)
         if rng.random() < 0.12:
             data["mix"], data["pipeline"] = rng.choice(MIXES)
-            if "spoiled" in data["mix"]:
-                data["on_error"] = rng.choice(POLICIES)
             add(ORDER, data, rng)
-            add(ROWS, data, rng, self._mixed_streams(data))
-            return self._finished("mix", data)
+            return self._mixture(data, rng)
         data["dataset"] = rng.choices(("photos", "boxed", "spoiled"), (4, 4, 2))[0]
         return self._drawn(data, rng, sent=0.35)
 
     def draw_fork(self, rng: random.Random, count: int) -> list[Stream]:
         """Return the streams of a fork's members: one order, other pipelines, seeds and options."""
         data = draw_batches(rng)
-        data["dataset"] = rng.choice(("photos", "boxed", "spoiled"))
         seed = rng.randrange(2**64)
         if data["shuffle"]:
             data["shuffle_seed"] = seed
+        if rng.random() < 0.15:
+            data["mix"], _ = rng.choice(MIXES)
+        else:
+            dataset = data["dataset"] = rng.choice(("photos", "boxed", "spoiled"))
+            if rng.random() < 0.2:
+                data["pipeline"] = rng.choice([n for n in PIPELINES[dataset] if n in BUCKETS])
+                data["buckets"] = rng.choice(BUCKETS[data["pipeline"]])
         add(ORDER, data, rng)
-        if data.get("weights"):  # which samples come once more is drawn, also in order
+        if data.get("weights") or "mix" in data:  # then something is drawn, also in order
             data["shuffle_seed"] = seed
-        return [
-            self._drawn(data | {"seed": rng.randrange(2**64)}, rng, sent=0.2, fork=True)
-            for _ in range(count)
-        ]
+        return [self._member(data | {"seed": rng.randrange(2**64)}, rng) for _ in range(count)]
+
+    def _member(self, data: dict[str, Any], rng: random.Random) -> Stream:
+        if "mix" not in data:
+            return self._drawn(data, rng, sent=0.2, fork=True)
+        data["pipeline"] = {name: rng.choice(("windows", "squares")) for name in data["mix"]}
+        return self._mixture(data, rng)
+
+    def _mixture(self, data: dict[str, Any], rng: random.Random) -> Stream:
+        if "spoiled" in data["mix"]:
+            data["on_error"] = rng.choice(POLICIES)
+        add(ROWS, data, rng, self._mixed_streams(data))
+        return self._finished("mix", data)
 
     def _drawn(
         self, data: dict[str, Any], rng: random.Random, *, sent: float, fork: bool = False
@@ -122,7 +134,9 @@ class Streams:
         dataset = data["dataset"]
         if dataset == "spoiled":
             data["on_error"] = rng.choice(POLICIES)
-        if dataset != "photos" and rng.random() < sent:
+        if "buckets" in data:
+            name = data["pipeline"]
+        elif dataset != "photos" and rng.random() < sent:
             name = "sent"
             written = Writer(rng.randrange(self._pipelines)).graph()
             data["graph"] = Graph.from_data(written).to_data()

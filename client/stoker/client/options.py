@@ -165,12 +165,6 @@ class LoaderOptions:
         mode: Any = one_of("mode", self.mode, _MODES)
         if self.group is None:
             raise UsageError(f"mode={mode!r} without group=: expected the name of the group")
-        for name in ("buckets", "mix"):
-            if mode == "fork" and getattr(self, name) is not None:
-                raise UsageError(
-                    f"mode='fork' and {name}: expected only one of them: members of a fork read one"
-                    f" order of one dataset; leave {name} out, or mode"
-                )
         return "fork" if mode == "fork" else "mirror"
 
     def _shuffle_block(self) -> int:
@@ -189,10 +183,10 @@ class LoaderOptions:
         seed = self.shuffle_seed
         if seed is None:
             return None
-        if not self.shuffle and self.weights is None:
+        if not self.shuffle and self.weights is None and self.mix is None:
             raise UsageError(
-                f"shuffle_seed={seed!r} and shuffle=False without weights: expected only one of "
-                "them, because nothing in this order is drawn; leave shuffle_seed out"
+                f"shuffle_seed={seed!r} and shuffle=False without weights or mix: nothing in this "
+                "order is drawn; leave shuffle_seed out"
             )
         return within("shuffle_seed", seed, 0, MAX_SEED, " or None")
 

@@ -673,7 +673,9 @@ def test_a_seed_of_the_order(rig, make_open):
         ids.append(opened.stream)
     assert ids[0] == ids[1] != ids[2]
     message = refused(rig, make_open, shuffle_seed=7, shuffle=False)[1]
-    assert message.startswith("open: shuffle_seed=7 and shuffle=False without weights: expected")
+    assert message.startswith(
+        "open: shuffle_seed=7 and shuffle=False without weights or mix: nothing"
+    )
     built, weighted = {"weights": "a" * 32}, {"weights": b'{"field":"weight"}', "shuffle": False}
     token = rig.open(seed=7, shuffle_seed=3, built=built, **weighted)
     (opened,) = of(rig.sent(token), Opened)

@@ -29,6 +29,7 @@ from stoker.server.rows.extents import Shapes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.scratch import Scratch
+from stoker.server.rows.shared import SharedSamples
 from stoker.server.work.cuts import RankCut, Share
 
 KEPT, KEPT_MIXED = 256, 8
@@ -90,6 +91,7 @@ class BucketComputer:
         params: bool = False,
         listener: RowListener | None = None,
         verify: bool = False,
+        shared: SharedSamples | None = None,
     ) -> None:
         self.order = order
         self.home = range(0)
@@ -102,6 +104,7 @@ class BucketComputer:
         self._params = params
         self._listener = listener
         self._verify = verify
+        self._shared = shared
         self._scratch = Scratch()
         first = order.plan.buckets[0]
         mixes = plan_of(Size(first.height, first.width)).mixes
@@ -138,5 +141,6 @@ class BucketComputer:
             self._spec, self._dataset, self._engine_of(plan), cut.layout, cut.first_row,
             arithmetic=self._arithmetic, params=self._params and bool(row_bytes(plan)),
             order=self.order, scratch=self._scratch, listener=self._listener, verify=self._verify,
+            shared=self._shared,
         )  # fmt: skip
         return cut, computer

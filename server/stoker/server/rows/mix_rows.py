@@ -24,6 +24,7 @@ from stoker.server.rows.rows import RowComputer
 from stoker.server.rows.samples import SampleRows
 from stoker.server.rows.schedules import try_schedules
 from stoker.server.rows.scratch import Scratch
+from stoker.server.rows.shared import SharedSamples
 from stoker.server.work.records import MixPart
 
 SHOWN = 3
@@ -65,13 +66,14 @@ def mix_computer(  # noqa: PLR0913 - the parts of a stream
     arithmetic: Arithmetic = PLAIN,
     listener: RowListener | None = None,
     verify: bool = False,
+    shared: SharedSamples | None = None,
 ) -> RowComputer:
     """Return what computes rows of a mixture; arguments as for `RowComputer`."""
     scratch = Scratch()
     parts = [
         SampleRows(
             own_freeze(spec, engine.plan.streams), dataset, engine, order, arithmetic=arithmetic,
-            scratch=scratch, listener=listener, first_id=first,
+            scratch=scratch, listener=listener, first_id=first, shared=shared,
         )
         for dataset, engine, first in zip(datasets, engines, order.firsts[:-1], strict=True)
     ]  # fmt: skip

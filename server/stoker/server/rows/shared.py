@@ -37,7 +37,7 @@ class SharedSamples:
 
     def __init__(self, size_bytes: int) -> None:
         self._memory = np.empty(size_bytes, np.uint8)
-        self._kept: dict[tuple[str, int], np.ndarray | None] = {}
+        self._kept: dict[tuple[Dataset, str, int], np.ndarray | None] = {}
         self._used = 0
         self._rows: Rows | None = None
         self._keeps = False
@@ -66,19 +66,20 @@ class SharedSamples:
             None if it is not there, and nobody will read it afterwards, there is no room, or it is
             damaged.
         """
-        key = field.name, sample_id
+        sample = field.name, sample_id
+        key = dataset, *sample
         if key in self._kept or not self._keeps:
             pixels = self._kept.get(key)
             self.found += pixels is not None
             return pixels
-        room, (height, width) = self._memory[self._used :], dataset.size(*key)
+        room, (height, width) = self._memory[self._used :], dataset.size(*sample)
         if height * width * pixel_bytes(field) > len(room):
             return None
         try:
-            if dataset.grid(*key) is not None:
-                dataset.check_grid(*key)  # a lone stream reads by the grid
+            if dataset.grid(*sample) is not None:
+                dataset.check_grid(*sample)  # a lone stream reads by the grid
             listener.decode_begins()
-            pixels = dataset.decode(*key, room)
+            pixels = dataset.decode(*sample, room)
         except SampleError:
             pixels = None
         else:

@@ -24,13 +24,13 @@ from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.groups import BatchState, Group, Member
 from stoker.server.state.joining import MEMBERS, refuse_edited
 from stoker.server.state.sharing import steps_between
-from stoker.server.work.records import BuildResult
+from stoker.server.work.records import BuildResult, MixPart
 
 ROWS = 64
 """Rows of usual size for which a worker has room, if they fit into `MOST_BYTES`."""
 MOST_BYTES = 2**25
 """The memory of a worker for rows of usual size; more only if one row needs it."""
-_OF_MEMBERS = ("pipeline", "seed", "freeze", "total_epochs", "on_error")
+_OF_MEMBERS = ("pipeline", "seed", "freeze", "total_epochs", "on_error", "mix")
 NOWHERE: Place = (-1, 0)
 
 
@@ -196,19 +196,27 @@ def reach(group: Group, member: Member, place: Place) -> Place:
     return NOWHERE if far else place
 
 
-def order_of(spec: StreamSpec) -> dict[str, object]:
-    """Return what members have in common: which samples come when, as plain data."""
+def order_of(spec: StreamSpec, parts: Iterable[MixPart] = ()) -> dict[str, object]:
+    """Return what members have in common: which samples come when, as plain data.
+
+    Args:
+        spec: the stream of a member.
+        parts: the datasets of its mixture, each of which may have a pipeline of the member.
+    """
     data = {name: value for name, value in spec.to_data().items() if name not in _OF_MEMBERS}
     order = data["order"]
     assert isinstance(order, dict)
     data["order"] = {name: value for name, value in order.items() if name != "seed"}
-    drawn = spec.order.shuffle or spec.order.weights is not None
+    data["mixture"] = [(part.fingerprint, part.rows, part.share) for part in parts]
+    drawn = spec.order.shuffle or spec.order.weights or spec.mix
     return data | {"shuffle_seed": spec.order_seed if drawn else None}
 
 
 def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, fork: Fork) -> None:
     mate = next(group for group in fork.groups if not group.closing)
-    changed = differences(order_of(mate.stream.spec), order_of(spec))
+    changed = differences(
+        order_of(mate.stream.spec, mate.record.parts), order_of(spec, build.parts)
+    )
     for name, before, now in (
         ("world_size", mate.record.world_size, request.world_size),
         ("group_size", fork.gate.size, request.group_size),

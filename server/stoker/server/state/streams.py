@@ -231,16 +231,16 @@ def check_request(request: Open) -> Share:
     Raises:
         UsageError: the rank is not below the world size, has no row or too many, the name of the
             group is empty, a fork has none, the request for buckets is invalid, or things are given
-            that exclude each other: an exclude list and a subset, buckets and weights, buckets or a
-            mixture and a fork, a block shuffle and buckets or no shuffle, a seed of the shuffle and
-            no shuffle.
+            that exclude each other: an exclude list and a subset, buckets and weights, a block
+            shuffle and buckets or no shuffle, a seed of the shuffle and an order in which nothing
+            is drawn.
     """
     if request.group is not None and not request.group:
         raise UsageError("open: expected a name of the group, or none, got an empty name")
     if request.buckets:
         request_from_bytes(request.buckets)
-    if request.mode == "fork":
-        _check_fork(request)
+    if request.mode == "fork" and request.group is None:
+        raise UsageError("open: mode='fork' needs the name of a group, got none: give group=")
     if request.mix:
         _check_mix(request)
     if request.buckets and request.weights:
@@ -254,10 +254,11 @@ def check_request(request: Open) -> Share:
             f"open: a block shuffle (shuffle_block={request.shuffle_block}) cannot be combined with"
             f" {other}; leave one of them out"
         )
-    if request.shuffle_seed is not None and not (request.shuffle or request.weights):
+    drawn = request.shuffle or request.weights or request.mix
+    if request.shuffle_seed is not None and not drawn:
         raise UsageError(
-            f"open: shuffle_seed={request.shuffle_seed} and shuffle=False without weights: expected"
-            " only one of them, because nothing in this order is drawn; leave shuffle_seed out"
+            f"open: shuffle_seed={request.shuffle_seed} and shuffle=False without weights or mix:"
+            " nothing in this order is drawn; leave shuffle_seed out"
         )
     if request.exclude and request.subset and split_from_bytes(request.subset) is None:
         raise UsageError("open: expected an exclude list or a subset of ids, got both")
@@ -284,17 +285,6 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open
     )
     _check_verified(request, *cuts)
     return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
-
-
-def _check_fork(request: Open) -> None:
-    if request.group is None:
-        raise UsageError("open: mode='fork' needs the name of a group, got none: give group=")
-    for name in ("buckets", "mix"):
-        if getattr(request, name):
-            raise UsageError(
-                f"open: mode='fork' cannot be combined with {name}, because its members decode the"
-                f" samples of one order of one dataset; leave {name} out, or mode"
-            )
 
 
 def _check_mix(request: Open) -> None:

@@ -150,6 +150,8 @@ def _joined(
         classes=results[0].classes,
         mix=mix_digest(order_parts(parts)),
         parts=parts,
+        decoded_bytes=max(found.decoded_bytes for found in results),
+        usual_bytes=max(found.usual_bytes for found in results),
     )
 
 

@@ -39,7 +39,7 @@ from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.mix_rows import mix_computer, order_parts, own_freeze
 from stoker.server.rows.rows import RowComputer, SlotFiller
-from stoker.server.rows.shared import WorkerForks
+from stoker.server.rows.shared import SharedSamples, WorkerForks
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
 from stoker.server.work.records import (
@@ -174,6 +174,7 @@ class Worker:
         return mix_computer(
             record.spec, order, datasets, engines, record.layout, record.first_row,
             arithmetic=COMPILED, listener=self._listener, verify=record.verify,
+            shared=self._forks.open(record),
         )  # fmt: skip
 
     def _computer(self, record: OpenStream) -> SlotFiller:
@@ -185,7 +186,7 @@ class Worker:
         if record.buckets:
             maker = EngineMaker(record.spec.freeze, debug_memory=self._config.debug_memory)
             computer: SlotFiller = _bucket_computer(
-                record, dataset, chosen.excluded, maker, self._listener
+                record, dataset, chosen.excluded, maker, self._listener, self._forks.open(record)
             )
         else:
             computer = RowComputer(
@@ -331,6 +332,7 @@ def _bucket_computer(
     excluded: Excluded,
     engine_of: Callable[[Plan], Engine],
     listener: RowListener,
+    shared: SharedSamples | None,
 ) -> BucketComputer:
     """Plan the dataset's buckets, as the builder did."""
     plan_of = partial(worker_plan, graph_from_bytes(record.graph), dataset)
@@ -341,6 +343,7 @@ def _bucket_computer(
         spec, dataset, BucketOrder(spec, buckets, arithmetic=COMPILED), plan_of, engine_of,
         Share(record.rank, record.world_size, spec.views),
         arithmetic=COMPILED, params=record.params, listener=listener, verify=record.verify,
+        shared=shared,
     )  # fmt: skip
 
 
