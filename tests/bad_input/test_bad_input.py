@@ -27,6 +27,8 @@ from stoker.protocol.errors import (
     VersionError,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_private_daemons")
+
 THIS = Path(__file__).name
 
 

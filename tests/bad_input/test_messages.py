@@ -19,6 +19,8 @@ from stoker.dataset import schema, write
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import DatasetError
 
+pytestmark = pytest.mark.usefixtures("forked_private_daemons")
+
 SCRIPT = """
 import sys
 from stoker.client import Loader

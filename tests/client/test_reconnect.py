@@ -30,7 +30,7 @@ from stoker.protocol.errors import (
 )
 from stoker.protocol.messages import AskStatus, Error
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 HERE = Path(__file__).parent
 ROWS, BATCH = 16, 2
 STEPS = ROWS // BATCH

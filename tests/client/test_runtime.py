@@ -24,7 +24,7 @@ from stoker.protocol.errors import (
 
 KEY = "0123456789abcdef"
 
-pytestmark = pytest.mark.usefixtures("executed_daemons")
+pytestmark = pytest.mark.as_a_user
 
 
 def soon() -> float:

@@ -16,7 +16,7 @@ from stoker.client import LengthBuckets, Loader
 from stoker.dataset import schema, write
 from stoker.protocol.errors import DatasetError, ResumeError, SampleError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 HERE = Path(__file__).parent
 OPTIONS = {"pipeline": "client_pipelines:train", "batch_size": 4, "device": "numpy", "workers": 2}
 

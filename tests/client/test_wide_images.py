@@ -10,7 +10,7 @@ import pytest
 from stoker.client import Loader
 from stoker.dataset.packing.pack import Options, pack
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("executed_daemons")]
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])

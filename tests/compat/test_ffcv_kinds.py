@@ -30,6 +30,8 @@ from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import NAME
 from stoker.protocol.errors import BuildError, DatasetError, UsageError
 
+pytestmark = pytest.mark.usefixtures("forked_private_daemons")
+
 SAMPLES = 24
 BETONS = Path(__file__).parents[1] / "dataset" / "sources" / "betons"
 BY_BATCH = {

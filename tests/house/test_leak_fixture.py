@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).parent.parent / "conftest.py"
+SUPPORT = Path(__file__).parent.parent / "support"
 
 LEAKING = '''
 import os, subprocess, sys, tempfile, threading
@@ -151,11 +151,9 @@ CLEAN = ("test_clean", "test_wider_fixture_may_restart_children", "test_wait")
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("leaks")
-    text = CONFTEST.read_text().replace("PATIENCE_S = 5.0", "PATIENCE_S = 0.5")
-    (folder / "conftest.py").write_text(text)
+    (folder / "conftest.py").write_text("import leaks\nleaks.PATIENCE_S = 0.5\nfrom leaks import *")
     (folder / "test_leaking.py").write_text(LEAKING)
-    support = CONFTEST.parent / "support"
-    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {support}\n")
+    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {SUPPORT}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--tb=short"]
     command += [f"--basetemp={folder}/tmp"]
     done = subprocess.run(

@@ -11,8 +11,9 @@ import time
 
 import numpy as np
 import pytest
-from daemons import Daemon, children
-from warm import Forked, PrivateSubprocess, Script, zygote
+import starts
+from daemons import Daemon, children, serving
+from warm import Forked, PrivateSubprocess, Script, forks, zygote
 
 from stoker.client import Loader
 from stoker.client.private import private_daemon as private
@@ -114,6 +115,20 @@ def test_other_starts_are_executed(folder, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     with contextlib.closing(Daemon(folder, "--dataset=numbers=packed", warm=True)) as served:
         assert isinstance(served.process, subprocess.Popen)
+
+
+@pytest.mark.as_a_user
+def test_as_a_user_all_is_executed_and_nothing_replaced(folder):
+    assert private.subprocess is subprocess
+    with serving(folder, "--dataset=numbers=packed") as served:
+        assert isinstance(served.process, subprocess.Popen)
+
+
+def test_a_daemon_that_was_forked_for_others_fails_a_test_as_a_user(folder, monkeypatch, request):
+    with serving(folder, "--dataset=numbers=packed") as served:
+        monkeypatch.setattr(forks, "allowed", False)
+        with pytest.raises(pytest.fail.Exception, match=rf"runs forked daemons \({served.pid}\)"):
+            starts.pytest_runtest_call(request.node)
 
 
 @pytest.mark.parametrize("way", [subprocess, PrivateSubprocess])

@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -81,6 +82,30 @@ class Forked:
         self._status.close()
 
 
+class Forks:
+    """Whether daemons may be forked at the moment, and those that were.
+
+    Attributes:
+        allowed: False in tests that start Stoker as a user does (`starts`).
+    """
+
+    def __init__(self) -> None:
+        self.allowed = True
+        self._made: weakref.WeakSet[Forked] = weakref.WeakSet()
+
+    def add(self, daemon: Forked) -> Forked:
+        """Remember a daemon."""
+        self._made.add(daemon)
+        return daemon
+
+    def running(self) -> list[int]:
+        """Return the process ids of forked daemons that have not ended."""
+        return sorted(daemon.pid for daemon in self._made if daemon.poll() is None)
+
+
+forks = Forks()
+
+
 class Zygote:
     """The warm process.
 
@@ -131,7 +156,7 @@ class Zygote:
             "folder": os.getcwd(),
             "session": session,
         }
-        return Forked(command, self.send(request, descriptors))
+        return forks.add(Forked(command, self.send(request, descriptors)))
 
     def send(self, request: dict[str, Any], descriptors: Mapping[int, int]) -> socket.socket:
         """Send a request; return the socket that says the child's number and its exit code."""
@@ -217,8 +242,7 @@ def close() -> None:
 
 def start(command: Sequence[str], descriptors: Mapping[int, int]) -> Forked | None:
     """Fork a daemon with this process's environment; None if one must be executed."""
-    found = zygote(os.environ)
-    if not _fits(found, os.environ):
+    if not forks.allowed or not _fits(found := zygote(os.environ), os.environ):
         return None
     return found.fork(command, descriptors, os.environ, session=False)
 
@@ -226,8 +250,7 @@ def start(command: Sequence[str], descriptors: Mapping[int, int]) -> Forked | No
 def launch(cache_root: str, python_path: Sequence[str]) -> Launched:
     """Launch a template for a supervisor of this process; see `launch` of the daemon."""
     environment = {**without_working_folder(os.environ), **PINNED}
-    found = zygote(environment)
-    if _state(environment) != found.state:
+    if not forks.allowed or _state(environment) != (found := zygote(environment)).state:
         return launched_by_daemons(cache_root, python_path)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, open(os.devnull, "rb") as nothing:
@@ -255,8 +278,8 @@ class PrivateSubprocess:
     def Popen(command: Sequence[str], **options: Any) -> Any:
         """Start it, as `subprocess.Popen` does."""
         usual = command[0] == sys.executable and tuple(command[2:4]) == SERVE
-        found = zygote(options["env"])
-        if not (usual and _fits(found, options["env"])):
+        may = usual and forks.allowed
+        if not may or not _fits(found := zygote(options["env"]), options["env"]):
             return subprocess.Popen(command, **options)
         with open(os.devnull, "rb") as nothing:
             given = {0: nothing, 1: options["stdout"], 2: options["stderr"]}
@@ -304,7 +327,7 @@ class Script(subprocess.Popen):
                 "session": False,
                 "imports": list(imports),
             }
-            if daemons:
+            if daemons and forks.allowed:
                 request["daemons"] = _handed_over(zygote(environment), environment, given)
             self._forked = Forked(self.args, _zygote(SCRIPTS).send(request, given))
         self.pid = self._forked.pid

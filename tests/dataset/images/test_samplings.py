@@ -19,6 +19,8 @@ from stoker.dataset.images.peek import peek_picture
 from stoker.dataset.limits import CodecError
 from stoker.pipeline import pipeline
 
+pytestmark = pytest.mark.usefixtures("forked_private_daemons")
+
 SIDES = list(itertools.product((1, 2, 3, 4), repeat=2))
 EVERY = [
     three for three in itertools.product(SIDES, repeat=3) if sum(h * v for h, v in three) <= 10

@@ -18,6 +18,8 @@ from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.work.records import BuildRequest
 from stoker.server.workers.builder import build
 
+pytestmark = pytest.mark.usefixtures("forked_private_daemons")
+
 ROWS, BATCH = 10, 4
 
 

@@ -11,6 +11,8 @@ from stoker.ops import Clip, ParameterError
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError
 
+pytestmark = pytest.mark.usefixtures("forked_private_daemons")
+
 
 @pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from stoker.ops import ParameterError, Window
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError
 
+pytestmark = pytest.mark.usefixtures("forked_private_daemons")
+
 
 def reference(image: np.ndarray, center: float, width: float) -> np.ndarray:
     """The line from the lower end of the window to the upper one, flat outside of it."""

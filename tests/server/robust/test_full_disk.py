@@ -16,7 +16,7 @@ from stoker.client import Loader
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ResourceError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 # A file system of its own, in a mount namespace of its own: this needs root.
 ALONE = ["unshare", "--mount", "sh", "-c"]
 CULPRIT = 7

@@ -23,7 +23,7 @@ from warm import Script
 
 from stoker.client import Loader
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
 

@@ -17,7 +17,7 @@ from stoker.protocol import codec, messages, version
 from stoker.protocol.descriptors import await_readable, send_packet
 from stoker.protocol.digest import batch_digest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 SESSIONS = 500
 OPEN = 60
 """Sessions with an open stream, which have a slab each."""
