@@ -97,7 +97,7 @@ def test_what_only_a_lost_daemon_announced_is_forgotten(crashing, folder):
     ) as loader:
         batches = iter(loader)
         next(batches)
-        session = loader._connection.link.session
+        session = loader._connection.daemon_stream.session
         while 7 not in loader._connection.crashed:
             session.receive(time.monotonic() + 10)
             loader._connection.delivery._read_inbox()

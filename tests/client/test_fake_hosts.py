@@ -88,7 +88,7 @@ def test_a_crash_in_batches_that_nobody_got_is_forgotten_with_their_daemon(two) 
         next(batches), next(batches)
         fleet = loader._connection
         gone, left = two if fleet._owner(0, 2) == two[0].address else two[::-1]
-        member = fleet._members[gone.address].link
+        member = fleet._members[gone.address].daemon_stream
         while not member.delivery.is_there(0, 2):
             member.session.receive(time.monotonic() + DEADLINE_S)
         assert fleet.crashed == {7: (0, 2)}

@@ -49,7 +49,7 @@ def said(options, address, lines, served):
     try:
         loaders.append(make(options, address, lines))
         if served:
-            return loaders[-1]._connection.link.session.address
+            return loaders[-1]._connection.daemon_stream.session.address
         return loaders[-1].spec.stream_id
     except StokerError as error:
         return f"{type(error).__name__}: {error.message}"

@@ -16,7 +16,7 @@ from loading import digest
 from user_folders import importing_from
 from warm import Script
 
-from stoker.client import Batch, Loader, link, outage
+from stoker.client import Batch, Loader, daemon_stream, retrying
 from stoker.client.device import AheadSource, Target
 from stoker.client.private.private_daemon import daemon_pids
 from stoker.dataset import open_dataset, write
@@ -205,14 +205,14 @@ def restart_at(serving: Restarted, path: Path) -> None:
 def test_killed_before_open(serving, monkeypatch, first: bool) -> None:
     """Between the greeting and OPEN, of the first session or of the one after a loss."""
     expected = uninterrupted(serving)
-    original, kills = link.open_stream, [first, True] if first else [False, True]
+    original, kills = daemon_stream.open_stream, [first, True] if first else [False, True]
 
     def killing(*given):
         if kills and kills.pop(0):
             serving.restart()
         return original(*given)
 
-    monkeypatch.setattr(link, "open_stream", killing)
+    monkeypatch.setattr(daemon_stream, "open_stream", killing)
     with load(serving, prefetch=1) as loader:  # no more than the next one is there
         found = []
         for batch in loader:
@@ -343,7 +343,7 @@ def test_an_interrupt_in_an_outage_loses_nothing(serving, monkeypatch) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(outage.time, "sleep", interrupt)
+            patch.setattr(retrying.time, "sleep", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 list(batches)
         done = loader.state_dict()["step"]
@@ -385,7 +385,7 @@ def test_a_daemon_that_is_stopped_for_longer_than_the_clients_patience(
 ) -> None:
     """It continues once the client has given it up, and drops the old session."""
     expected = uninterrupted(serving)
-    begun = outage.Outage.begin_attempt
+    begun = retrying.Outage.begin_attempt
 
     def attempt(self) -> bool:
         go_on = begun(self)
@@ -393,7 +393,7 @@ def test_a_daemon_that_is_stopped_for_longer_than_the_clients_patience(
             os.kill(serving.pid, signal.SIGCONT)
         return go_on
 
-    monkeypatch.setattr(outage.Outage, "begin_attempt", attempt)
+    monkeypatch.setattr(retrying.Outage, "begin_attempt", attempt)
     with load(serving, timeout_s=1.0, connect_timeout_s=0.5, prefetch=1) as loader:
         found = []
         for batch in loader:
@@ -429,7 +429,7 @@ def test_a_new_daemon_that_does_not_know_the_session(serving) -> None:
 
 def meet(loader: Loader) -> None:
     """Wait for the answer of a daemon that took the place of another one."""
-    session = loader._connection.link.session
+    session = loader._connection.daemon_stream.session
     while not any(isinstance(record, Error) for record in session.inbox):
         session.send(AskStatus())  # an earlier one may have gone to the old connection
         session._dealer.poll(100)
@@ -508,7 +508,7 @@ options = {"batch_size": None, "device": "numpy", "on_error": "mask", "views": 3
 with Loader(sys.argv[1], pipeline="client_pipelines:train", global_batch_size=2, workers=1,
             rank=int(sys.argv[2]), world_size=2, reconnect_s=60, prefetch=1, **options) as loader:
     for batch in loader:
-        print(loader._connection.link.session.address, flush=True)
+        print(loader._connection.daemon_stream.session.address, flush=True)
         print(np.asarray(batch.image).tobytes().hex()[:4000], flush=True)
         sys.stdin.readline()
     print(loader.statistics().reconnects, flush=True)

@@ -166,7 +166,7 @@ def test_a_byte_after_attach_ends_only_that_session(served) -> None:
         Loader(served.tcp, batch_size=4, **OPTIONS) as other,
     ):
         next(iter(loader))
-        session = loader._connection.link.session
+        session = loader._connection.daemon_stream.session
         session._side._sock.sendall(b"x")
         with pytest.raises(DaemonLostError, match="went away"):
             session.receive(time.monotonic() + 60) or [list(loader) for _ in range(10)]

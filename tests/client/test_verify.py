@@ -97,7 +97,7 @@ def test_a_changed_byte_names_its_row_and_the_batch_is_computed_again(daemon, se
         same(daemon, next(rows), 0, 0)
         announced = loader._connection.delivery
         while not announced.is_there(0, 1):
-            loader._connection.link.session.receive(time.monotonic() + DEADLINE_S)
+            loader._connection.daemon_stream.session.receive(time.monotonic() + DEADLINE_S)
         place = announced._queue[0]
         image = next(placed for placed in place.outputs if placed.name == "image")
         overwrite(loader, place.slot, image.offset + 5 * 32 * 48 * 3 + 77)

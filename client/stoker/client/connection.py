@@ -1,10 +1,10 @@
-"""The daemon that serves a loader, and the link to it: made, made again after a loss, and closed.
+"""The daemon that serves a loader, and its stream there: opened, opened again after a loss, closed.
 
-With `reconnect_s`, the loss of the daemon costs the caller only time: the dead link is closed, the
-same OPEN is sent to the daemon that comes back (a private one is started), and the call that failed
-is done again. A stream is its spec, so its batches are the same bytes; a daemon that opens another
-one is refused. Only faults that time can heal are retried: silence, no daemon at the address, a
-daemon that dies again, memory that its predecessor's clients still hold.
+With `reconnect_s`, the loss of the daemon costs the caller only time: the lost stream is closed,
+the same OPEN is sent to the daemon that comes back (a private one is started), and the call that
+failed is done again. A stream is its spec, so its batches are the same bytes; a daemon that opens
+another one is refused. Only faults that time can heal are retried: silence, no daemon at the
+address, a daemon that dies again, memory that its predecessor's clients still hold.
 
 A forgotten loader is closed by its finalizer, which refers to this object and not to the loader. A
 forked child releases nothing: everything belongs to the parent.
@@ -96,7 +96,7 @@ class Connection:
         self._connect_timeout_s = wait_s("connect_timeout_s", connect_timeout_s)
         self._timeout_s = wait_s("timeout_s", timeout_s)
         self._reconnect_s = seconds("reconnect_s", reconnect_s)
-        self._link: DaemonStream | None = None
+        self._daemon_stream: DaemonStream | None = None
         self._first: tuple[Opened, StreamSpec] | None = None
         self._outage: Outage | None = None
         self._was_lost = False
@@ -111,22 +111,22 @@ class Connection:
             self._daemon = PrivateDaemon(check_dataset(address_or_path), options, workers)
             self._record = self._daemon.options.record(target.leases)
         try:
-            self._link = self._begin()
-            self._first = self._link.stream.opened, self._link.stream.spec
+            self._daemon_stream = self._begin()
+            self._first = self._daemon_stream.stream.opened, self._daemon_stream.stream.spec
         except BaseException:
             self._leave_daemon()
             raise
 
     @property
-    def link(self) -> DaemonStream:
-        """The link to the daemon.
+    def daemon_stream(self) -> DaemonStream:
+        """The open stream at the daemon.
 
         Raises:
             DaemonLostError: there is none, because the daemon was lost.
         """
-        if self._link is None:
+        if self._daemon_stream is None:
             raise DaemonLostError(f"{self._where} was lost, and the stream is not open")
-        return self._link
+        return self._daemon_stream
 
     @property
     def prefetch(self) -> int:
@@ -137,22 +137,22 @@ class Connection:
     @property
     def stream(self) -> OpenedStream:
         """The daemon's answer, the spec, the memory."""
-        return self.link.stream
+        return self.daemon_stream.stream
 
     @property
     def book(self) -> LeaseBook:
         """The slots of the current memory that the caller holds."""
-        return self.link.book
+        return self.daemon_stream.book
 
     @property
     def delivery(self) -> Delivery:
         """The announced batches."""
-        return self.link.delivery
+        return self.daemon_stream.delivery
 
     @property
     def source(self) -> BatchSource:
         """Gives batches on the caller's device."""
-        return self.link.source
+        return self.daemon_stream.source
 
     def take(self, epoch: int, step: int) -> Taken:
         """Return a batch; waits for it, and with `reconnect_s` also for a daemon.
@@ -162,32 +162,36 @@ class Connection:
             ResumeError: the daemon came back with another stream.
         """
 
-        def take(link: DaemonStream) -> Taken:
+        def take(current: DaemonStream) -> Taken:
             if self._was_lost:  # what only later batches replace is news of those the caller lacks
                 forget_from(self.crashed, (epoch, step))
                 self._was_lost = False
-            return link.take(epoch, step)
+            return current.take(epoch, step)
 
         return self._use(take, LOST_OR_SILENT)
 
     def release(self) -> None:
         """Return the slots whose arrays died, if the stream is open."""
-        if self._link is not None:
-            self._link.delivery.release()
+        if self._daemon_stream is not None:
+            self._daemon_stream.delivery.release()
 
     def replay(self, asked: Asked) -> Replay:
         """Return what a replay request asks for; see `Loader.replay`."""
         return replay_from_bytes(
-            self._use(lambda link: link.session.ask_replay(asked, self._timeout_s), _LOST)
+            self._use(lambda current: current.session.ask_replay(asked, self._timeout_s), _LOST)
         )
 
     def statistics(self) -> Statistics:
         """Return the counters; after `close`, their values at that moment."""
         if self._last is not None:
             return self._last
-        if self._link is None:
+        if self._daemon_stream is None:
             return dataclasses.replace(self._before, delivered=self.delivered)
-        delivery, book, before = self._link.delivery, self._link.book, self._before
+        delivery, book, before = (
+            self._daemon_stream.delivery,
+            self._daemon_stream.book,
+            self._before,
+        )
         return Statistics(
             delivered=self.delivered,
             copied=before.copied + book.copied,
@@ -206,10 +210,10 @@ class Connection:
         if os.getpid() != self._pid or self._last is not None:
             return
         self._last = self.statistics()
-        link, self._link = self._link, None
+        current, self._daemon_stream = self._daemon_stream, None
         try:
-            if link is not None:
-                link.close()
+            if current is not None:
+                current.close()
         finally:
             self._leave_daemon()
 
@@ -251,40 +255,40 @@ class Connection:
             if self._reconnect_s is None or type(error) not in LOST_OR_SILENT:
                 raise
             self._note_loss(error)
-        link = self._reconnect()
+        current = self._reconnect()
         self._end_outage()
-        return link
+        return current
 
     def _use(
         self, action: Callable[[DaemonStream], Done], losses: tuple[type[PeerError], ...]
     ) -> Done:
-        """Do something with the link; after a loss, once more with a new one.
+        """Do something with the open stream; after a loss, once more with a new one.
 
         Args:
             action: what to do.
             losses: errors that mean that the daemon is lost.
         """
         while True:
-            link = self._link or self._reconnect()
+            current = self._daemon_stream or self._reconnect()
             try:
-                done = action(link)
+                done = action(current)
             except StokerError as error:
                 if self._reconnect_s is None or type(error) not in losses:
                     self._outage = None  # the daemon answered
                     raise
-                self._lose(link, error)
+                self._lose(current, error)
             else:
                 if self._outage is not None:
                     self._end_outage()
                 return done
 
-    def _lose(self, link: DaemonStream, error: StokerError) -> None:
-        """Close the link to a lost daemon; keep what it counted."""
+    def _lose(self, current: DaemonStream, error: StokerError) -> None:
+        """Close the stream of a lost daemon; keep its counters."""
         self._note_loss(error)
         totals = dataclasses.replace(self.statistics(), leased=0, slots=0)
-        self._before, self._link = totals, None
+        self._before, self._daemon_stream = totals, None
         self._was_lost = True
-        link.close()
+        current.close()
 
     def _note_loss(self, error: StokerError) -> None:
         if self._outage is not None:
@@ -311,32 +315,32 @@ class Connection:
             StokerError: the daemon refuses, for a reason that will not pass.
         """
         outage = self._outage
-        assert outage is not None  # there is no link, so it was lost
+        assert outage is not None  # no stream is open, so it was lost
         if outage.over:
             outage.begin()
         while outage.begin_attempt():
             left_s = outage.left_s
             try:
-                link = self._open(min(self._connect_timeout_s, left_s), left_s, left_s)
+                current = self._open(min(self._connect_timeout_s, left_s), left_s, left_s)
             except StokerError as error:
                 if type(error) not in PASSING:
                     raise
                 outage.failed(error)
                 continue
-            self._check_same(link)
+            self._check_same(current)
             counted = self._before
             self._before = dataclasses.replace(counted, reconnects=counted.reconnects + 1)
-            self._link = link
-            return link
+            self._daemon_stream = current
+            return current
         raise outage.error(self._where)
 
-    def _check_same(self, link: DaemonStream) -> None:
+    def _check_same(self, current: DaemonStream) -> None:
         if self._first is None:
             return
         try:
-            check_same(*self._first, link.stream, self._where)
+            check_same(*self._first, current.stream, self._where)
         except BaseException:
-            link.close()
+            current.close()
             raise
 
 

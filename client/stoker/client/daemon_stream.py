@@ -1,7 +1,7 @@
-"""A link: one session with a daemon, and everything that lives and dies with it.
+"""An open stream at one daemon: the session, the mapped memory, the leases in it, and delivery.
 
-That is the open stream, its memory, the leases in it, and delivery. A `Connection` makes a new link
-if it reconnects. The memory outlives its link for as long as the caller holds arrays in it.
+All of it ends with the session. A `Connection` opens a new one when it reconnects. The memory stays
+mapped for as long as the caller holds arrays in it.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class DaemonStream:
         """Connect, open the stream and map it.
 
         Args:
-            connect: makes the session, which this link then closes.
+            connect: makes the session, which `close` ends.
             record: the request.
             target: the caller's device.
             timeout_s: time limit for each batch.

@@ -59,7 +59,7 @@ def test_the_error_comes_before_the_end_of_the_session(start, eventually):
     with Loader(
         running.address, dataset="photos", pipeline="train", batch_size=10, as_numpy=True
     ) as batches:
-        session = batches._connection.link.session
+        session = batches._connection.daemon_stream.session
         running.daemon._guard._fail = FailPoints("daemon.message:error:1")
         session.send(AskStatus())
         eventually(lambda: running.counter("sessions") == 0)

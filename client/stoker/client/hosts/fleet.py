@@ -334,7 +334,7 @@ class Fleet:
             for host, address in enumerate(list(self._members)):
                 share = HostShare(keys, host) if several else None
                 try:
-                    self._members[address].link.delivery.aim(*place, share)
+                    self._members[address].daemon_stream.delivery.aim(*place, share)
                 except StokerError as error:
                     if type(error) not in _GONE:
                         raise

@@ -130,7 +130,7 @@ class Daemon:
                 place, self._hello, self._received, now, self._guard, self._failed, self._side.tcp
             )
             stack.callback(self._broker.close)
-            self._hands = Dispatcher(
+            self._dispatcher = Dispatcher(
                 self._broker, self._side, self._reserver, self._supervisor, bad_samples,
                 self._events.append, self._completed, self._guard,
             )  # fmt: skip
@@ -203,11 +203,11 @@ class Daemon:
 
     def _work(self) -> int:
         # The core has no clock: it needs the time before it gives workers deadlines.
-        self._hands.carry_out(self._core.handle(events.Tick(self._now())))
-        self._hands.carry_out(self._core.start())
-        while self._hands.exit_code is None:
+        self._dispatcher.carry_out(self._core.handle(events.Tick(self._now())))
+        self._dispatcher.carry_out(self._core.start())
+        while self._dispatcher.exit_code is None:
             self._turn()
-        return self._hands.exit_code
+        return self._dispatcher.exit_code
 
     def stop(self) -> None:
         """Ask for a stop, as SIGTERM does; may be called in any thread."""
@@ -241,15 +241,19 @@ class Daemon:
             self._broker.drain()
         if self._now() >= self._next_tick:
             self._tick()
-        while self._events and self._hands.exit_code is None and self._turns.elapsed_s() < BUDGET_S:
+        while (
+            self._events
+            and self._dispatcher.exit_code is None
+            and self._turns.elapsed_s() < BUDGET_S
+        ):
             self._guard.vital("event", self._handle, self._events.popleft())
-        self._hands.post()
+        self._dispatcher.post()
         took_s, cpu_s = self._turns.end()
         if took_s > TURN_LIMIT_S:
             self._note_slow_turn(took_s, cpu_s)
 
     def _handle(self, event: events.Event) -> None:
-        self._hands.carry_out(self._core.handle(event))
+        self._dispatcher.carry_out(self._core.handle(event))
 
     def _abandon(self, descriptor: int) -> None:
         """End the connection or process behind a descriptor whose handler raised."""
@@ -258,7 +262,7 @@ class Daemon:
 
     def _failed(self, token: bytes) -> None:
         """End a session whose message could not be handled."""
-        self._hands.refuse(token, session_failed())
+        self._dispatcher.refuse(token, session_failed())
 
     def _calls(self) -> dict[int, Callable[[], None]]:
         return {**self._lasting_calls, **self._side.descriptors(), **self._supervisor.descriptors()}
@@ -282,7 +286,7 @@ class Daemon:
         """End the sessions of clients whose keys were removed."""
         if self._access is not None:
             for token in self._broker.with_other_keys(self._access.allows):
-                self._hands.refuse(token, self._access.removed())
+                self._dispatcher.refuse(token, self._access.removed())
 
     def _publish(self) -> None:
         self._snapshot = self._take_snapshot()
