@@ -25,6 +25,7 @@ MORE = {
     "contract.states": ("ParameterError", "State", "StateError"),
     "contract.registry": ("at", "lookup", "make", "register", "register_earlier", "registered"),
     "contract.relative": ("keep_record",),
+    "contract.drawn": ("drawn",),
     "contract.unlinked": ("unlinked",),
     "custom.define": ("define",),
     "custom.python": ("python",),

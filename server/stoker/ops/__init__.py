@@ -32,6 +32,7 @@ from stoker.ops.color.solarize import Solarize, solarize
 from stoker.ops.color.to_gray import ToGray, to_gray
 from stoker.ops.color.to_rgb import ToRgb, to_rgb
 from stoker.ops.color.ycbcr_to_rgb import YcbcrToRgb, ycbcr_to_rgb
+from stoker.ops.contract.drawn import drawn
 from stoker.ops.contract.elsewhere import missing_message
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
 from stoker.ops.contract.op import Op, Value
@@ -260,6 +261,7 @@ __all__ = [
     "define",
     "defocus",
     "downscale",
+    "drawn",
     "draws",
     "elastic",
     "equalize",

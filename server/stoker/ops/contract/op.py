@@ -30,6 +30,7 @@ from stoker.ops.contract.looked_at import looked_at
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.row_numbers import row_number
 from stoker.ops.contract.rules import remedy_of
+from stoker.ops.contract.running import running_tracer
 from stoker.ops.contract.states import ITEM_KINDS, VECTORS, ParameterError, State, StateError
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError
@@ -64,6 +65,10 @@ class Tracer(Protocol):
 
     def made_by(self, result: Value) -> Op | None:
         """Return the op that a value is a result of; None for all other values."""
+        ...
+
+    def applied(self, op: Op) -> Value:
+        """Return whether an instance changed the values of its last call: a bool of each row."""
         ...
 
     def branch(
@@ -203,6 +208,25 @@ class Op:
                 places = enumerate(given)
                 found += [(field.name, at, part) for at, part in places if isinstance(part, Value)]
         return found
+
+    @property
+    def applied(self) -> Any:
+        """Whether the op changed the values that it was called with: a bool of each row.
+
+        It is a value of the pipeline, for conditions, outputs and `ops.python`. After several calls
+        of the instance, it is that of the last one.
+
+        Raises:
+            BuildError: outside of a pipeline's function, before a call, or for an op that always
+                changes its values.
+        """
+        tracer = running_tracer()
+        if tracer is None:
+            raise BuildError(
+                f"{self.name}.applied: expected to be read in a pipeline's function, after a call "
+                "of this instance"
+            )
+        return tracer.applied(self)
 
     def check(self) -> None:
         """Check the parameters; ops override this.

@@ -179,17 +179,15 @@ def try_function(
 
 
 def _sides(state: State) -> list[int]:
-    """Return the sides of a trial value for a function."""
-    return [
-        side if side is not None else min(bound, VARIED_SIDE)
-        for side, bound in zip(state.shape, state.bound, strict=True)
-    ]
+    """Return the sides of a trial value for a function; a number is an array of one."""
+    sides = zip(state.shape, state.bound, strict=True)
+    return [side if side is not None else min(bound, VARIED_SIDE) for side, bound in sides] or [1]
 
 
 def _output(state: State, value: np.ndarray) -> np.ndarray:
     """Return memory for the result of a value."""
     shape = state.shape if state.is_fixed else (*value.shape[:2], *state.shape[2:])
-    return np.empty(tuple(side or 0 for side in shape), state.dtype)
+    return np.empty(tuple(side or 0 for side in shape) or (1,), state.dtype)
 
 
 def noise(shape: Sequence[int], dtype: Any, rng: np.random.Generator) -> np.ndarray:

@@ -34,7 +34,8 @@ def python(
         function: a function at the top level of a module, or `"module:attr"` of any callable
             object: `function(array, rng)`, or `function(array)` unless randomness is
             "generator". Images are (H, W, C), masks (H, W). A `torch.nn.Module` gets (C, H, W).
-        values: images, masks or arrays; each call begins with the same generator state.
+        values: images, masks, arrays or numbers, which are arrays of one; each call begins with the
+            same generator state.
         randomness: "generator", "global" or "none".
         size: height and width of the result, if they differ from the input's.
         channels: channels of resulting images, if they differ from the input's.

@@ -32,7 +32,7 @@ from stoker.ops.custom.provenance import provenance, values_of
 from stoker.protocol.errors import BuildError
 from stoker.rng.streams import Key
 
-KINDS: Final = ("image", "mask", "array")
+KINDS: Final = ("image", "mask", "array", "label", "scalar")
 ELEMENTS: Final = (
     "bool", "uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "uint64", "float32",
     "float64",
@@ -112,7 +112,7 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 @register_unlisted
 @dataclass(frozen=True)
 class PythonCall(Op):
-    """Call a function on images, masks or arrays; written as `ops.python`.
+    """Call a function on images, masks, arrays or numbers; written as `ops.python`.
 
     Attributes:
         function: `module:attr` of the function.

@@ -7,8 +7,8 @@ and its results are kept until the row's last one was taken, or another call com
 used only for the same function, key and bytes of all values. Everything else is as in
 `stoker.ops.custom.python_call`.
 
-Limits: 2 to 8 images, masks and arrays. Results have the sizes of the values, or `size`; images
-may get other channels and another dtype.
+Limits: 2 to 8 images, masks, arrays and numbers. Results have the sizes of the values, or `size`;
+images may get other channels and another dtype.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from stoker.ops.contract.running import tracing
 from stoker.pipeline.authoring.context import Context
 from stoker.pipeline.authoring.outputs import forms_of
 from stoker.pipeline.graph.graph import Graph
@@ -36,7 +37,8 @@ def trace(define: Define, name: str) -> Graph:
 def _trace(define: Define, name: str) -> Graph:
     tracer = GraphTracer()
     try:
-        result = run_definition(define, TracedSample(tracer))
+        with tracing(tracer):
+            result = run_definition(define, TracedSample(tracer))
     except BuildError as error:
         if "file" in error.details:
             raise

@@ -47,10 +47,12 @@ from stoker.pipeline.graph.nodes import (
     Varying,
 )
 from stoker.pipeline.graph.normal import normalize, renumber
-from stoker.pipeline.graph.schedule import FACTS, OF_BUCKET, OF_VALUES, not_a_schedule
+from stoker.pipeline.graph.schedule import OF_BUCKET, not_a_schedule
 from stoker.pipeline.graph.sites import Site, user_site
+from stoker.pipeline.tracing.decided import Decided, OpCall
 from stoker.pipeline.tracing.naming import Names, views_are_shared
 from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.scheduled_values import ScheduledValues
 from stoker.pipeline.tracing.sharing import Sharing
 from stoker.pipeline.tracing.unneeded import unneeded_calls
 from stoker.pipeline.tracing.values import TracedValue, Unusable, not_a_value
@@ -90,10 +92,9 @@ class GraphTracer:
         self._sharing = Sharing()
         self._fields: dict[str, TracedValue] = {}
         self._sites: dict[int, Site] = {}
-        self._scheduled: set[int] = set()
-        self._draw_of: dict[int, int] = {}
-        self._op_of: dict[int, Op] = {}
-        self._formulas: dict[int, Node] = {}
+        self._scheduled = ScheduledValues()
+        self._decided = Decided()
+        self._block_of: dict[int, int] = {}
         self._made_for: dict[int, int] = {}
         self.clip: FrameSampling | None = None  # set by sample_frames
 
@@ -138,8 +139,7 @@ class GraphTracer:
                 self._append(Apply(draw, (number,), 1, relative and number != first))
                 for number in numbers
             ]
-        self._draw_of |= dict.fromkeys(applied, draw)
-        self._op_of |= dict.fromkeys(applied, op)
+        self._decided.note(OpCall(op, draw, self._block_of[draw]), applied)
         linked = [is_linked(value) for value in values]
         marks = [all(linked)] if op.folds else linked
         return tuple(
@@ -149,7 +149,7 @@ class GraphTracer:
 
     def made_by(self, result: Value) -> Op | None:
         """Return the op that a value is a result of; None for all other values."""
-        return self._op_of.get(self.number_of(result, "an op"))
+        return self._decided.op_of(self.number_of(result, "an op"))
 
     def unlink(self, value: Value) -> TracedValue:
         """Return the value with the mark of `ops.unlinked`."""
@@ -162,10 +162,24 @@ class GraphTracer:
         Raises:
             BuildError: the value is not the result of an op.
         """
-        draw = self._draw_of.get(self.number_of(result, field))
-        if draw is None:
-            raise fault(f"{field}: expected the result of an op that decided it")
-        return TracedValue(self, self._append(Expr("record", (draw,), field)), f"its {field}")
+        call = self._decided.number(self.number_of(result, field), field)
+        return self._record(call, field, f"its {field}")
+
+    def applied(self, op: Op) -> TracedValue:
+        """Append whether the decision of an instance's last call changes its values; see `Op`.
+
+        Raises:
+            BuildError: there was no call, only one in a branch that has ended, or the op has no
+                switch.
+        """
+        call, switch = self._decided.switch(op)
+        return self.expr("ne", self._record(call, switch, f"{op.name}.applied"), 0)
+
+    def _record(self, call: OpCall, name: str, what: str) -> TracedValue:
+        """Append the reading of a number of a draw."""
+        draw = TracedValue(self, call.draw, what, block=call.block)
+        self.check_visible(draw, what)
+        return TracedValue(self, self._append(Expr("record", (call.draw,), name)), what)
 
     def stream_of(self, op: Op) -> str | None:
         """Return the stream name of an instance's first call; None if it draws nothing."""
@@ -388,7 +402,7 @@ class GraphTracer:
         if name is None:
             return self._append(draw)
         blocks = tuple(block.id for block in self._open)
-        schedules = [[param, place, self._formula(at)] for param, place, at in varies]
+        schedules = [[param, place, self._scheduled.formula(at)] for param, place, at in varies]
         mine = deciding(draw.op, params, op.result_number)
         self._sharing.check(draw.op, name, mine, schedules, blocks)
         said: Any = {"params": params, "varies": varies, "shared": draw.shared}
@@ -398,18 +412,6 @@ class GraphTracer:
                 return block.decisions[key]
         self._open[-1].decisions[key] = number = self._append(draw)
         return number
-
-    def _formula(self, number: int) -> Any:
-        """Return a schedule as plain data: equal for equal formulas."""
-        node = self._formulas.get(number)
-        match node:
-            case Const():
-                return node.value
-            case Fact():
-                return [node.name]
-            case Expr():
-                return [node.op, node.name, *map(self._formula, node.args)]
-        return {"value": number}
 
     def _parameters(self, op: Op) -> tuple[dict[str, Any], tuple[Varying, ...]]:
         """Return an op's parameters as data, and which of them follow a schedule."""
@@ -438,22 +440,8 @@ class GraphTracer:
                 f"the pipeline has more than {MAX_TRACED} steps: it describes one sample, so check "
                 "whether a Python loop is too long"
             )
-        self._follow(node, first)
+        self._scheduled.note(node, first)
+        if isinstance(node, Draw):
+            self._block_of[first] = self.block
         self._sites.update(dict.fromkeys(range(first, self._next), user_site()))
         return first
-
-    def _follow(self, node: Node, first: int) -> None:
-        """Note which values depend only on the place in the stream: parameters may use them."""
-        self._formulas[first] = node
-        match node:
-            case Const():
-                self._scheduled.add(first)
-            case Fact() if node.name in (*FACTS, *OF_BUCKET):
-                self._scheduled.add(first)
-            case Expr() if node.op not in OF_VALUES and self._scheduled.issuperset(node.args):
-                self._scheduled.add(first)
-            case If() if node.cond in self._scheduled:
-                pairs = zip(node.then.results, node.orelse.results, strict=True)
-                for index, pair in enumerate(pairs):
-                    if self._scheduled.issuperset(pair):
-                        self._scheduled.add(first + index)

@@ -83,13 +83,19 @@ class TracedValue(Refusals, Operators):
     """Makes NumPy scalars on the left of an operator defer to this value."""
 
     def __init__(
-        self, tracer: GraphRecorder, number: int, what: str, *, linked: bool = True
+        self,
+        tracer: GraphRecorder,
+        number: int,
+        what: str,
+        *,
+        linked: bool = True,
+        block: int | None = None,
     ) -> None:
         self.tracer = tracer
         self.number = number
         self.what = what
         self.linked = linked
-        self.block = tracer.block
+        self.block = tracer.block if block is None else block
 
     def __repr__(self) -> str:
         return f"<{self.what}, decided for each sample>"
