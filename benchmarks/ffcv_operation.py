@@ -16,8 +16,8 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from stoker.compat.ffcv.reading import array_state
-from stoker.compat.ffcv.step import BatchRows, LineStep
+from stoker.compat.ffcv.compiled_step import BatchRows, LineStep
+from stoker.compat.ffcv.field_reading import array_state
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "compat"))
 from guide_script import PickACorner, PickACornerParallel

@@ -20,7 +20,6 @@ import numpy as np
 
 from stoker.dataset import Dataset, Schema, open_dataset, schema
 from stoker.dataset.format.arrow import ALIGN, parse_type, plan_file
-from stoker.dataset.format.item import SourceFile
 from stoker.dataset.format.manifest import (
     ColumnPlace,
     DataFile,
@@ -30,6 +29,7 @@ from stoker.dataset.format.manifest import (
     Source,
     write_manifest,
 )
+from stoker.dataset.format.source_item import SourceFile
 from stoker.dataset.packing.build import with_row_columns
 
 ROWS_PER_FILE = 2**20

@@ -20,7 +20,7 @@ import pytest
 import warm
 from warm import Script
 
-from stoker.dataset.reading.alike import Located
+from stoker.dataset.reading.uniform_fields import Located
 from stoker.jit import set_cache_root
 
 pytest_plugins = ["leaks", "starts"]

@@ -4,7 +4,7 @@ from ffcv_ops import DeclaredMean, Shift  # noqa: F401
 from guide_script import PickACornerParallel
 
 from stoker import ops
-from stoker.compat.ffcv.function import OperationFunction
+from stoker.compat.ffcv.operation_function import OperationFunction
 from stoker.pipeline import pipeline
 
 CORNER = OperationFunction(PickACornerParallel())

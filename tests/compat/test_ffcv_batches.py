@@ -9,12 +9,12 @@ import pytest
 from batch_ops import Blend, BlendLabels, Spread
 
 from stoker.compat.ffcv import DatasetWriter, Loader, OrderOption
+from stoker.compat.ffcv.batch_need import POINTS
 from stoker.compat.ffcv.fields import FloatField, IntField, RGBImageField
 from stoker.compat.ffcv.fields.decoders import FloatDecoder, IntDecoder, SimpleRGBImageDecoder
-from stoker.compat.ffcv.function import OperationFunction
-from stoker.compat.ffcv.mixing import POINTS
-from stoker.compat.ffcv.neighbors import row_reads
+from stoker.compat.ffcv.operation_function import OperationFunction
 from stoker.compat.ffcv.pipeline import Compiler
+from stoker.compat.ffcv.row_reads import row_reads
 from stoker.compat.ffcv.transforms import ToTensor
 from stoker.ops.custom.foreign import generator
 from stoker.protocol.errors import BuildError

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from stoker.compat.ffcv import fields as f
+from stoker.compat.ffcv.array_pool import ArrayPool
 from stoker.compat.ffcv.fields.decoders import (
     BytesDecoder,
     CenterCropRGBImageDecoder,
@@ -18,7 +19,6 @@ from stoker.compat.ffcv.fields.decoders import (
     SimpleRGBImageDecoder,
 )
 from stoker.compat.ffcv.loader import Loader, OrderOption
-from stoker.compat.ffcv.memory import ArrayPool
 from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.transforms import (
     Convert,

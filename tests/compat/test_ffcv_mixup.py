@@ -7,11 +7,11 @@ from corrupt_labels import CorruptFixedLabels
 from scipy import stats
 
 from stoker.compat.ffcv import Loader, OrderOption
+from stoker.compat.ffcv.compiled_step import BatchRows, CompiledStep
+from stoker.compat.ffcv.field_reading import array_state
 from stoker.compat.ffcv.fields.basics import IntDecoder
 from stoker.compat.ffcv.fields.decoders import SimpleRGBImageDecoder
 from stoker.compat.ffcv.pipeline import Compiler
-from stoker.compat.ffcv.reading import array_state
-from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.compat.ffcv.transforms import (
     ImageMixup,
     LabelMixup,
@@ -68,7 +68,7 @@ def test_images_and_labels_are_mixed_with_the_row_before(
 
 
 def test_shares_are_beta(interpreted):
-    step = LineStep(LabelMixup(0.7, same_lambda=False), array_state((1,), "int64"), "L", "s")
+    step = CompiledStep(LabelMixup(0.7, same_lambda=False), array_state((1,), "int64"), "L", "s")
     shares = step(np.zeros((3000, 1), np.int64), BatchRows(1, 0, np.arange(3000)))[:, 2]
     assert stats.kstest(shares, stats.beta(0.7, 0.7).cdf).pvalue > 1e-3
 

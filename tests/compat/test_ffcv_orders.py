@@ -12,7 +12,7 @@ from stoker.compat.ffcv.fields.decoders import (
     SimpleRGBImageDecoder,
 )
 from stoker.compat.ffcv.loader.loader import ORDER_MAP
-from stoker.compat.ffcv.loader.orders import visits_of
+from stoker.compat.ffcv.loader.loader_orders import visits_of
 from stoker.compat.ffcv.pipeline import PipelineSpec
 from stoker.compat.ffcv.transforms import RandomHorizontalFlip, ToTensor
 from stoker.compat.ffcv.traversal_order import Random, TraversalOrder

@@ -10,11 +10,11 @@ import torch
 
 from stoker import ops
 from stoker.compat.ffcv import Loader, transforms
+from stoker.compat.ffcv.compiled_step import BatchRows, CompiledStep
+from stoker.compat.ffcv.field_reading import array_state
 from stoker.compat.ffcv.fields.basics import IntDecoder
 from stoker.compat.ffcv.fields.rgb_image import SimpleRGBImageDecoder
 from stoker.compat.ffcv.pipeline import Compiler
-from stoker.compat.ffcv.reading import array_state
-from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.draws import integers, uniform
@@ -47,7 +47,7 @@ def both(monkeypatch):
         found = []
         for machine in (False, True):
             monkeypatch.setattr(Compiler, "_enabled", machine)
-            step = LineStep(operation, state, f"{type(operation).__name__} of field 'x'", "s")
+            step = CompiledStep(operation, state, f"{type(operation).__name__} of field 'x'", "s")
             found.append(step(batch.copy(), ROWS).copy())
         assert found[0].dtype == found[1].dtype
         assert found[0].tobytes() == found[1].tobytes()
@@ -61,7 +61,7 @@ def plain(interpreted):
     """Run an operation plain; `both` compiles those whose code is of another kind."""
 
     def run(operation, batch, state=IMAGES):
-        return LineStep(operation, state, type(operation).__name__, "s")(batch.copy(), ROWS)
+        return CompiledStep(operation, state, type(operation).__name__, "s")(batch.copy(), ROWS)
 
     return run
 
@@ -256,7 +256,7 @@ def test_hidden_tokens(plain):
 @pytest.mark.slow
 def test_gray_views(photos):
     """Compiled alone: plain, NumPy divides float32 by 255 in float32, and numba in float64."""
-    got = LineStep(public_ops.GrayViews(0.5), IMAGES, "GrayViews", "s")(photos, ROWS)
+    got = CompiledStep(public_ops.GrayViews(0.5), IMAGES, "GrayViews", "s")(photos, ROWS)
     assert got.shape == (len(photos), 2, 6, 6, 3)
     for image, views, key in zip(photos, got, KEYS, strict=True):
         for k, view in enumerate(views):

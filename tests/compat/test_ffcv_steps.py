@@ -12,9 +12,9 @@ import numba
 import numpy as np
 import pytest
 
+from stoker.compat.ffcv.compiled_step import BatchRows, CompiledStep
+from stoker.compat.ffcv.field_reading import array_state
 from stoker.compat.ffcv.pipeline import Compiler
-from stoker.compat.ffcv.reading import array_state
-from stoker.compat.ffcv.step import BatchRows, LineStep
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.rng.draws import integers, normal, uniform
 from stoker.rng.streams import make_key, stream_key
@@ -34,7 +34,7 @@ def values(state):
 
 
 def run(operation, state=IMAGES, rows=ROWS):
-    step = LineStep(operation, state, f"{type(operation).__name__} of field 'image'", "s")
+    step = CompiledStep(operation, state, f"{type(operation).__name__} of field 'image'", "s")
     return step(values(state), rows)
 
 
@@ -45,7 +45,7 @@ def keys(rows=ROWS):
 @functools.cache
 def shift(how):
     """The operation, compiled once for all tests."""
-    return LineStep(ffcv_ops.Shift(how), IMAGES, "Shift of field 'image'", "s")
+    return CompiledStep(ffcv_ops.Shift(how), IMAGES, "Shift of field 'image'", "s")
 
 
 @pytest.mark.parametrize("how", ["array", "loop"])
@@ -90,7 +90,7 @@ def expected_orders(key):
 
 
 def test_orders_and_single_choices_belong_to_one_row():
-    step = LineStep(ffcv_ops.Orders(), LABELS, "Orders of field 'label'", "s")
+    step = CompiledStep(ffcv_ops.Orders(), LABELS, "Orders of field 'label'", "s")
     got = step(values(LABELS), ROWS)
     assert got.tolist() == [expected_orders(key) for key in keys()]
     assert len({tuple(row) for row in got[:, :5].tolist()}) > 3
@@ -122,8 +122,8 @@ def seeded_numbers(rows=ROWS):
 def test_a_seed_from_the_sample_id_decides_the_draws_of_its_row():
     np.random.seed(5)
     before = np.random.get_state()[1].tobytes()
-    step = LineStep(ffcv_ops.Seeded(), LABELS, "Seeded of field 'label'", "s")
-    mask = LineStep(ffcv_ops.Seeded(), LABELS, "Seeded of field 'mask'", "another", alone=True)
+    step = CompiledStep(ffcv_ops.Seeded(), LABELS, "Seeded of field 'label'", "s")
+    mask = CompiledStep(ffcv_ops.Seeded(), LABELS, "Seeded of field 'mask'", "another", alone=True)
     got = step(values(LABELS), ROWS)[:, 0].tolist()
     assert got == seeded_numbers()
     assert len(set(got)) == len(got)
@@ -139,7 +139,7 @@ def test_helpers_draw_the_numbers_of_the_row_that_calls_them():
         value + integers(key, 0, 5) + 10 * integers(key, 1, 5) + 100 * integers(key, 2, 5)
         for value, key in zip(values(LABELS)[:, 0].tolist(), keys(), strict=True)
     ]
-    step = LineStep(ffcv_ops.Helper(), LABELS, "Helper of field 'label'", "s")
+    step = CompiledStep(ffcv_ops.Helper(), LABELS, "Helper of field 'label'", "s")
     some = ROWS._replace(ids=ROWS.ids[[4, 1]])
     assert np.array_equal(step(values(LABELS)[[4, 1]], some), got[[4, 1]])
 
@@ -224,7 +224,7 @@ def test_an_operation_that_ends_the_program_is_refused_with_its_line(interpreted
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 def test_an_operation_that_ends_the_program_on_real_data_is_an_error(interpreted, error):
     """Machine code cannot: numba compiles neither of the two."""
-    step = LineStep(ffcv_ops.LeavesLater(error), IMAGES, "LeavesLater of field 'image'", "s")
+    step = CompiledStep(ffcv_ops.LeavesLater(error), IMAGES, "LeavesLater of field 'image'", "s")
     bad = values(IMAGES)
     bad[0, 0, 0, :2] = 77, 78
     with ThreadPoolExecutor(1) as threads:  # as the loader does: Ctrl-C never comes here
@@ -238,7 +238,7 @@ def test_an_operation_that_ends_the_program_on_real_data_is_an_error(interpreted
 
 
 def test_ctrl_c_in_an_operation_reaches_the_script(interpreted):
-    step = LineStep(ffcv_ops.LeavesLater(KeyboardInterrupt), IMAGES, "LeavesLater", "s")
+    step = CompiledStep(ffcv_ops.LeavesLater(KeyboardInterrupt), IMAGES, "LeavesLater", "s")
     bad = values(IMAGES)
     bad[0, 0, 0, :2] = 77, 78
     with pytest.raises(KeyboardInterrupt):
@@ -283,7 +283,7 @@ def test_results_of_another_form_than_declared_are_taken_as_they_are(monkeypatch
     if not machine:
         found.append(("Lies", given[..., 0].astype(np.float32) / np.float32(2)))
     for name, expected in found:
-        step = LineStep(getattr(ffcv_ops, name)(), IMAGES, name, "s")
+        step = CompiledStep(getattr(ffcv_ops, name)(), IMAGES, name, "s")
         got = step(given.copy(), ROWS)
         assert (got.dtype, got.shape) == (step.after.dtype, expected.shape)
         assert got.dtype.kind == "f"

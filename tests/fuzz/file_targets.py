@@ -14,8 +14,8 @@ from record_targets import as_json
 from target_tools import accepts, folder, prepared, target
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.dataset.format.check import check_manifest
 from stoker.dataset.format.manifest import read_manifest
+from stoker.dataset.format.manifest_check import check_manifest
 from stoker.dataset.images.jpeg import grid as jpeg_grid
 from stoker.dataset.images.jpeg.segments import UnindexableError, read_segments
 from stoker.dataset.images.png import read_png_header

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stoker.dataset.format.convert import Conversion
 from stoker.dataset.format.fields import Schema
+from stoker.dataset.format.image_conversion import Conversion
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.outlines import paint
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.dataset.sources.common.scan import Request
 from stoker.dataset.sources.kinds import scan_source
-from stoker.dataset.sources.opening import open_reader
+from stoker.dataset.sources.open_reader import open_reader
 from stoker.protocol.errors import UsageError
 
 MUTATIONS = 200

@@ -23,7 +23,7 @@ from law_rig import serving
 
 from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.dataset.format.manifest import read_manifest
-from stoker.dataset.format.splits import split_subset
+from stoker.dataset.format.manifest_splits import split_subset
 from stoker.dataset.packing.splitting import split
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.spec import OrderSpec

@@ -19,7 +19,7 @@ from stoker.client.batches.params import read_params
 from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import read_manifest
-from stoker.dataset.format.splits import split_subset
+from stoker.dataset.format.manifest_splits import split_subset
 from stoker.pipeline.engine.drawing import drawn_by
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size

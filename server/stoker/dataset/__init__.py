@@ -8,11 +8,11 @@
 docs/contracts/dataset.md and docs/contracts/decoder.md are the specifications.
 """
 
+from stoker.dataset.dataset_opening import open_dataset
 from stoker.dataset.format import schema
 from stoker.dataset.format.fields import Field, Schema
-from stoker.dataset.opening import open_dataset
 from stoker.dataset.packing.splitting import split
-from stoker.dataset.packing.writer import write
+from stoker.dataset.packing.write import write
 from stoker.dataset.reading.dataset import Dataset
 
 __all__ = ["Dataset", "Field", "Schema", "open_dataset", "schema", "split", "write"]

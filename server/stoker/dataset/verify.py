@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
+from stoker.dataset.dataset_opening import open_dataset
 from stoker.dataset.format.fields import DIGEST
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import Manifest
-from stoker.dataset.opening import open_dataset
+from stoker.dataset.packing.kept_files import file_digest
 from stoker.dataset.packing.pool import Job, default_workers, run_jobs
-from stoker.dataset.packing.resume import file_digest
 from stoker.dataset.packing.verify_rows import BadRow, RowsJob, RowsResult, verify_rows
 from stoker.dataset.reading.mapping import map_file
 from stoker.protocol.analysis import analyzed

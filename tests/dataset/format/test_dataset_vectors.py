@@ -17,7 +17,7 @@ import pytest
 
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.images.codecs import ImageScratch, decode_picture
-from stoker.dataset.images.inspect import Scratches, inspect_picture
+from stoker.dataset.images.inspection import Scratches, inspect_picture
 from stoker.dataset.images.orientation import oriented
 from stoker.dataset.packing.build import write_dataset
 from stoker.protocol import version

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from stoker.dataset.images.codecs import ImageScratch, decode_picture, signature
-from stoker.dataset.images.inspect import Scratches, inspect_picture
-from stoker.dataset.images.peek import peek_picture
+from stoker.dataset.images.header_size import size_from_header
+from stoker.dataset.images.inspection import Scratches, inspect_picture
 from stoker.dataset.images.png import SIGNATURE
 from stoker.dataset.limits import CodecError
 
@@ -158,7 +158,7 @@ def test_a_png_whose_rows_end_early_is_refused(depth, color, channels):
             continue
         for reads in (
             lambda data=data: inspect_picture(data, kind, Scratches()),
-            lambda data=data: peek_picture(len(data), kind, lambda count: data[:count]),
+            lambda data=data: size_from_header(len(data), kind, lambda count: data[:count]),
         ):
             with pytest.raises(
                 CodecError, match=rf"end after {rows * len(row)} of {9 * len(row)} "

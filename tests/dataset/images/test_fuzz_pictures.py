@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from stoker.dataset.images.codecs import ImageScratch, decode_picture
-from stoker.dataset.images.inspect import Scratches, inspect_picture
+from stoker.dataset.images.inspection import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError
 
 GUARD = 99

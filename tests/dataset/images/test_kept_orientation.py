@@ -9,7 +9,7 @@ from commands import call
 from PIL import Image, ImageOps
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.dataset.format.convert import Conversion
+from stoker.dataset.format.image_conversion import Conversion
 from stoker.dataset.images.orientation import KEPT, laid_back, oriented
 from stoker.dataset.packing.pack import Options, pack
 from stoker.dataset.verify import verify

@@ -7,7 +7,7 @@ import pytest
 import skimage.data
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.dataset.format.convert import Conversion
+from stoker.dataset.format.image_conversion import Conversion
 from stoker.dataset.packing.pack import Options, pack
 from stoker.dataset.verify import verify
 from stoker.protocol.errors import DatasetError, UsageError

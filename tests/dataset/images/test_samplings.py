@@ -14,8 +14,8 @@ from stoker.client import Loader
 from stoker.dataset import open_dataset
 from stoker.dataset.images.codecs import SamplingError
 from stoker.dataset.images.gridding import with_grid
-from stoker.dataset.images.inspect import Scratches, inspect_picture, picture_size
-from stoker.dataset.images.peek import peek_picture
+from stoker.dataset.images.header_size import size_from_header
+from stoker.dataset.images.inspection import Scratches, inspect_picture, picture_size
 from stoker.dataset.limits import CodecError
 from stoker.pipeline import pipeline
 
@@ -71,7 +71,7 @@ def test_a_damaged_file_of_unusual_sampling_is_refused_though_pillow_repairs_it(
 def test_read_in_place_the_error_says_to_pack_it():
     data = flat_jpeg(*SIZE, [(2, 2), (1, 2), (1, 1)])
     with pytest.raises(SamplingError, match=r"are 2x2, 1x2, 1x1, which the decoder .* pack the so"):
-        peek_picture(len(data), "image", lambda count: data[:count])
+        size_from_header(len(data), "image", lambda count: data[:count])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from commands import call
 
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.manifest import NAME, read_manifest, write_manifest
-from stoker.dataset.format.splits import Split, Splits, split_subset
+from stoker.dataset.format.manifest_splits import Split, Splits, split_subset
 from stoker.dataset.packing.splitting import split, split_by
 from stoker.protocol.errors import DatasetError, UnknownNameError, UsageError
 

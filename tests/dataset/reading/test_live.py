@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from stoker.dataset import open_dataset, schema
-from stoker.dataset.packing.writer import write
+from stoker.dataset.packing.write import write
 from stoker.dataset.reading.describe import describe
 from stoker.dataset.verify import verify
 from stoker.protocol.errors import DatasetError, SampleError, UsageError

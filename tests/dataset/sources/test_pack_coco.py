@@ -12,7 +12,7 @@ from pycocotools.coco import COCO
 from stoker import ops
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.sources.common.clip import LEFT_OUT, MOVED, POINTS_LEFT_OUT
+from stoker.dataset.sources.common.box_clipping import LEFT_OUT, MOVED, POINTS_LEFT_OUT
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, DatasetError, UsageError

@@ -10,7 +10,7 @@ import pytest
 
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.sources.common.declare import field_name
+from stoker.dataset.sources.common.field_notation import field_name
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1)

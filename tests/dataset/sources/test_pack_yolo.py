@@ -9,7 +9,7 @@ from pycocotools import mask as reference
 
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
-from stoker.dataset.sources.common.clip import LEFT_OUT, MOVED, POINTS_LEFT_OUT
+from stoker.dataset.sources.common.box_clipping import LEFT_OUT, MOVED, POINTS_LEFT_OUT
 from stoker.protocol.errors import DatasetError, UsageError
 
 ONE = Options(workers=1)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from stoker.dataset import schema
-from stoker.dataset.format.convert import Conversion
-from stoker.dataset.format.item import (
+from stoker.dataset.format.image_conversion import Conversion
+from stoker.dataset.format.source_item import (
     Container,
     ContainerRow,
     Extract,
@@ -17,11 +17,11 @@ from stoker.dataset.format.item import (
     SourceFile,
     WholeFile,
 )
-from stoker.dataset.packing.listing import listed, read_listing
+from stoker.dataset.packing.item_listing import listed, read_listing
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.dataset.sources.common.walk import look_at
-from stoker.dataset.sources.opening import open_reader
+from stoker.dataset.sources.open_reader import open_reader
 
 FIELDS = (schema.image(), schema.array("embedding", "float32", (3,)), schema.scalar("weight"))
 

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from stoker.compat.ffcv.assigning import assign
-from stoker.compat.ffcv.calls import (
+from stoker.compat.ffcv.array_assignment import assign
+from stoker.compat.ffcv.random_calls import (
     NAMES,
     PYTHON_NAMES,
     Misuse,
@@ -25,8 +25,8 @@ from stoker.compat.ffcv.calls import (
     python_replacement,
     replacement,
 )
-from stoker.compat.ffcv.draws import drawing
-from stoker.compat.ffcv.origins import Origins, RowOrigin
+from stoker.compat.ffcv.row_draws import drawing
+from stoker.compat.ffcv.row_origins import Origins, RowOrigin
 from stoker.protocol.errors import BuildError
 
 PREFIX: Final = "_stoker_"

@@ -4,11 +4,11 @@ The function's syntax tree is read from its source file and changed in five ways
 
 - It gains two first parameters, the keys of the rows and the number of draws of each, and, unless
   it has it already, a last one for the sample ids.
-- A call of a function of `np.random` or `random` becomes a call of `stoker.compat.ffcv.draws` with
-  those; see `stoker.compat.ffcv.calls`.
+- A call of a function of `np.random` or `random` becomes a call of
+  `stoker.compat.ffcv.row_draws` with those; see `stoker.compat.ffcv.random_calls`.
 - A helper function that draws is rewritten in the same way, and its calls pass those on.
-- An assignment to an item, `array[i] = values`, becomes `stoker.compat.ffcv.assigning.assign`,
-  which copies faster.
+- An assignment to an item, `array[i] = values`, becomes
+  `stoker.compat.ffcv.array_assignment.assign`, which copies faster.
 - Closure variables become globals: numba runs a loop over a `prange` from a closure on one core,
   but over a global one on all cores.
 
@@ -27,9 +27,7 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from stoker.compat.ffcv.calls import COMPILED
-from stoker.compat.ffcv.neighbors import RowReads, row_reads
-from stoker.compat.ffcv.origins import Origins, RowOrigin
+from stoker.compat.ffcv.random_calls import COMPILED
 from stoker.compat.ffcv.replacing import (
     COUNTS,
     INDICES,
@@ -40,6 +38,8 @@ from stoker.compat.ffcv.replacing import (
     draws_globally,
     function_in,
 )
+from stoker.compat.ffcv.row_origins import Origins, RowOrigin
+from stoker.compat.ffcv.row_reads import RowReads, row_reads
 from stoker.pipeline.tracing.edits import is_edited
 from stoker.protocol.errors import BuildError
 
@@ -109,7 +109,7 @@ def rebound(
 
     Args:
         function: the function.
-        draw: a function of `stoker.compat.ffcv.draws` -> what is called instead.
+        draw: a function of `stoker.compat.ffcv.row_draws` -> what is called instead.
         helper: a rewritten helper, whose own calls are changed already -> what is called instead.
     """
     space = dict(function.__globals__)

@@ -16,13 +16,13 @@ import numpy as np
 from msgspec import UNSET
 from PIL import Image
 
+from stoker.dataset.format.box_conversion import items_of
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.items import items_of
-from stoker.dataset.format.numbers import as_mask, exactly
+from stoker.dataset.format.number_conversion import as_mask, exactly
 from stoker.dataset.images.bands import encode_bands
-from stoker.dataset.images.deep import decode_deep
+from stoker.dataset.images.deep_images import decode_deep
 from stoker.dataset.images.gridding import with_grid
-from stoker.dataset.images.inspect import Scratches, inspect_picture
+from stoker.dataset.images.inspection import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError, check_pixels
 
 Value = (

@@ -123,7 +123,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         side: the field's side columns.
         items: for boxes and keypoints: their items; the shape is then (None, words of an item).
         referenced: for an index: whether the column holds references into the source's files.
-        optional: whether samples may lack it; see `stoker.dataset.format.optional`.
+        optional: whether samples may lack it; see `stoker.dataset.format.optional_fields`.
         fill: the number that an absent value consists of.
         relative: for an image or mask: whether its size may differ from that of the first image.
         vectors: for an image of float32: `flow` or `normals`, if its channels are components of

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from stoker.dataset.format.cells import Cell
 from stoker.dataset.format.fields import UPRIGHT, Field
-from stoker.dataset.format.item import SourceFile
+from stoker.dataset.format.source_item import SourceFile
 from stoker.protocol.canonical import Canonical, canonical_bytes
 
 VERSION = 1

@@ -14,9 +14,9 @@ import msgspec
 from stoker.dataset.format.arrow import ITEM_BYTES
 from stoker.dataset.format.cells import Cell, FieldError, Value, make_cell
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import Extract
-from stoker.dataset.images.inspect import Scratches
-from stoker.dataset.images.peek import peek_picture
+from stoker.dataset.format.source_item import Extract
+from stoker.dataset.images.header_size import size_from_header
+from stoker.dataset.images.inspection import Scratches
 from stoker.dataset.limits import MAX_FILE_BYTES, CodecError
 
 _REFERENCE = struct.Struct("<IIQ")
@@ -63,7 +63,7 @@ def _reference(field: Field, place: Extract, extract: Callable[[Extract], bytes]
         def head(size_bytes: int) -> bytes:
             return extract(msgspec.structs.replace(place, size_bytes=size_bytes))
 
-        seen = peek_picture(place.size_bytes, field.kind, head)
+        seen = size_from_header(place.size_bytes, field.kind, head)
         sides = (seen.height, seen.width, seen.orientation)
         return Cell(data, sides, b"", seen.height, seen.width, seen.encoding)
     return Cell(data, items=_items(field, place.size_bytes))

@@ -18,8 +18,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from stoker.dataset.format.fields import Schema
-from stoker.dataset.format.item import SourceFile
-from stoker.dataset.format.splits import Splits
+from stoker.dataset.format.manifest_splits import Splits
+from stoker.dataset.format.source_item import SourceFile
 from stoker.protocol import version as contracts
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import canonical_digest

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from stoker.dataset.images.codecs import decode_picture
-from stoker.dataset.images.inspect import Picture, Scratches
+from stoker.dataset.images.inspection import Picture, Scratches
 from stoker.dataset.images.jpeg import rewrite
 from stoker.dataset.limits import CodecError
 

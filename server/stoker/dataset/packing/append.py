@@ -18,9 +18,9 @@ import msgspec
 from msgspec import UNSET
 
 from stoker.dataset.format.fields import SOURCE, Field
-from stoker.dataset.format.item import Given, Item
 from stoker.dataset.format.manifest import FieldStatistics, Manifest
-from stoker.dataset.format.optional import declared
+from stoker.dataset.format.optional_fields import declared
+from stoker.dataset.format.source_item import Given, Item
 from stoker.dataset.format.summary import FieldSummary, SideSummary, Summary
 from stoker.dataset.packing.shard import ShardRecord
 from stoker.dataset.reading.packed import open_folder

@@ -34,10 +34,10 @@ from stoker.dataset.format.fields import (
 )
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import NAME, WORK, DataFile, Manifest, Source, write_manifest
-from stoker.dataset.format.optional import fill_absent, with_presence
-from stoker.dataset.format.splits import Splits
+from stoker.dataset.format.manifest_splits import Splits
+from stoker.dataset.format.optional_fields import fill_absent, with_presence
 from stoker.dataset.format.summary import Summary, finish_field, statistics
-from stoker.dataset.images.inspect import Scratches
+from stoker.dataset.images.inspection import Scratches
 from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.shard import ShardRecord, ShardWriter
 from stoker.dataset.reading.mapping import map_file

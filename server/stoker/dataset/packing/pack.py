@@ -20,11 +20,12 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from stoker.dataset.format.convert import Conversion, check_conversion, encoding_after
 from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import Field, Schema
+from stoker.dataset.format.image_conversion import Conversion, check_conversion, encoding_after
 from stoker.dataset.format.manifest import Manifest, Source
-from stoker.dataset.format.optional import with_presence
+from stoker.dataset.format.manifest_splits import Splits
+from stoker.dataset.format.optional_fields import with_presence
 from stoker.dataset.format.schema import (
     encoded_as,
     keep_orientation,
@@ -32,7 +33,6 @@ from stoker.dataset.format.schema import (
     referenced,
     with_grid,
 )
-from stoker.dataset.format.splits import Splits
 from stoker.dataset.format.summary import Summary
 from stoker.dataset.packing.append import Base
 from stoker.dataset.packing.build import (
@@ -44,13 +44,13 @@ from stoker.dataset.packing.build import (
     open_work,
     with_row_columns,
 )
+from stoker.dataset.packing.class_numbers import different_numbers
+from stoker.dataset.packing.cutting import Destination, How, default_cut, index_cut, plan_jobs
+from stoker.dataset.packing.exif_turned import turned_images
+from stoker.dataset.packing.kept_files import kept_records
 from stoker.dataset.packing.pack_shard import ShardJob, pack_shard
-from stoker.dataset.packing.plan import Destination, How, default_cut, index_cut, plan_jobs
 from stoker.dataset.packing.pool import Job, default_workers, run_jobs
-from stoker.dataset.packing.resume import kept_records
 from stoker.dataset.packing.shard import ShardRecord
-from stoker.dataset.packing.siblings import different_numbers
-from stoker.dataset.packing.turned import turned_images
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.kinds import AUTO, scan_source
 from stoker.protocol.analysis import analyzed

@@ -14,17 +14,17 @@ from typing import Any
 import msgspec
 
 from stoker.dataset.format.cells import Cell, FieldError, make_cells
-from stoker.dataset.format.convert import Converted, convert
+from stoker.dataset.format.image_conversion import Converted, convert
 from stoker.dataset.format.index_cells import index_cells
-from stoker.dataset.format.item import Item
-from stoker.dataset.format.optional import declared, fill_absent, kind_of
-from stoker.dataset.images.inspect import Scratches
+from stoker.dataset.format.optional_fields import declared, fill_absent, kind_of
+from stoker.dataset.format.source_item import Item
+from stoker.dataset.images.inspection import Scratches
 from stoker.dataset.packing.build import disk_errors, memory_errors
-from stoker.dataset.packing.listing import read_listing
+from stoker.dataset.packing.item_listing import read_listing
 from stoker.dataset.packing.shard import ShardRecord, ShardWriter
 from stoker.dataset.sources.common.readers import BadItemError, Locator, Reader, file_of
 from stoker.dataset.sources.common.recipe import Recipe
-from stoker.dataset.sources.opening import open_reader
+from stoker.dataset.sources.open_reader import open_reader
 from stoker.protocol.analysis import analyzed
 
 
@@ -35,7 +35,7 @@ class ShardJob(msgspec.Struct, frozen=True, kw_only=True):
         index: number of the file.
         recipe: how to pack.
         dest, work: folders of the dataset and of temporary files.
-        listing: file of items, see `stoker.dataset.packing.listing`.
+        listing: file of items, see `stoker.dataset.packing.item_listing`.
         offset: where this job's items begin in it, in bytes.
         count: number of items.
         size_bytes: the cost of reading them, in bytes.

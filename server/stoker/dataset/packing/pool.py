@@ -76,7 +76,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, report: Report) -> Generator[tup
 
 
 def _start() -> _Worker:
-    command = [sys.executable, "-P", "-m", "stoker.dataset.packing.worker", str(os.getpid())]
+    command = [sys.executable, "-P", "-m", "stoker.dataset.packing.job_worker", str(os.getpid())]
     return _Worker(
         subprocess.Popen(
             command,

@@ -21,7 +21,7 @@ import numpy as np
 from stoker.dataset.format.cells import Cell
 from stoker.dataset.format.fields import UPRIGHT, Field
 from stoker.dataset.format.fingerprint import row_digest
-from stoker.dataset.images.peek import peek_picture
+from stoker.dataset.images.header_size import size_from_header
 from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.dataset import Dataset
 from stoker.dataset.reading.packed import open_folder
@@ -137,7 +137,7 @@ def check_sides(dataset: Dataset, field: Field, sample_id: int) -> None:
     assert isinstance(data, memoryview)
     keep = bool(field.keeps_orientation)
     try:
-        seen = peek_picture(len(data), field.kind, lambda size: bytes(data[:size]), keep)
+        seen = size_from_header(len(data), field.kind, lambda size: bytes(data[:size]), keep)
     except CodecError as error:
         raise dataset.sample_error(field.name, sample_id, f"cannot decode it: {error}") from None
     size, turn = dataset.size(field.name, sample_id), dataset.orientation(field.name, sample_id)

@@ -14,17 +14,17 @@ import numpy as np
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.manifest import Manifest
 from stoker.dataset.images.bands import decode_bands
-from stoker.dataset.images.boxed import BoxScratch, decode_boxed
+from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed
 from stoker.dataset.images.codecs import decode_picture
 from stoker.dataset.images.orientation import upright_size
 from stoker.dataset.limits import CodecError
-from stoker.dataset.reading.memory import pixel_bytes, require_memory
-from stoker.dataset.reading.stored import StoredSamples
+from stoker.dataset.reading.pixel_memory import pixel_bytes, require_memory
+from stoker.dataset.reading.stored_samples import StoredSamples
 from stoker.protocol.errors import UsageError
 
 
 class Dataset(StoredSamples):
-    """A read-only, indexable collection of samples; made by `stoker.dataset.open_dataset`.
+    """A read-only, indexable collection of samples; made by `stoker.dataset.dataset_opening`.
 
     Attributes:
         path: its folder, or the name of a live source.

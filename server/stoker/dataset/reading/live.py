@@ -34,9 +34,9 @@ from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import UPRIGHT, Field, Schema
 from stoker.dataset.format.fingerprint import dataset_fingerprint, row_digest
 from stoker.dataset.format.manifest import DataFile, DatasetStatistics, Manifest
-from stoker.dataset.format.optional import declared, fill_absent, with_presence
-from stoker.dataset.images.inspect import Scratches
-from stoker.dataset.images.peek import peek_picture
+from stoker.dataset.format.optional_fields import declared, fill_absent, with_presence
+from stoker.dataset.images.header_size import size_from_header
+from stoker.dataset.images.inspection import Scratches
 from stoker.dataset.limits import TRIES, CodecError
 from stoker.dataset.reading.dataset import Dataset
 from stoker.jit.named import resolve
@@ -259,7 +259,7 @@ def _cell(field: Field, value: Value, scratch: Scratches) -> Cell:
     if not isinstance(value, bytes) or field.encoding not in ("encoded", "jpeg", "png"):
         return make_cell(field, value, scratch)
     keep = bool(field.keeps_orientation)
-    seen = peek_picture(len(value), field.kind, lambda size: value[:size], keep)
+    seen = size_from_header(len(value), field.kind, lambda size: value[:size], keep)
     if field.encoding not in ("encoded", seen.encoding):
         raise CodecError(f"expected encoding {field.encoding}, got {seen.encoding}")
     sides = (seen.height, seen.width, seen.orientation)

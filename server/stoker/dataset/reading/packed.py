@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET
 
-from stoker.dataset.format.check import check_files, check_manifest
 from stoker.dataset.format.fields import CHECK, DIGEST, SOURCE, UPRIGHT
 from stoker.dataset.format.manifest import DataFile, Manifest, read_manifest
+from stoker.dataset.format.manifest_check import check_files, check_manifest
 from stoker.dataset.format.row_check import checked_columns, row_check
-from stoker.dataset.reading.alike import AlikeFields, is_alike
 from stoker.dataset.reading.columns import (
     ColumnFiles,
     FileRow,
@@ -28,6 +27,7 @@ from stoker.dataset.reading.columns import (
 from stoker.dataset.reading.dataset import Dataset
 from stoker.dataset.reading.mapping import will_need
 from stoker.dataset.reading.source_files import SourceFiles
+from stoker.dataset.reading.uniform_fields import UniformFields, is_uniform
 from stoker.protocol.errors import DatasetError, SampleError, UsageError
 
 MAX_MAPS = 256
@@ -182,17 +182,17 @@ class PackedDataset(Dataset):
             found[places, 0] = self._lengths(field, ids[places], column, rows) // inner
         return found
 
-    def alike(self, fields: Sequence[str]) -> AlikeFields | None:
+    def alike(self, fields: Sequence[str]) -> UniformFields | None:
         """See `Dataset.alike`."""
         found = [self._field(name) for name in fields]
-        if not all(is_alike(field) for field in found):
+        if not all(is_uniform(field) for field in found):
             return None
-        return AlikeFields(self._files, [file.first_row for file in self.manifest.files], found)
+        return UniformFields(self._files, [file.first_row for file in self.manifest.files], found)
 
     def gather(self, field: str, ids: np.ndarray, out: np.ndarray) -> bool:
         """See `Dataset.gather`."""
         spec = self._field(field)
-        if not is_alike(spec) or spec.is_picture:
+        if not is_uniform(spec) or spec.is_picture:
             return False
         for places, rows, columns in self._files.by_file(ids):
             column = columns[field]

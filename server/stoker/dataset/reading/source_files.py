@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from stoker.dataset.format.item import SourceFile
+from stoker.dataset.format.source_item import SourceFile
 from stoker.dataset.limits import TRIES
 from stoker.protocol.errors import ClosedError, DatasetError
 

@@ -8,23 +8,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.dataset.format.item import SourceFile
+from stoker.dataset.format.source_item import SourceFile
 from stoker.dataset.sources.common.pickles import how_to_convert
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import has_pictures
-from stoker.dataset.sources.formats.arrays import is_arrays, scan_arrays
-from stoker.dataset.sources.formats.clips import scan_clips
+from stoker.dataset.sources.formats.clip_folders import scan_clips
 from stoker.dataset.sources.formats.coco import is_coco, scan_coco
 from stoker.dataset.sources.formats.coco_folder import how_to_annotate
 from stoker.dataset.sources.formats.ffcv import is_beton, scan_beton
-from stoker.dataset.sources.formats.folder import scan_folder
 from stoker.dataset.sources.formats.huggingface import (
     huggingface_files,
     is_huggingface,
     scan_huggingface,
 )
-from stoker.dataset.sources.formats.objects import is_object, scan_objects
+from stoker.dataset.sources.formats.image_folder import scan_folder
+from stoker.dataset.sources.formats.numpy_arrays import is_arrays, scan_arrays
 from stoker.dataset.sources.formats.parallel import has_images_folder, scan_parallel
+from stoker.dataset.sources.formats.python_objects import is_object, scan_objects
 from stoker.dataset.sources.formats.table import is_table, scan_table
 from stoker.dataset.sources.formats.webdataset import (
     is_webdataset,

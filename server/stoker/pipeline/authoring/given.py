@@ -279,7 +279,7 @@ def _check_coordinates(kind: str, at: np.ndarray) -> None:
 
 
 def _check_inside(kind: str, at: np.ndarray, size: tuple[int, ...]) -> None:
-    """Refuse coordinates that a dataset would refuse (`stoker.dataset.format.items`)."""
+    """Refuse coordinates that a dataset would refuse (`stoker.dataset.format.box_conversion`)."""
     height, width = size
     most = np.array([width, height] * (at.shape[1] // 2), np.float32)
     bad = ((at < 0) | (at > most)).any(1)

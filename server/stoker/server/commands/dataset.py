@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.text import Text
 
 from stoker.dataset import open_dataset
-from stoker.dataset.format.convert import Conversion
+from stoker.dataset.format.image_conversion import Conversion
+from stoker.dataset.packing.class_numbers import classes_of as numbers_of
 from stoker.dataset.packing.in_place import index_folder, make_index
 from stoker.dataset.packing.pack import APPLY, Options
 from stoker.dataset.packing.pack import Progress as PackProgress
 from stoker.dataset.packing.pack import pack as pack_dataset
-from stoker.dataset.packing.siblings import classes_of as numbers_of
 from stoker.dataset.reading.describe import describe
-from stoker.dataset.sources.common.classes import read_classes
+from stoker.dataset.sources.common.class_order import read_classes
 from stoker.dataset.sources.kinds import AUTO, KINDS
 from stoker.dataset.verify import MAX_BAD
 from stoker.dataset.verify import verify as verify_dataset

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.splits import split_subset
-from stoker.dataset.reading.clips import ClipDataset
+from stoker.dataset.format.manifest_splits import split_subset
+from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream import PlainOrder
 from stoker.order.weights import Weighting

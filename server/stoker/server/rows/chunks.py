@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.dataset.reading.alike import AlikeFields
+from stoker.dataset.reading.uniform_fields import UniformFields
 from stoker.order.stream import RowColumns
 from stoker.pipeline.compiled.executor import Executor
 from stoker.pipeline.engine.interface import Engine
@@ -29,7 +29,7 @@ class ChunkComputer:
     def __init__(
         self,
         engine: Executor,
-        fields: AlikeFields,
+        fields: UniformFields,
         check_row: Callable[[int], None] | None = None,
     ) -> None:
         self.engine = engine

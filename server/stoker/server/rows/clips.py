@@ -1,7 +1,7 @@
 """The samples that a pipeline reads of a dataset: its rows, or its clips."""
 
 from stoker.dataset import Dataset
-from stoker.dataset.reading.clips import ClipDataset
+from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.errors import BuildError
 

@@ -8,7 +8,7 @@ more. The plan stays as it was: workers bind without a sample. Other samples are
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.dataset.reading.clips import ClipDataset
+from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.ops.contract.states import OTHER, UNKNOWN, span_of, with_span
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucketed import Size

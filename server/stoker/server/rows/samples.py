@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.dataset.reading.clips import ClipDataset
+from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS

@@ -16,7 +16,7 @@ from collections.abc import Collection
 import numpy as np
 
 from stoker.dataset import Dataset, Field
-from stoker.dataset.reading.memory import pixel_bytes
+from stoker.dataset.reading.pixel_memory import pixel_bytes
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import ALIGN
 from stoker.server.rows.listener import RowListener

@@ -7,7 +7,7 @@ can still be looked at.
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.dataset.reading.clips import ClipDataset
+from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Input
 from stoker.pipeline.graph.normal import normalize

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
-from stoker.dataset.reading.clips import ClipDataset
+from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.ops.bases.batch import GROUP
 from stoker.order.stream import StreamOrder
 from stoker.pipeline import Pipeline

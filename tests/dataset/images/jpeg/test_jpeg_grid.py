@@ -12,10 +12,10 @@ import pytest
 import simplejpeg
 from PIL import Image
 
-from stoker.dataset.images.boxed import BoxScratch, decode_boxed
+from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed
 from stoker.dataset.images.jpeg import Splicer, UnindexableError, rewrite
+from stoker.dataset.images.jpeg.grid_rewrite import interval_of
 from stoker.dataset.images.jpeg.huffman import best_table, codes_of
-from stoker.dataset.images.jpeg.rewrite import interval_of
 from stoker.dataset.images.jpeg.segments import read_segments
 from stoker.dataset.limits import CodecError
 

@@ -12,15 +12,15 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker import ops
-from stoker.compat.ffcv.pipeline.allocation_query import Allocation
-from stoker.compat.ffcv.pipeline.operation import Operation
-from stoker.compat.ffcv.pipeline.state import State
-from stoker.compat.ffcv.reading import (
+from stoker.compat.ffcv.field_reading import (
     BytesReading,
     PipelineReading,
     Reading,
     StoredReading,
 )
+from stoker.compat.ffcv.pipeline.allocation_query import Allocation
+from stoker.compat.ffcv.pipeline.operation import Operation
+from stoker.compat.ffcv.pipeline.state import State
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
 from stoker.ops.contract.checks import MAX_SIDE

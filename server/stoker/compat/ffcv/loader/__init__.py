@@ -20,13 +20,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.compat.ffcv.line import Begun, Line, LoaderSource
-from stoker.compat.ffcv.loader.named import named_pipelines
-from stoker.compat.ffcv.loader.orders import LoaderOrder, OptionOrder, ScriptOrder
+from stoker.compat.ffcv.batch_rows import BatchRows
+from stoker.compat.ffcv.field_pipeline import Begun, FieldPipeline, LoaderSource
+from stoker.compat.ffcv.loader.loader_orders import LoaderOrder, OptionOrder, ScriptOrder
+from stoker.compat.ffcv.loader.named_pipelines import named_pipelines
+from stoker.compat.ffcv.operation_settings import settings
+from stoker.compat.ffcv.operation_streams import OperationStreams
 from stoker.compat.ffcv.pipeline.compiler import Compiler
-from stoker.compat.ffcv.rows import BatchRows
-from stoker.compat.ffcv.settings import settings
-from stoker.compat.ffcv.sharing import OperationStreams
 from stoker.compat.ffcv.traversal_order import QuasiRandom, Random, Sequential, TraversalOrder
 from stoker.dataset import open_dataset
 from stoker.protocol.canonical import canonical_digest
@@ -168,7 +168,7 @@ class Loader:
         return self._seed
 
     def begin(
-        self, lines: Sequence[Line], rows: BatchRows, threads: ThreadPoolExecutor
+        self, lines: Sequence[FieldPipeline], rows: BatchRows, threads: ThreadPoolExecutor
     ) -> tuple[BatchRows, list[Begun]]:
         """Start to read one batch of this rank in threads; returns at once."""
         return rows, [line.begin(rows, threads, self._workers) for line in lines]
@@ -235,12 +235,12 @@ class Loader:
         )
         return OptionOrder(spec, self._chosen, self._rank, self._ranks)
 
-    def _build(self) -> list[Line]:
+    def _build(self) -> list[FieldPipeline]:
         fields = {field.name: field for field in self._dataset.schema.fields}
         source = LoaderSource(self._dataset, self._chosen)
         streams, copies = OperationStreams(), dict[int, tuple[Any, Any]]()
         lines = [
-            Line(source, fields[read], operations, streams, copies, name)
+            FieldPipeline(source, fields[read], operations, streams, copies, name)
             for name, read, operations in named_pipelines(self._pipelines, fields)
         ]
         streams.check()
@@ -255,7 +255,7 @@ class _RunningEpoch:
         loader: Loader,
         rows: Callable[[int], BatchRows],
         steps: int,
-        lines: Sequence[Line],
+        lines: Sequence[FieldPipeline],
     ) -> None:
         self._loader = loader
         self._steps = steps

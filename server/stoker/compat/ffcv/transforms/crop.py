@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from stoker import ops
-from stoker.compat.ffcv.engine import EngineOperation
+from stoker.compat.ffcv.engine_operation import EngineOperation
 from stoker.compat.ffcv.pipeline.allocation_query import Allocation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.protocol.errors import BuildError

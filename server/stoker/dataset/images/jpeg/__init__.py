@@ -7,7 +7,7 @@ files. The only room of `dataset` that uses numba.
 """
 
 from stoker.dataset.images.jpeg.grid import Grid
-from stoker.dataset.images.jpeg.rewrite import Rewritten, rewrite
+from stoker.dataset.images.jpeg.grid_rewrite import Rewritten, rewrite
 from stoker.dataset.images.jpeg.segments import UnindexableError
 from stoker.dataset.images.jpeg.splice import CutJpeg, Splicer
 

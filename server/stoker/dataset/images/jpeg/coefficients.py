@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.images.jpeg.bits import (
+from stoker.dataset.images.jpeg.entropy_bits import (
     BUFFER,
     COUNT,
     LOOKAHEAD,

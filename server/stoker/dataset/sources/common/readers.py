@@ -16,7 +16,7 @@ import numpy as np
 
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import (
+from stoker.dataset.format.source_item import (
     Extract,
     Given,
     Item,
@@ -25,7 +25,7 @@ from stoker.dataset.format.item import (
     ValueSource,
     WholeFile,
 )
-from stoker.dataset.images.inspect import picture_size
+from stoker.dataset.images.inspection import picture_size
 from stoker.dataset.limits import CodecError, check_value
 from stoker.dataset.sources.common.inflate import inflate
 from stoker.dataset.sources.common.outlines import paint

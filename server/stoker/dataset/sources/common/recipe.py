@@ -2,9 +2,9 @@
 
 import msgspec
 
-from stoker.dataset.format.convert import Conversion
 from stoker.dataset.format.fields import Schema
-from stoker.dataset.format.item import Container
+from stoker.dataset.format.image_conversion import Conversion
+from stoker.dataset.format.source_item import Container
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):

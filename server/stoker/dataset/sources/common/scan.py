@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import Container, Item
+from stoker.dataset.format.source_item import Container, Item
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SourceScan:
         fields: fields of a sample.
         items: the samples, in order; read several times, and may be made on demand.
         containers: files that hold many values; items refer to them by number.
-        reader: the reader of items, one of `stoker.dataset.sources.opening.READERS`.
+        reader: the reader of items, one of `stoker.dataset.sources.open_reader.READERS`.
         settings: further input of that reader.
         aligned: whether all images of a sample have one size; if not, masks have that of the first.
         in_place: whether its values are stored in the containers as they are used, so that it can

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Set
 from pathlib import Path
 
-from stoker.dataset.format.item import SourceFile
+from stoker.dataset.format.source_item import SourceFile
 from stoker.protocol.errors import UsageError
 
 SUFFIXES = frozenset(

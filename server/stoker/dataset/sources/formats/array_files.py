@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stoker.dataset.format.item import Container
+from stoker.dataset.format.source_item import Container
 from stoker.dataset.limits import MAX_INFLATED_BYTES, CodecError, check_unpacked
 from stoker.dataset.sources.common.inflate import DAMAGE
 from stoker.dataset.sources.common.npy import HEADER_BYTES, NpyHeader, read_header

@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format import schema
-from stoker.dataset.format.item import Given, Item, Outlines, ValueSource, WholeFile
-from stoker.dataset.sources.common.clip import POINTS_LEFT_OUT, Changes, clip_boxes
+from stoker.dataset.format.source_item import Given, Item, Outlines, ValueSource, WholeFile
+from stoker.dataset.sources.common.box_clipping import POINTS_LEFT_OUT, Changes, clip_boxes
 from stoker.dataset.sources.common.lookalikes import remarks_on_lookalikes
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import look_at

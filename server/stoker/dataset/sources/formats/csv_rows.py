@@ -15,7 +15,7 @@ from typing import TextIO
 
 from stoker.dataset.limits import MAX_LINE
 from stoker.dataset.sources.common.walk import SUFFIXES
-from stoker.dataset.sources.formats.tables import Table
+from stoker.dataset.sources.formats.read_table import Table
 from stoker.dataset.sources.formats.text_columns import shown
 from stoker.protocol.errors import UsageError
 from stoker.protocol.files.text import EncodingError, without_mark

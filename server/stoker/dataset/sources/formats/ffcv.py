@@ -14,10 +14,10 @@ import numpy as np
 from stoker.dataset.format import schema
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import Container, ContainerRow, Item
+from stoker.dataset.format.source_item import Container, ContainerRow, Item
 from stoker.dataset.limits import CodecError
-from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
-from stoker.dataset.sources.common.lazy import LazyItems
+from stoker.dataset.sources.common.field_notation import IGNORE, declare, field_name
+from stoker.dataset.sources.common.lazy_items import LazyItems
 from stoker.dataset.sources.common.readers import BadItemError, check_path, open_unchanged
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.dataset.sources.common.scan import Request, SourceScan

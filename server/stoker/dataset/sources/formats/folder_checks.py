@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from stoker.dataset.format.item import SourceFile
+from stoker.dataset.format.source_item import SourceFile
 from stoker.dataset.sources.formats.parallel import MASK_WORD, MASKS, SPLITS
 from stoker.protocol.errors import UsageError
 

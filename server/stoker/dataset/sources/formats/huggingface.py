@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset.format import schema
-from stoker.dataset.format.item import Container, ContainerRow, Item, SourceFile
+from stoker.dataset.format.source_item import Container, ContainerRow, Item, SourceFile
 from stoker.dataset.limits import CodecError
-from stoker.dataset.sources.common.declare import IGNORE, declare, field_name
-from stoker.dataset.sources.common.lazy import LazyItems
-from stoker.dataset.sources.common.patterns import check_splits, find_files
+from stoker.dataset.sources.common.field_notation import IGNORE, declare, field_name
+from stoker.dataset.sources.common.file_patterns import check_splits, find_files
+from stoker.dataset.sources.common.lazy_items import LazyItems
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.arrow_files import TableFile, open_table
 from stoker.protocol.datasets import ARROW, PARQUET, STATE

@@ -9,11 +9,17 @@ import msgspec
 import numpy as np
 
 from stoker.dataset.format import schema
+from stoker.dataset.format.box_conversion import FORMATS, RELATIVE
 from stoker.dataset.format.fields import CLASS_PARTS
-from stoker.dataset.format.items import FORMATS, RELATIVE
-from stoker.dataset.format.optional import how_to_declare
+from stoker.dataset.format.optional_fields import how_to_declare
 from stoker.dataset.images.codecs import signature
-from stoker.dataset.sources.common.declare import IGNORE, declare, is_optional, marks_of, plain_kind
+from stoker.dataset.sources.common.field_notation import (
+    IGNORE,
+    declare,
+    is_optional,
+    marks_of,
+    plain_kind,
+)
 from stoker.protocol.errors import UsageError
 from stoker.protocol.masks import MASK_DTYPES, is_mask_form
 

@@ -12,8 +12,8 @@ from PIL import Image
 
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import CLASS_PARTS, Field
-from stoker.dataset.format.item import ContainerRow, Item
-from stoker.dataset.format.optional import how_to_declare, kind_of
+from stoker.dataset.format.optional_fields import how_to_declare, kind_of
+from stoker.dataset.format.source_item import ContainerRow, Item
 from stoker.dataset.limits import CodecError, check_value
 from stoker.dataset.sources.common.readers import BadItemError
 from stoker.dataset.sources.common.recipe import Recipe

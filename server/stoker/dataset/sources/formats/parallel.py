@@ -14,10 +14,10 @@ from pathlib import Path
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.fields import PICTURES
-from stoker.dataset.format.item import Given, Item, SourceFile, WholeFile
-from stoker.dataset.format.optional import how_to_declare, kind_of
-from stoker.dataset.sources.common.classes import order_classes
-from stoker.dataset.sources.common.declare import DEEP, declare, field_name, plain_kind
+from stoker.dataset.format.optional_fields import how_to_declare, kind_of
+from stoker.dataset.format.source_item import Given, Item, SourceFile, WholeFile
+from stoker.dataset.sources.common.class_order import order_classes
+from stoker.dataset.sources.common.field_notation import DEEP, declare, field_name, plain_kind
 from stoker.dataset.sources.common.lookalikes import look_of, remarks_on_lookalikes
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import check_folder, is_folder, list_folder, walk

@@ -8,9 +8,9 @@ import numpy as np
 
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import ContainerRow, Extract, Item
+from stoker.dataset.format.source_item import ContainerRow, Extract, Item
 from stoker.dataset.limits import CodecError
-from stoker.dataset.sources.common.declare import field_name
+from stoker.dataset.sources.common.field_notation import field_name
 from stoker.dataset.sources.common.readers import BadItemError, check_path, open_unchanged
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.dataset.sources.formats.arrow_files import ArrowTable, TableFile, open_table

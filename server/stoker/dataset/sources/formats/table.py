@@ -18,16 +18,22 @@ from typing import Any
 import msgspec
 
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import Given, Item, ValueSource, WholeFile
-from stoker.dataset.format.optional import how_to_declare
+from stoker.dataset.format.optional_fields import how_to_declare
+from stoker.dataset.format.source_item import Given, Item, ValueSource, WholeFile
 from stoker.dataset.images.codecs import signature
 from stoker.dataset.images.transcode import FORMATS
-from stoker.dataset.sources.common.classes import order_classes
-from stoker.dataset.sources.common.declare import IGNORE, TEXT, declare, field_name, plain_kind
+from stoker.dataset.sources.common.class_order import order_classes
+from stoker.dataset.sources.common.field_notation import (
+    IGNORE,
+    TEXT,
+    declare,
+    field_name,
+    plain_kind,
+)
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import SUFFIXES, is_folder, look_at
+from stoker.dataset.sources.formats.read_table import Table
 from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, read_table
-from stoker.dataset.sources.formats.tables import Table
 from stoker.dataset.sources.formats.text_columns import (
     TextColumn,
     check_spellings,
@@ -67,7 +73,7 @@ def scan_table(source: Path, request: Request) -> SourceScan:
 
     Args:
         source: the file.
-        request: its fields are column -> KIND, see `stoker.dataset.sources.common.declare`.
+        request: its fields are column -> KIND, see `stoker.dataset.sources.common.field_notation`.
 
     Raises:
         UsageError: it cannot be read, or its columns cannot become fields.

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stoker.dataset.limits import CodecError, check_unpacked
-from stoker.dataset.sources.common.declare import TEXT
+from stoker.dataset.sources.common.field_notation import TEXT
 from stoker.dataset.sources.formats.arrow_files import PLAIN_PARQUET, check_memory, rows_at_once
 from stoker.dataset.sources.formats.csv_rows import read_csv
-from stoker.dataset.sources.formats.tables import Table
+from stoker.dataset.sources.formats.read_table import Table
 from stoker.protocol.errors import UsageError
 
 CSV = frozenset([".csv", ".tsv"])

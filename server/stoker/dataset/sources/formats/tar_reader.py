@@ -7,7 +7,7 @@ import numpy as np
 
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.item import Extract, Item
+from stoker.dataset.format.source_item import Extract, Item
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.npy import (
     HEADER_BYTES,

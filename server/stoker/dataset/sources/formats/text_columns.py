@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from stoker.dataset.sources.common.declare import TEXT
+from stoker.dataset.sources.common.field_notation import TEXT
 from stoker.dataset.sources.common.lookalikes import remarks_on_lookalikes
 from stoker.protocol.errors import UsageError
 

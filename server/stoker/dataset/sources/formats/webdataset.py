@@ -26,19 +26,19 @@ import numpy as np
 
 from stoker.dataset.format import schema
 from stoker.dataset.format.fields import PICTURES
-from stoker.dataset.format.item import Container, Extract, Given, Item, SourceFile
-from stoker.dataset.format.optional import how_to_declare
+from stoker.dataset.format.optional_fields import how_to_declare
+from stoker.dataset.format.source_item import Container, Extract, Given, Item, SourceFile
 from stoker.dataset.limits import CodecError
-from stoker.dataset.sources.common.declare import (
+from stoker.dataset.sources.common.field_notation import (
     IGNORE,
     declare,
     field_name,
     is_optional,
     plain_kind,
 )
-from stoker.dataset.sources.common.lazy import LazyItems
+from stoker.dataset.sources.common.file_patterns import check_splits, find_files
+from stoker.dataset.sources.common.lazy_items import LazyItems
 from stoker.dataset.sources.common.npy import HEADER_BYTES, NpyHeader, read_header
-from stoker.dataset.sources.common.patterns import check_splits, find_files
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import SUFFIXES
 from stoker.dataset.sources.formats.tar_samples import TarSamples

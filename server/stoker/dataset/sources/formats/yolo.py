@@ -17,9 +17,16 @@ import msgspec
 import numpy as np
 
 from stoker.dataset.format import schema
-from stoker.dataset.format.item import Given, Item, Outlines, SourceFile, ValueSource, WholeFile
+from stoker.dataset.format.source_item import (
+    Given,
+    Item,
+    Outlines,
+    SourceFile,
+    ValueSource,
+    WholeFile,
+)
 from stoker.dataset.limits import CodecError
-from stoker.dataset.sources.common.clip import POINTS_LEFT_OUT, Changes, clip_boxes
+from stoker.dataset.sources.common.box_clipping import POINTS_LEFT_OUT, Changes, clip_boxes
 from stoker.dataset.sources.common.lookalikes import remarks_on_lookalikes
 from stoker.dataset.sources.common.readers import read_file
 from stoker.dataset.sources.common.scan import Request, SourceScan

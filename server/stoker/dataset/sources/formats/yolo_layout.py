@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from stoker.dataset.format.item import SourceFile
-from stoker.dataset.sources.common.classes import read_classes
+from stoker.dataset.format.source_item import SourceFile
+from stoker.dataset.sources.common.class_order import read_classes
 from stoker.dataset.sources.common.walk import SUFFIXES, is_file, is_folder, look_at, walk
 from stoker.dataset.sources.formats.yolo_keys import check_keys, count_of
 from stoker.dataset.sources.formats.yolo_yaml import (

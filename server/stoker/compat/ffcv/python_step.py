@@ -1,0 +1,300 @@
+"""One operation on arrays that stays Python: OpenCV, Pillow, Albumentations, SciPy.
+
+Its state after it has `jit_mode=False` and a NumPy dtype. It gets one row at a time, unless it is a
+batch op. Its own calls of `np.random` and `random` are rewritten, as in compiled operations. What
+libraries draw comes from the generators of the process (`random`, `np.random`, torch's on the CPU),
+which are seeded from the row's key and then restored; objects with a generator of their own, which
+have `set_random_seed`, are seeded by that. So a row depends on its key alone. Whether it draws is
+found by a trial when the loader is built: an operation that does runs on the script's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.compat.ffcv.batch_need import MixesRows, needs_batch
+from stoker.compat.ffcv.batch_rows import (
+    BatchRows,
+    Sample,
+    declared,
+    generated,
+    key_in,
+    on_samples,
+    queries_of,
+)
+from stoker.compat.ffcv.operation_trial import (
+    OF_VALUES,
+    TRIAL_ROWS,
+    check_reads,
+    mixing_error,
+    no_batch,
+    state_of,
+)
+from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
+from stoker.compat.ffcv.pipeline.operation import Operation
+from stoker.compat.ffcv.pipeline.state import State
+from stoker.compat.ffcv.rewriting import rewrite
+from stoker.compat.ffcv.row_loop import rows_of
+from stoker.compat.ffcv.working_memory import WorkingMemory
+from stoker.ops.custom.foreign import (
+    generator,
+    generator_states,
+    kept,
+    line_of,
+    noise,
+    seeded,
+)
+from stoker.protocol.errors import BuildError, StokerError
+from stoker.rng.philox import key_block
+from stoker.rng.streams import make_key
+
+EPOCHS: Final = 6
+"""Epochs of the trial that looks for draws that are equal in all of them."""
+SET_SEED: Final = "set_random_seed"
+"""Method of Albumentations' transforms; each has generators of its own."""
+
+
+class PythonStep:
+    """An operation that stays Python, in the order of a pipeline.
+
+    Attributes:
+        name: field and operation, for messages.
+        after: the state after it: as it declares it, or as its results are.
+        draws: whether it draws.
+        is_foreign: whether generators of the process, or of libraries, are seeded for it.
+        seeds: whether it seeds its draws alike in all pipelines.
+        is_batch_op: whether it gets all rows at once.
+        is_declared: whether its class says so.
+        code: its rewritten function.
+    """
+
+    gets_one_row = True
+
+    def __init__(
+        self,
+        operation: Operation,
+        before: State,
+        name: str,
+        stream: str,
+        sample: Sample | None,
+        *,
+        alone: bool = False,
+    ) -> None:
+        """Prepare an operation.
+
+        Args:
+            operation: the operation.
+            before: the state before it.
+            name: its name in messages.
+            stream: name of the stream that it draws from.
+            sample: rows of the dataset; None: only noise is known.
+            alone: it must not mix rows.
+
+        Raises:
+            BuildError: it cannot run, or a row would depend on more than its key.
+        """
+        self.name = name
+        self._before = before
+        self._stream = stream
+        self.after, allocation = declared(operation, before, name)
+        queries = queries_of(allocation, name)
+        several = bool(queries) and not isinstance(allocation, AllocationQuery)
+        self._remember = partial(WorkingMemory, queries, several=several)
+        self._take(self.after)
+        self._is_fixed = False
+        function = generated(operation, name)
+        self.is_declared = operation.is_batch_op is not None
+        try:
+            self._prepare(function, operation, sample, is_batch_op=bool(operation.is_batch_op))
+        except MixesRows:
+            if alone:
+                raise no_batch(name) from None
+            self._prepare(function, operation, sample, is_batch_op=True)
+
+    def _prepare(
+        self,
+        function: Callable[..., Any],
+        operation: Operation,
+        sample: Sample | None,
+        *,
+        is_batch_op: bool,
+    ) -> None:
+        self.is_batch_op = is_batch_op
+        self.code = rewrite(function, self.name, mixes=is_batch_op, machine=False)
+        self._owned = list(_with_seeds(self.code.function, operation))
+        self.seeds = self.code.seeds
+        self.is_foreign = bool(self._owned)
+        self._try(sample)
+        self.draws = self.code.draws or self.is_foreign
+
+    def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
+        """Return the operation's result on a batch.
+
+        Raises:
+            SampleError: it asked to exit, by SystemExit or KeyboardInterrupt.
+        """
+        keys, ids = rows.keys(self._stream), rows.ids.astype(np.int64)
+        found: np.ndarray = on_samples(self.name, rows, lambda: self.run(batch, keys, ids))
+        return found
+
+    def run(
+        self,
+        batch: np.ndarray,
+        keys: np.ndarray,
+        ids: np.ndarray,
+        ends: dict[str, set[Any]] | None = None,
+    ) -> np.ndarray:
+        """Return the operation's result on a batch whose rows have these keys.
+
+        Args:
+            batch: (B, *shape) of the state before it; may be written to.
+            keys: (B, 5) uint64, the words of each row's key.
+            ids: (B,) int64, sample ids.
+            ends: receives the states of the generators after the first row, by name.
+        """
+        keys, counts = np.hstack([keys, keys]), np.zeros(len(keys), np.int64)
+        dst = self._memory.request(len(batch))
+        out: np.ndarray | None = None
+        step = len(batch) if self.is_batch_op else 1
+        for low in range(0, len(batch), max(step, 1)):
+            part = slice(low, low + step)
+            with self._seeded(keys[low]):
+                result = self.code.function(
+                    keys[part], counts[part], batch[part], rows_of(dst, low, low + step), ids[part]
+                )
+                if ends is not None and low == 0:
+                    for generator_name, state in generator_states().items():
+                        ends.setdefault(generator_name, set()).add(state)
+            array = self._checked(result, batch[part])
+            if out is None:
+                out = self._memory.result(len(batch)).view(self.after.dtype)
+            out[part] = array
+        if out is None:
+            out = self._memory.result(0).view(self.after.dtype)
+        return out
+
+    def _take(self, after: State) -> None:
+        """Take the state of its results, and prepare memory for them."""
+        self.after = after
+        self._memory = self._remember(after)
+        self._memory.is_cleared = True
+
+    def _seeded(self, words: np.ndarray) -> Any:
+        if not self.is_foreign:
+            return nullcontext()
+        key = key_in(words)
+        for number, owner in enumerate(self._owned):
+            getattr(owner, SET_SEED)(key_block(key, number)[0] & 0xFFFFFFFF)
+        return seeded(key)
+
+    def _checked(self, result: Any, given: np.ndarray) -> np.ndarray:
+        """Return a result as an array; the first one of the trial may have its own form."""
+        array = np.asarray(result)
+        found = (array.shape, array.dtype)
+        if found != ((len(given), *self.after.shape), np.dtype(self.after.dtype)):
+            after = state_of(array, len(given), self.after, self.name)
+            if self._is_fixed:
+                raise BuildError(
+                    f"{self.name} returned {after} for one row and {self.after} for another: "
+                    "return one dtype and shape for all rows"
+                )
+            self._take(after)
+        self._is_fixed = True
+        return array
+
+    def _try(self, sample: Sample | None) -> None:
+        """Try it on noise or on rows of the dataset, as `operation_trial` does."""
+        if sample is None or not self.code.calls_machine_code:
+            ids = np.arange(100, 100 + 2 * TRIAL_ROWS) if sample is None else sample.ids
+            rng = generator(make_key(1, 2, 3, 4))
+            value = noise((len(ids), *self._before.shape), self._before.dtype, rng)
+            try:
+                self._try_on(value, ids)
+            except MixesRows:
+                raise
+            except BuildError as error:
+                if sample is None or not isinstance(error.__cause__, OF_VALUES):
+                    raise
+            else:
+                return
+        self._try_on(sample.values(), sample.ids)
+
+    def _try_on(self, whole: np.ndarray, ids: np.ndarray) -> None:
+        rows = BatchRows(5, 6, ids[: TRIAL_ROWS + self.is_batch_op])
+        value = whole[: len(rows.ids)]
+        if self.is_batch_op:
+            return self._check(value, rows)
+        try:
+            self._check(value, rows)
+        except BuildError:
+            if self._needs_batch(whole, ids):
+                raise mixing_error(self.name, is_declared=self.is_declared) from None
+            raise
+        if not self._owned and self._needs_batch(whole, ids, is_tried=True):
+            raise mixing_error(self.name, is_declared=self.is_declared)
+        return check_reads(self)
+
+    def _needs_batch(self, value: np.ndarray, ids: np.ndarray, *, is_tried: bool = False) -> bool:
+        deep = not self.code.reads.is_certain
+        seeded = self._seeded if is_tried and self.is_foreign else None
+        function = self.code.function
+        with kept(0):
+            return needs_batch(function, value, ids, self._memory, deep=deep, seeded=seeded)
+
+    def _check(self, value: np.ndarray, rows: BatchRows) -> None:
+        with kept(0) as untouched:
+            first = self._tried(value, rows)
+            self.is_foreign = self.is_foreign or not untouched()
+        first, again = (self._tried(value, rows) for _ in range(2))
+        if first.tobytes() != again.tobytes():
+            raise BuildError(
+                f"{self.name} cannot be used: it returned two results for the same rows, so it "
+                "keeps state between calls, or draws from a generator of its own: draw from "
+                "np.random or random"
+            )
+        if self.is_foreign:
+            self._check_epochs(value, rows)
+
+    def _check_epochs(self, value: np.ndarray, rows: BatchRows) -> None:
+        """Check that it has not seeded the generators of the process by itself."""
+        ends: dict[str, set[Any]] = {}
+        for epoch in range(EPOCHS):
+            self._tried(value, rows._replace(epoch=epoch), ends)
+        if any(len(known) == 1 for known in ends.values()):
+            raise BuildError(
+                f"{self.name} cannot be used: code that it calls seeds random, numpy.random or "
+                "torch, so it would draw the same in every epoch: seed in the operation's own "
+                "function, with np.random.seed(indices[-1]), or leave the seed out"
+            )
+
+    def _tried(
+        self, value: np.ndarray, rows: BatchRows, ends: dict[str, set[Any]] | None = None
+    ) -> np.ndarray:
+        try:
+            return self.run(value.copy(), rows.keys(self._stream), rows.ids, ends)
+        except StokerError:
+            raise
+        except (Exception, SystemExit) as error:  # the user's function may raise anything
+            raise BuildError(
+                f"{self.name} fails on {self._before}: {type(error).__name__}: {error}"
+                f"{line_of(error)}. It declared {self.after}: check that the sides of its input "
+                "and its output agree"
+            ) from error
+
+
+def _with_seeds(function: FunctionType, operation: Operation) -> Iterator[Any]:
+    """Yield what a function or an operation holds that can be seeded by its own method."""
+    names = [name for name in function.__code__.co_names if name in function.__globals__]
+    found = {}
+    for value in (*(function.__globals__[name] for name in names), *vars(operation).values()):
+        several = isinstance(value, list | tuple)
+        for one in value if several else [value]:
+            if callable(getattr(one, SET_SEED, None)) and not isinstance(one, type):
+                found[id(one)] = one
+    yield from found.values()

@@ -1,0 +1,247 @@
+"""Lossless rewriting of a JPEG onto a grid of restart intervals.
+
+The quantized coefficients stay the same, so every decoder gives the same pixels. They are coded
+again: baseline, one interleaved scan, a restart marker after every `interval` MCUs, and Huffman
+tables optimized for this image, which pay for the markers. Order of the new file: JFIF segment, the
+other APPn and comments, then everything that decoding needs. A progressive file becomes baseline.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.dataset.images.jpeg.coefficients import Coefficients, read_coefficients
+from stoker.dataset.images.jpeg.entropy_bits import PLACE, category, flush, put
+from stoker.dataset.images.jpeg.grid import Grid
+from stoker.dataset.images.jpeg.huffman import best_table, codes_of
+from stoker.dataset.images.jpeg.segments import (
+    EOI,
+    SOI,
+    HuffmanTable,
+    Segments,
+    UnindexableError,
+    read_segments,
+)
+from stoker.jit import compiled, kernel
+
+NEAR: Final = 32
+"""Preferred width of an interval in pixels: in narrower intervals a window decodes less beyond its
+box, but each interval costs two to three bytes and an offset."""
+TOO_LARGE: Final = -1
+_ADOBE: Final = 0xEE
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewritten file and its grid."""
+
+    data: bytes
+    grid: Grid
+
+
+def interval_of(columns: int, mcu_width: int) -> int:
+    """Return the divisor of the MCU columns that is nearest to 32 pixels; the larger of two."""
+    divisors = [d for d in range(1, columns + 1) if columns % d == 0]
+    return min(divisors, key=lambda d: (abs(d * mcu_width - NEAR), -d))
+
+
+def rewrite(data: bytes) -> Rewritten:
+    """Rewrite a JPEG on a grid.
+
+    Raises:
+        UnindexableError: files of this kind cannot be rewritten.
+        CodecError: it is damaged.
+    """
+    found = read_segments(data)
+    coefficients = read_coefficients(data, found)
+    interval = interval_of(coefficients.mcu_columns, 8 * found.h_max)
+    shape = np.array(
+        [
+            (plane.h, plane.v, plane.columns, plane.start, min(i, 1))
+            for i, plane in enumerate(coefficients.planes)
+        ],
+        np.int64,
+    )
+    scan, tables, offsets = _encode(coefficients, shape, interval)
+    jfif, others, adobe = _sorted(found)
+    frame = _frame(found)
+    head = b"".join([*adobe, _quantizers(found)])
+    after = b"".join([_huffman(tables), _restart(interval), _scan_head(found)])
+    before = SOI + jfif + others
+    start = len(before) + len(head) + len(frame) + len(after)
+    grid = Grid(
+        8 * found.h_max,
+        8 * found.v_max,
+        interval,
+        coefficients.mcu_columns // interval,
+        coefficients.mcu_rows,
+        2 + len(jfif),
+        len(before),
+        len(before) + len(head) + 5,
+        (offsets + start).astype(np.uint32),
+    )
+    return Rewritten(before + head + frame + after + scan + EOI, grid)
+
+
+def _encode(
+    coefficients: Coefficients, shape: np.ndarray, interval: int
+) -> tuple[bytes, list[HuffmanTable], np.ndarray]:
+    """Code all blocks: (scan, tables DC, AC, DC, AC, offsets of intervals and of the end)."""
+    sizes = np.array([coefficients.mcu_columns, coefficients.mcu_rows, interval], np.int64)
+    intervals = coefficients.mcu_columns // interval * coefficients.mcu_rows
+    offsets = np.zeros(intervals + 1, np.int64)
+    tokens = np.empty(coefficients.values.size + 1, np.uint32)
+    count = compiled(_tokens)(coefficients.values, shape, sizes, tokens, offsets)
+    if count == TOO_LARGE:
+        raise UnindexableError("a coefficient that baseline files cannot hold")
+    tokens = tokens[:count]
+    symbols = np.bincount(tokens & 0x3FF, minlength=1024).reshape(4, 256)
+    used = 4 if len(coefficients.planes) > 1 else 2
+    tables = [best_table(counted) for counted in symbols[:used]]
+    codes, lengths = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
+    for i, table in enumerate(tables):
+        codes[256 * i : 256 * (i + 1)], lengths[256 * i : 256 * (i + 1)] = codes_of(table)
+    numbers = np.arange(16) @ np.bincount((tokens >> 10) & 15, minlength=16)
+    bits = int(numbers) + int((symbols.reshape(-1) * lengths).sum())
+    out = np.empty(2 * (bits // 8 + intervals) + 2 * intervals + 8, np.uint8)  # all bytes stuffed
+    end = compiled(_write)(tokens, codes, lengths, out, offsets)
+    return out[:end].tobytes(), tables, offsets
+
+
+@kernel
+def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, starts: Any) -> Any:
+    """Convert all blocks to tokens; returns their number, or TOO_LARGE.
+
+    A token has the table and the symbol (10 bits), how many bits follow the code (4), and these.
+
+    Args:
+        values: all coefficients.
+        shape: (components, 5): sampling h and v, block columns, first coefficient, table.
+        sizes: MCU columns and rows, MCUs of an interval.
+        tokens: room for one token per coefficient.
+        starts: receives the first token of each interval, and the number of tokens.
+    """
+    last_dc, end = np.zeros(shape.shape[0], np.int64), np.int64(0)
+    for number in range(sizes[0] * sizes[1]):
+        if number % sizes[2] == 0:
+            starts[number // sizes[2]] = end
+            last_dc[:] = 0
+        y, x = number // sizes[0], number % sizes[0]
+        for i in range(shape.shape[0]):
+            wide, high = shape[i, 0], shape[i, 1]
+            for k in range(wide * high):
+                place = (y * high + k // wide) * shape[i, 2] + x * wide + k % wide
+                at = shape[i, 3] + 64 * place
+                block = values[at : at + 64]
+                end = _block(block, block[0] - last_dc[i], 512 * shape[i, 4], tokens, end)
+                if end < 0:
+                    return TOO_LARGE
+                last_dc[i] = block[0]
+    starts[starts.size - 1] = end
+    return end
+
+
+@kernel
+def _block(block: Any, difference: Any, table: Any, tokens: Any, end: Any) -> Any:
+    """Convert a block to tokens from place `end` on (T.81, F.1.2); returns the new end."""
+    bits = category(difference)
+    if bits > 11:
+        return TOO_LARGE
+    tokens[np.uint64(end)] = _token(table, bits, difference, bits)
+    end += 1
+    zeros = 0
+    for k in range(1, 64):
+        value = np.int64(block[np.uint64(k)])
+        if value == 0:
+            zeros += 1
+            continue
+        bits = category(value)
+        if bits > 10:
+            return TOO_LARGE
+        while zeros > 15:
+            tokens[np.uint64(end)] = _token(table, 256 + 0xF0, 0, 0)
+            end += 1
+            zeros -= 16
+        tokens[np.uint64(end)] = _token(table, 256 + (zeros << 4 | bits), value, bits)
+        end += 1
+        zeros = 0
+    if zeros:
+        tokens[np.uint64(end)] = _token(table, 256, 0, 0)
+        end += 1
+    return end
+
+
+@kernel
+def _token(table: Any, found: Any, value: Any, bits: Any) -> Any:
+    number = (value if value >= 0 else value - 1) & ((1 << bits) - 1)
+    return np.uint32(table + found | bits << 10 | number << 14)
+
+
+@kernel
+def _write(tokens: Any, codes: Any, lengths: Any, out: Any, offsets: Any) -> Any:
+    """Write all tokens; replaces the first tokens of intervals in `offsets` by byte offsets."""
+    state = np.zeros(3, np.int64)
+    intervals = offsets.size - 1
+    for turn in range(intervals):
+        first, last = offsets[turn], offsets[turn + 1]
+        if turn:
+            out[state[PLACE]], out[state[PLACE] + 1] = 0xFF, 0xD0 + ((turn - 1) & 7)
+            state[PLACE] += 2
+        offsets[turn] = state[PLACE]
+        for i in range(first, last):
+            token = np.int64(tokens[np.uint64(i)])
+            at, bits = np.uint64(token & 0x3FF), (token >> 10) & 15
+            put(out, state, (codes[at] << bits) | (token >> 14), lengths[at] + bits)
+        flush(out, state)
+    offsets[intervals] = state[PLACE] + 2
+    return state[PLACE]
+
+
+def _sorted(found: Segments) -> tuple[bytes, bytes, list[bytes]]:
+    """Split the kept segments: JFIF, those that decoding does not need, Adobe."""
+    jfif = [s for s in found.kept if s[1] == 0xE0 and s[4:9] == b"JFIF\0"][:1]
+    adobe = [s for s in found.kept if s[1] == _ADOBE and s[4:9] == b"Adobe"]
+    others = [s for s in found.kept if s not in jfif and s not in adobe]
+    return b"".join(jfif), b"".join(others), adobe
+
+
+def _segment(marker: int, body: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
+
+
+def _quantizers(found: Segments) -> bytes:
+    used = sorted({part.quantizer for part in found.components})
+    for number in used:
+        if number not in found.quantizers:
+            raise UnindexableError("a quantization table is missing")
+    parts = [(found.quantizers[n][0] - 1, n, found.quantizers[n][1]) for n in used]
+    return _segment(0xDB, b"".join(bytes([wide << 4 | n]) + table for wide, n, table in parts))
+
+
+def _frame(found: Segments) -> bytes:
+    wide = any(found.quantizers[part.quantizer][0] == 2 for part in found.components)
+    body = struct.pack(">BHHB", 8, found.height, found.width, len(found.components))
+    for part in found.components:
+        body += bytes([part.id, part.h << 4 | part.v, part.quantizer])
+    return _segment(0xC1 if wide else 0xC0, body)
+
+
+def _huffman(tables: list[HuffmanTable]) -> bytes:
+    kinds = (0x00, 0x10, 0x01, 0x11)
+    return _segment(
+        0xC4,
+        b"".join(
+            bytes([kind]) + t.counts + t.symbols for kind, t in zip(kinds, tables, strict=False)
+        ),
+    )
+
+
+def _restart(interval: int) -> bytes:
+    return _segment(0xDD, struct.pack(">H", interval))
+
+
+def _scan_head(found: Segments) -> bytes:
+    parts = [bytes([part.id, 0x11 * min(i, 1)]) for i, part in enumerate(found.components)]
+    return _segment(0xDA, bytes([len(parts)]) + b"".join(parts) + bytes([0, 63, 0]))
