@@ -50,7 +50,7 @@ class RowsOfStep(Protocol):
 
 
 class TriedStep(RowsOfStep, Protocol):
-    """The step of a trial; see `stoker.compat.ffcv.compiled_step.LineStep`."""
+    """The step of a trial; see `stoker.compat.ffcv.compiled_step.CompiledStep`."""
 
     before: State
     after: State
