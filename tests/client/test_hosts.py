@@ -340,7 +340,6 @@ def test_one_that_comes_back_with_another_dataset_is_left_out(
         (["ipc:///a", "ipc:///a"], {}, "expected each address once, got ipc:///a 2 times"),
         (["ipc:///a", "/data/packed"], {}, "got '/data/packed'; the path of a dataset works only"),
         ([f"ipc:///{n}" for n in range(65)], {}, "expected 1 to 64 addresses of daemons, got 65"),
-        (["ipc:///a"], {"group": "sweep"}, "group='sweep' with several daemons"),
         (["ipc:///a"], {"workers": 2}, "workers=2: the daemon at ipc:///a sets its own number"),
     ],
     ids=str,

@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, children
 from law_damage import ROWS, damage, write_pictures
 from law_rig import serving
-from loading import digest
+from loading import digest, in_step
 from warm import Script
 
 from stoker import ops
@@ -118,28 +117,6 @@ def loaders(address: str, group: str, wanted: Sequence[dict], **more: object) ->
         yield made
 
 
-def epochs(loops: Sequence[Loader], count: int = EPOCHS) -> list[list[str]]:
-    """Read epochs in step; return the digests that each member got."""
-    found: list[list[str]] = [[] for _ in loops]
-    for _ in range(count):
-        turns = [digests(one, into) for one, into in zip(loops, found, strict=True)]
-        for _ in zip(*turns, strict=True):
-            pass
-    return found
-
-
-def digests(loader: Loader, into: list[str]) -> Iterator[None]:
-    """Append the digest of each batch. The first is waited for in a thread, as others come too."""
-    loop, first = iter(loader), []
-    begun = threading.Thread(target=lambda: first.append(next(loop)))
-    begun.start()
-    yield
-    begun.join(60)
-    for batch in (*first, *loop):
-        into.append(digest(batch))
-        yield
-
-
 def alone(address: str, wanted: dict, count: int = EPOCHS) -> list[str]:
     options = {"dataset": "whole", "device": "numpy", **ORDER, **wanted}
     with Loader(address, **options) as loader:
@@ -157,7 +134,7 @@ def test_each_sample_is_decoded_once_for_all(served, lone, count) -> None:
     """Batches prefetched beyond the end are counted apart."""
     before = counters_at_rest(served.address)
     with loaders(served.address, f"once-{count}", MEMBERS[:count]) as made:
-        assert epochs(made) == lone[:count]
+        assert in_step(made, EPOCHS) == lone[:count]
         ahead = made[0]._connection.stream.opened.slots
         after = counters(served.address)
     decodes = after["decodes_total"] - before["decodes_total"]
@@ -177,7 +154,7 @@ def test_any_order(served, name) -> None:
     order, members = ORDERS[name]
     before = counters_at_rest(served.address)
     with loaders(served.address, name, members, **order) as made:
-        found = epochs(made)
+        found = in_step(made, EPOCHS)
         after = counters(served.address)
     assert found == [alone(served.address, {**order, **one}) for one in members]
     assert found[0] != found[1]
@@ -200,11 +177,12 @@ def test_a_rank_resumes_while_workers_die(served, name) -> None:
     with loaders(served.address, name, members, **rank) as made:
         for one, state in zip(made, states, strict=True):
             one.load_state_dict(state)
-        found: list[list[str]] = [[] for _ in made]
-        turns = [digests(one, into) for one, into in zip(made, found, strict=True)]
-        for step, _ in enumerate(zip(*turns, strict=True)):
-            if step == 2:
+
+        def kill(turn: int) -> None:
+            if turn == 2:
                 os.kill(children(children(served.pid)[0])[0], signal.SIGKILL)
+
+        found = in_step(made, 1, kill)
         assert found == expected
         for one in made:
             batch = next(iter(one))
@@ -223,7 +201,7 @@ def test_damaged_pictures_are_bad_where_a_lone_stream_reads_them(served, picture
         for one in policies
     ]  # fmt: skip
     with loaders(served.address, "damaged", policies, dataset="damaged") as made:
-        assert epochs(made, 1) == expected
+        assert in_step(made, 1) == expected
 
 
 def test_a_late_member_and_one_that_stops(served, lone) -> None:

@@ -1,6 +1,7 @@
 """Loaders of fake and real daemons, and what their batches have in common."""
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from stoker.client import Batch, Loader
 from stoker.protocol.digest import batch_digest
@@ -19,3 +20,35 @@ def digest(batch: Batch) -> str:
 def places(batches: Iterable[Batch]) -> list[tuple[int, int]]:
     """The (epoch, step) of each batch."""
     return [(batch.epoch, batch.step) for batch in batches]
+
+
+def in_step(
+    loops: Sequence[Loader], count: int, between: Callable[[int], None] = lambda step: None
+) -> list[list[str]]:
+    """Read epochs of members of a group in turns; return the digests that each member got.
+
+    Args:
+        loops: the members.
+        count: number of epochs.
+        between: called before each turn of all members, with its number.
+    """
+    found: list[list[str]] = [[] for _ in loops]
+    turn = 0
+    for _ in range(count):
+        turns = [digests(one, into) for one, into in zip(loops, found, strict=True)]
+        for _ in zip(*turns, strict=True):
+            between(turn)
+            turn += 1
+    return found
+
+
+def digests(loader: Loader, into: list[str]) -> Iterator[None]:
+    """Append the digest of each batch. The first is waited for in a thread, as others come too."""
+    loop, first = iter(loader), []
+    begun = threading.Thread(target=lambda: first.append(next(loop)))
+    begun.start()
+    yield
+    begun.join(60)
+    for batch in (*first, *loop):
+        into.append(digest(batch))
+        yield

@@ -1,6 +1,5 @@
 """What the protocol's page promises to refuse, sent to a daemon by hand."""
 
-import os
 import socket
 
 import msgpack
@@ -33,17 +32,6 @@ def test_a_wrong_record_refuses_the_whole_message(connect, wrong, message):
     assert error.message.startswith(message)
     client.send(messages.Seek(1, 0, 1), messages.Credit(1, 1))  # run 1 has not begun
     assert client.receive(messages.Ready).step == 1
-
-
-def test_a_member_of_a_named_group_gets_no_share(connect, open_record):
-    client = connect().hello().attach()
-    client.send(open_record(group="sweep"))
-    client.receive(messages.Opened)
-    os.close(client.packet()[1])  # memory that a member may only read
-    client.send(messages.Seek(1, 0, 0, [], [1, 2], 0))
-    error = client.receive(messages.Error)
-    assert error.code == "usage"
-    assert "a named group shares each batch among its members" in error.message
 
 
 def test_a_carrier_that_says_nothing_is_refused(start, monkeypatch):

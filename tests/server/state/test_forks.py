@@ -349,10 +349,3 @@ def test_a_seek_back_computes_alone_and_goes_on(rig):
     rig.send(members[0], Seek(2, 0, 0), Credit(2, 2))
     rig.work()
     assert places(rig, members[0]) == [(0, 0), (0, 1), (0, 2), (0, 0), (0, 1)]
-
-
-def test_several_daemons_do_not_share_a_fork(rig):
-    token = join(rig)
-    rig.send(token, Seek(1, 0, 0, [], [3, 4], 0))
-    (error,) = rig.errors(token)
-    assert "a named group shares each batch" in error.message

@@ -45,9 +45,31 @@ def test_wrong_shares_are_refused_and_change_nothing(rig):
     assert places(rig, token) == before
 
 
-def test_a_named_group_has_no_shares(rig):
-    token = rig.open(batch_size=16, prefetch=3, group="sweep")
-    rig.send(token, Seek(1, 0, 0, [], KEYS, 0))
-    (error,) = rig.errors(token)
-    assert error.code == "usage"
-    assert "a named group shares each batch among its members" in error.message
+@pytest.mark.parametrize("mode", ["mirror", "fork"])
+def test_members_of_a_group_have_one_share(rig, mode):
+    """One that is behind gets what was computed for the other, or has it computed in step."""
+    built = {"decoded_bytes": 1000, "usual_bytes": 100}
+    wanted = {"batch_size": 16, "prefetch": 3, "group": "sweep", "mode": mode, "group_size": 2}
+    quick, slow = (rig.open(built=built, **wanted) for _ in range(2))
+    for token, granted in ((quick, 3), (slow, 1)):
+        rig.send(token, Seek(1, 0, 0, [], KEYS, 1), Credit(1, granted))
+    rig.work()
+    assert places(rig, slow) == places(rig, quick)[:1]
+    rig.send(slow, Credit(1, 2))
+    assert places(rig, slow) == places(rig, quick), "at once: they are there"
+    assert rig.counters()["rows_total"] == 3 * 16 * (2 if mode == "fork" else 1)
+
+
+def test_a_batch_is_not_kept_for_a_member_that_another_daemon_gives_it_to(rig):
+    """Members may differ in their daemons for a moment, when one is lost."""
+    wanted = {"batch_size": 16, "prefetch": 3, "group": "sweep"}
+    whole, part = rig.open(**wanted), rig.open(**wanted)
+    rig.send(part, Seek(1, 0, 0, [], KEYS, 1), Credit(1, 1))
+    rig.run(whole)
+    rig.work()
+    ready = rig.ready(whole)
+    rig.release(whole, *ready)
+    share = HostShare(KEYS, 1)
+    later = [one for one in ready if share.owner(one.epoch, one.step) == 1]
+    got = len(rig.ready(part))
+    assert rig.counters()["kept_slots"] == len(later) - got

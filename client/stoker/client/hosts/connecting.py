@@ -38,11 +38,6 @@ def connect(  # noqa: PLR0913  (the loader's arguments)
             where, options, target, workers=workers, connect_timeout_s=connect_timeout_s,
             timeout_s=timeout_s, reconnect_s=reconnect_s, key=key, daemon_key=daemon_key,
         )  # fmt: skip
-    if options.group is not None:
-        raise UsageError(
-            f"group={options.group!r} with several daemons: members of a group share the batches of"
-            " one daemon; leave group= out, or give one address"
-        )
     if isinstance(where, Directory):
         key, daemon_key = key or where.key, daemon_key or where.daemon_key
     else:
@@ -59,7 +54,7 @@ def connect(  # noqa: PLR0913  (the loader's arguments)
         )  # fmt: skip
 
     wait_s = seconds("reconnect_s", reconnect_s)
-    return Fleet(where, open_at, rank=record.rank, reconnect_s=wait_s)
+    return Fleet(where, open_at, rank=record.rank, reconnect_s=wait_s, group=options.group)
 
 
 def _check_keys(addresses: Sequence[str], **keys: PathOrText | None) -> None:

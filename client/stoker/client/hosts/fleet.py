@@ -27,7 +27,7 @@ from stoker.client.hosts.returns import Returns
 from stoker.client.opening import OpenedStream, check_equal, check_shares, steps_of
 from stoker.client.statistics import Statistics
 from stoker.protocol.descriptors import check_threads
-from stoker.protocol.errors import AccessError, DaemonLostError, StokerError
+from stoker.protocol.errors import AccessError, DaemonLostError, StokerError, UsageError
 from stoker.protocol.remote.shares import HostShare, Place, host_key
 from stoker.protocol.replay import Replay
 
@@ -54,6 +54,7 @@ class Fleet:
         *,
         rank: int,
         reconnect_s: float | None,
+        group: str | None = None,
     ) -> None:
         """Open the stream at all of them.
 
@@ -62,6 +63,7 @@ class Fleet:
             connect: opens the stream at one; the second argument is `crashed`.
             rank: of the client.
             reconnect_s: how long to wait when all daemons are lost; None: not at all.
+            group: the name of its group; None: it has none.
 
         Raises:
             UsageError: the addresses are wrong, or the daemons have different streams.
@@ -69,6 +71,7 @@ class Fleet:
         """
         self._pid = os.getpid()
         self._rank = rank
+        self._group = group
         self._reconnect_s = reconnect_s
         self._connect_to = connect
         self.crashed: dict[int, Place] = {}
@@ -118,8 +121,15 @@ class Fleet:
                 share once it has; until then it counts as lost.
 
         Raises:
-            UsageError, StokerError: as in the constructor; nothing changes.
+            UsageError: the loader is of a group, or as in the constructor; nothing changes.
+            StokerError: as in the constructor; nothing changes.
         """
+        if wait and self._group is not None:
+            raise UsageError(
+                f"set_hosts: this loader is a member of group {self._group!r}, and all members must"
+                " use the same daemons at any time: make each member with a Directory, which all of"
+                " them follow"
+            )
         wanted = check_addresses(addresses)
         self._adopt()
         known = {*self._members, *self._returns.lost}
@@ -327,8 +337,9 @@ class Fleet:
             if self._one_left:
                 forget_from(self.crashed, place)
                 self._one_left = False
-            stream = self.stream.opened.stream
-            keys = [host_key(address, stream, self._rank) for address in self._members]
+            # Members of a group need the same owners, also those of a fork, whose streams differ.
+            shared = self._group or self.stream.opened.stream
+            keys = [host_key(address, shared, self._rank) for address in self._members]
             several = len(keys) > 1
             self._share = HostShare(keys, 0) if several else None
             for host, address in enumerate(list(self._members)):

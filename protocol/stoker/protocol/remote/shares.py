@@ -25,15 +25,16 @@ Place = tuple[int, int]
 """(epoch, step)."""
 
 
-def host_key(address: str, stream: str, rank: int) -> int:
+def host_key(address: str, shared: str, rank: int) -> int:
     """Return the key of a daemon in one stream; ranks differ, so that they begin at different ones.
 
     Args:
         address: of the daemon, as the client names it.
-        stream: id of the stream.
+        shared: the name of the client's group, whose members need the same owners; without a group
+            the id of the stream.
         rank: of the client.
     """
-    return int(xxhash.xxh64_intdigest(f"{address}\n{stream}\n{rank}".encode()))
+    return int(xxhash.xxh64_intdigest(f"{address}\n{shared}\n{rank}".encode()))
 
 
 class HostShare:

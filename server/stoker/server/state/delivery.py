@@ -20,7 +20,7 @@ from operator import attrgetter
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
 from stoker.protocol.errors import ProtocolError, StokerError
 from stoker.protocol.messages import Credit, Ready, Release, Seek
-from stoker.protocol.remote.shares import Place
+from stoker.protocol.remote.shares import HostShare, Place
 from stoker.server.state import sharing
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import CoreContext, Fault, error_record
@@ -64,7 +64,7 @@ class Deliveries:
                 f"SEEK: expected a run above {before.number}, got {record.run}; runs must increase"
             )
         group.stream.check_crashed(record.crashed)
-        share = sharing.share_of(group, record)
+        share = HostShare(record.hosts, record.host) if record.hosts else None
         if before is not None:
             self._void(group, before, 0)
         member.run = run = Run(record.run, record.epoch, record.step, record.crashed)

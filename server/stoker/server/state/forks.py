@@ -192,7 +192,9 @@ class Forks:
 
 def reach(group: Group, member: Member, place: Place) -> Place:
     """Return a place if a member can reach it with its slots; else one before all others."""
-    far = member.place < place and steps_between(group, member.place, place) > member.quota
+    share = None if member.run is None else member.run.share
+    steps = member.quota * (1 if share is None else len(share.hosts))
+    far = member.place < place and steps_between(group, member.place, place) > steps
     return NOWHERE if far else place
 
 

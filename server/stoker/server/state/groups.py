@@ -101,6 +101,11 @@ class Member:
         """The (epoch, step) of the next batch that it will ask for; the start before a SEEK."""
         return (0, 0) if self.run is None else (self.run.epoch, self.run.step)
 
+    def comes_to(self, place: Place) -> bool:
+        """Return whether it will ask this daemon for the batch of a place."""
+        share = None if self.run is None else self.run.share
+        return self.place <= place and (share is None or share.owner(*place) == share.host)
+
     @property
     def has_room(self) -> bool:
         """True if it may use one more slot."""
@@ -235,7 +240,7 @@ class Group:
         if not self.name or self.by_place.get(batch.key) is not batch:
             return False
         return any(
-            member.place <= batch.place and member.token not in batch.had
+            member.comes_to(batch.place) and member.token not in batch.had
             for member in self.members.values()
         )
 

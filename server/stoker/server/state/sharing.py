@@ -20,7 +20,7 @@ When a member leaves, as many slots go as it brought, as soon as they are free.
 
 from stoker.protocol.errors import ResourceError, UsageError
 from stoker.protocol.messages import Seek
-from stoker.protocol.remote.shares import HostShare, Place
+from stoker.protocol.remote.shares import Place
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import CoreContext
 from stoker.server.state.groups import BatchState, Group, Member, Run
@@ -155,7 +155,7 @@ def _distance(group: Group, batch: BatchState) -> int:
         (
             steps_between(group, member.place, batch.place)
             for member in group.members.values()
-            if member.place <= batch.place and member.token not in batch.had
+            if member.comes_to(batch.place) and member.token not in batch.had
         ),
         default=_FAR,
     )
@@ -164,22 +164,6 @@ def _distance(group: Group, batch: BatchState) -> int:
 def steps_between(group: Group, first: Place, last: Place) -> int:
     """Return the steps from a place to a later one, as if all epochs had as many."""
     return (last[0] - first[0]) * group.course.steps(first[0]) + last[1] - first[1]
-
-
-def share_of(group: Group, record: Seek) -> HostShare | None:
-    """Return which batches a run has.
-
-    Raises:
-        UsageError: the keys are wrong, or the group has a name.
-    """
-    if not record.hosts:
-        return None
-    if group.name or group.record.fork:
-        raise UsageError(
-            "SEEK: a named group shares each batch among its members, so one daemon makes all of"
-            " them; leave group out, or use one daemon"
-        )
-    return HostShare(record.hosts, record.host)
 
 
 def no_such_step(record: Seek, steps: int) -> UsageError:
