@@ -1,4 +1,4 @@
-"""What delivery costs: CPU time of client and daemon for each batch, and how fast batches can be.
+"""Measures the cost of delivery: CPU time of client and daemon for each batch, and the batch rate.
 
     python benchmarks/delivery.py [--rounds 5] [--sizes 64Ki 1Mi 16Mi 64Mi] [--workers 2]
 
@@ -47,7 +47,7 @@ UNITS = {"Ki": 2**10, "Mi": 2**20}
 ROWS = 16
 PREFETCH = 8
 DEPTH_S = 5.0
-"""How long to wait until all batches that are prepared ahead have arrived."""
+"""Seconds to wait until all batches that are prepared ahead have arrived."""
 
 
 @pipeline
@@ -240,7 +240,7 @@ def bare(size: int, rounds: int) -> dict[str, float]:
 
 
 def _taken_s(socket: "zmq.Socket[bytes]", count: int, every: int) -> float:
-    """Take messages, and answer every so many; return the CPU seconds of each."""
+    """Take messages, and answer every n-th; return the CPU seconds of each."""
     begun = thread_s(os.getpid())
     for number in range(1, count + 1):
         socket.poll()
@@ -253,7 +253,7 @@ def _taken_s(socket: "zmq.Socket[bytes]", count: int, every: int) -> float:
 
 
 def _send(address: str, size: int) -> None:
-    """Copy so many bytes and send a message, as often as each arriving message says."""
+    """Copy that number of bytes and send a message, as often as each arriving message says."""
     source, slots = np.ones(size, np.uint8), np.empty((PREFETCH, size), np.uint8)
     with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
         socket.bind(address)

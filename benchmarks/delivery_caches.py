@@ -1,14 +1,14 @@
-"""What the same batches cost when other things use the processor's caches between them.
+"""Measures batches when other work uses the processor's caches between them.
 
     python benchmarks/delivery_caches.py [--rounds 5] [--copied 0 1 4 16 64]
 
 Batches come from a private daemon with one worker. Two tables in Markdown, with medians:
 
-- Batches of 64 KiB, between which the reader copies so many MiB, as a training step might. Its
+- Batches of 64 KiB, between which the reader copies some MiB, as a training step might. Its
   copying does not count: the client's figure is the CPU time of the reading thread inside `next()`,
   the daemon's that of the whole process. So all rows run the same code for the same bytes.
 - Ready batches, as `delivery.py` takes them: three after the first one that follows a pause. They
-  are told apart by whether the client read a message of the daemon meanwhile. Eight times as many
+  are grouped by whether the client read a message of the daemon meanwhile. Eight times as many
   rounds.
 """
 
@@ -34,7 +34,7 @@ BATCHES = 300
 
 
 def costs(batches: Iterator[Batch], copied: int) -> tuple[float, float]:
-    """Take batches and copy so many bytes after each; return seconds of CPU of one.
+    """Take batches and copy that number of bytes after each; return seconds of CPU of one.
 
     Returns:
         Those of the reading thread in `next()`, and those of the daemon.

@@ -1,4 +1,4 @@
-"""What further members of a group cost: CPU time of N trainings against one, through one daemon.
+"""Measures further members of a group: CPU time of N trainings against one, through one daemon.
 
     python benchmarks/groups.py PACKED --workload w1 --members 1 4 --rounds 5 --workers 2
     python benchmarks/groups.py PACKED --workload w1 --members 1 2 4 --mode alone fork

@@ -32,7 +32,7 @@ from stoker.client import Loader
 
 
 class Epoch(NamedTuple):
-    """What an epoch took: batches per second, and CPU milliseconds of a batch."""
+    """The rate of an epoch in batches per second, and CPU milliseconds of a batch."""
 
     rate: float
     loader_ms: float

@@ -1,4 +1,4 @@
-"""What checks cost a worker: its code with and without one of them, on W1 and W2.
+"""Measures the checks of a worker: its code with and without one of them, on W1 and W2.
 
     python benchmarks/integrity.py [--check rows|verify] [--workload w1 w2] [--data DIR]
 

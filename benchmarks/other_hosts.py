@@ -44,7 +44,7 @@ TCP, KEYS, IPC = "tcp", "tcp, keys", "ipc"
 
 
 class Measured(NamedTuple):
-    """What one contender did in one round."""
+    """The result of one contender in one round."""
 
     batches: int
     bytes: int

@@ -1,4 +1,4 @@
-"""How long a loop waits if its daemon is killed and started again at once.
+"""Measures the wait of a loop whose daemon is killed and started again at once.
 
     python benchmarks/reconnect.py --rounds 10 --workers 2
 

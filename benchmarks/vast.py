@@ -1,4 +1,4 @@
-"""What the number of samples costs: order and cursor of 10^3 to 10^12 samples.
+"""Measures the cost of the number of samples: order and cursor of 10^3 to 10^12 samples.
 
     python benchmarks/vast.py --rounds 200
 
@@ -25,7 +25,7 @@ BATCH = 256
 
 
 def spec_of(rows: int) -> StreamSpec:
-    """Return a shuffled stream of so many samples."""
+    """Return a shuffled stream of that number of samples."""
     digest = "0" * 32
     return StreamSpec(
         dataset=f"content:{digest}", dataset_rows=rows, pipeline=digest, batch_size=BATCH

@@ -1,4 +1,4 @@
-"""What all tests share: the order of modules, the kernel cache, processes of scripts.
+"""Fixtures and settings of all tests: the order of modules, the kernel cache, scripts' processes.
 
 The plugins `leaks` (what a test opens, it closes) and `starts` (how Stoker starts in a test) are in
 `tests/support`.
@@ -48,7 +48,7 @@ LONGEST = (
 """Modules that take a quarter of a minute or more, the longest first."""
 
 
-# How long drawing an example takes says nothing about the code: other processes keep CPUs busy.
+# The time to draw an example says nothing about the code: other processes keep CPUs busy.
 hypothesis.settings.register_profile(
     "stoker", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Import all modules without the garbage collector: what they leave is no garbage."""
+    """Import all modules without the garbage collector: their objects stay alive."""
     gc.disable()
     try:
         return (yield)
@@ -118,7 +118,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kernel_cache(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[Path]:
-    """Where tests, and the daemons they start, keep compiled kernels: each is compiled once.
+    """The folder for kernels that tests, and daemons of tests, compile: each is compiled once.
 
     They stay from run to run in `.pytest_cache/kernels`, or where STOKER_TEST_KERNELS says; their
     names are digests of all that they depend on. `make test` empties the folder first, and
@@ -143,7 +143,7 @@ def kernel_cache(
 
 @pytest.fixture(scope="session", autouse=True)
 def bytecode(run_folder: Path) -> Iterator[None]:
-    """Where child processes keep bytecode if the environment forbids it next to the sources.
+    """The folder for bytecode of child processes if the environment forbids it next to sources.
 
     Without any, every daemon would compile all its modules again: a quarter of its start.
     """

@@ -46,7 +46,7 @@ SLOW_PART: Final = 0.02
 
 
 class Outcome(NamedTuple):
-    """What fuzzing a target gave."""
+    """The result of fuzzing a target."""
 
     runs: int
     coverage: int

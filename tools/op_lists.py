@@ -36,7 +36,7 @@ MORE = {
 }  # fmt: skip
 """Names of modules that are not an op of one file."""
 FROM_BELOW = {"stoker.jit": ("kernel",), "stoker.rng": ("draws",)}
-"""What authors of ops need from the packages below."""
+"""Names from the packages below that authors of ops need."""
 ALIASES = {"values.swap_keypoints": "Pairs", "color.rgb_shift": "Range"}
 """Names of types in the parameters of ops, by module."""
 IMPORTS = ("--select=I,RUF022", "--fix-only", "--quiet")

@@ -4,7 +4,7 @@
 
 writes `docs/images/ops/<op>.jpg` for these ops, or for all. Left is the photograph (coffee of
 scikit-image, by Rachel Michetti, CC0), right the op's result, by the interpreter with a fixed row.
-Where another op was applied to the photograph before, `BEFORE` says which. Ops that mix several
+`BEFORE` has the ops that are applied to the photograph first. Ops that mix several
 images get the photograph and its mirror image. Ops whose result cannot be seen (they change dtype,
 layout or kind) have no picture.
 """
@@ -37,7 +37,7 @@ GAP: Final = 8
 QUALITY: Final = 85
 BOXES: Final = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 1, "image")
 CUP: Final = np.array([[64, 16, 176, 128]], np.float32)
-"""Where the cup is, for ops that decide from boxes or a mask."""
+"""The place of the cup, for ops that decide from boxes or a mask."""
 MASK: Final = State.fixed("mask", "uint8", SIDES)
 UNSEEN: Final = frozenset(
     (
@@ -107,7 +107,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "sharpness": {"factor_range": (6, 6)},
     "zoom_out": {"side_range": (1.6, 1.6), "fill": 114},
 }
-"""What the ops are drawn with where their defaults would show little, or have none."""
+"""Parameters for drawing ops whose defaults are missing or would show little."""
 
 BEFORE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "autocontrast": ("contrast", {"factor_range": (0.4, 0.4), "p": 1.0}),

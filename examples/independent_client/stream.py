@@ -102,7 +102,7 @@ class Stream:
 
         Raises:
             StreamError: the daemon refuses; the code and message are the daemon's.
-            OSError: nobody listens at the address.
+            OSError: no daemon listens at the address.
         """
         if not address.startswith("ipc:///"):
             raise ValueError(f"expected an address such as ipc:///dir/stoker.sock, got {address!r}")

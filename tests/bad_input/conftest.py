@@ -19,7 +19,7 @@ sys.argv[0] = "stoker"
 main()
 """
 COMMANDS = ["stoker.server.commands.dataset", "typer._adapters"]
-"""What the commands import."""
+"""Modules that the commands import."""
 
 
 def write_photos(root: Path) -> Path:
@@ -78,7 +78,7 @@ def stoker() -> Callable[..., SimpleNamespace]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a daemon of little memory serves both, packed, to tests that leave it alive."""
+    """Address of a daemon with little memory that serves both, packed; tests leave it alive."""
     folder = tmp_path_factory.mktemp("served")
     flags = []
     for name, write in (("photos", write_photos), ("pairs", write_pairs)):

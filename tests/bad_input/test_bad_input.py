@@ -69,7 +69,7 @@ def test_a_source_that_does_not_exist(stoker, tmp_path):
 
 
 def test_an_unreadable_and_a_truncated_picture_are_both_named(stoker, photos, tmp_path):
-    (photos / "even" / "9.jpg").write_bytes(b"this is no picture")
+    (photos / "even" / "9.jpg").write_bytes(b"this is not a picture")
     damaged = photos / "odd" / "1.jpg"
     damaged.write_bytes(damaged.read_bytes()[:900])
     done = stoker("pack", photos, tmp_path / "out")
@@ -234,7 +234,7 @@ def test_too_little_memory(address):
     numbers = r"needed \d+ bytes .* allowed \d+ \(memory.limit \d+, used \d+\); use a smaller batch"
     with pytest.raises(ResourceError, match=numbers):
         Loader(address, dataset="photos", pipeline=plain, batch_size=6, prefetch=200)
-    # The refusal cost nobody anything: a smaller request is served.
+    # The refusal affects no other request: a smaller one is served.
     assert first(address, plain, dataset="photos", prefetch=1).image.shape == (2, 32, 32, 3)
 
 

@@ -231,7 +231,7 @@ def test_ranks_from_torch_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setitem(sys.modules, "torch.distributed", module)
     assert resolve_ranks(None, None) == (3, 8)
-    assert resolve_ranks(1, 2) == (1, 2), "told is told"
+    assert resolve_ranks(1, 2) == (1, 2), "arguments win"
     module.is_initialized = lambda: False
     assert resolve_ranks(None, None) == (0, 1)
 

@@ -26,7 +26,7 @@ NAMES = ["image", "label", "index", "requested", "valid"]
 
 @pytest.fixture
 def load(daemon):
-    """load(**options) -> a Loader, closed at the end; its images lie in the slot."""
+    """load(**options) -> a Loader, closed at the end; its images are in the slot."""
     made = []
 
     def make(**options):
@@ -203,7 +203,7 @@ def test_jax_moves_and_compiles_for_a_batch_once(load):
 
 
 def test_a_tree_library_gets_the_classes_once_and_when_it_is_whole(monkeypatch):
-    """What jax.tree_util is called with, on hosts without JAX too."""
+    """The calls of jax.tree_util, on hosts without JAX too."""
     module = types.ModuleType("jax.tree_util")
     monkeypatch.setitem(trees.sys.modules, "jax.tree_util", module)
     monkeypatch.setitem(trees._waiting, "jax.tree_util", ("register", trees._to_jax))

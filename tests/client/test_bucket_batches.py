@@ -59,7 +59,7 @@ def pieces():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory, pieces):
-    """Where a daemon serves `texts`, the pieces, and `shapes`, images of the SIZES."""
+    """Address of a daemon that serves `texts`, the pieces, and `shapes`, images of the SIZES."""
     folder = tmp_path_factory.mktemp("client-buckets")
     rows = [{"text": piece, "number": 0.5 * n} for n, piece in enumerate(pieces)]
     write(folder / "texts", [schema.blob("text"), schema.scalar("number", "float32")], rows)

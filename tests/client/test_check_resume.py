@@ -29,7 +29,7 @@ def train(sample):
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory, session_folder) -> Iterator[str]:
-    """Where a daemon serves 11 samples."""
+    """Address of a daemon that serves 11 samples."""
     root, folder = tmp_path_factory.mktemp("check"), session_folder / "check"
     folder.mkdir()
     (root / "check_pipelines.py").write_text(PIPELINES)

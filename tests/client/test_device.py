@@ -1,7 +1,7 @@
 """Copies ahead of use: order, release by event, errors in their turn; with a fake accelerator.
 
-The accelerator copies on the processor and lets its events pass when the test says so. What needs a
-real CUDA device (page-locking, streams) is not proved here.
+The accelerator copies on the processor and lets its events pass when the test says so. Page-locking
+and streams need a real CUDA device and are not tested here.
 """
 
 import time

@@ -95,7 +95,7 @@ def test_a_loop_of_steps_begins_at_the_cursor(load):
 
 
 def test_a_loop_of_steps_begins_at_the_epoch_that_is_set(load):
-    """What the Trainer of transformers does after `skip_first_batches` of a resumed epoch."""
+    """The calls of transformers' Trainer after `skip_first_batches` of a resumed epoch."""
     with load() as loader, load(Loader.for_evaluation) as evaluation:
         for made, places_then in ((loader, [(2, 1), (2, 2)]), (evaluation, [(0, 1), (0, 2)])):
             sampler = made.batch_sampler
@@ -390,7 +390,7 @@ def test_lightning_trains_from_epoch_0_and_evaluates_every_sample(load, fit):
     [("bf16-true", "bfloat16"), ("16-true", "float16"), ("64-true", "float64")],
 )
 def test_lightning_converts_the_floats_of_a_batch(load, lightning, trains, precision, dtype):
-    """It rebuilds each batch: `type(batch)({name: converted, ...})`; that is no use of `valid`."""
+    """It rebuilds each batch, `type(batch)({name: converted, ...})`, without using `valid`."""
 
     class Module(lightning.LightningModule):
         def __init__(self):

@@ -33,7 +33,7 @@ from stoker.protocol.layout import Output
 FOREVER_S = 3600.0
 
 
-# ---------------------------------------------------------------- nobody there
+# ---------------------------------------------------------------- no daemon there
 
 
 def test_nobody_listens(folder) -> None:
@@ -392,7 +392,7 @@ def test_an_opening_that_contradicts_itself(daemon, fields, expected: str) -> No
 
 
 def test_unexpected_packets_on_the_side_socket(daemon) -> None:
-    """A descriptor that nobody asked for is closed; the leak fixture would see it."""
+    """A descriptor that was not requested is closed; the leak fixture would see it."""
     with load(daemon) as loader:
         batches = iter(loader)
         reader, writer = os.pipe()

@@ -375,7 +375,7 @@ def test_hosts_of_a_loader_with_one_address(served) -> None:
 
 
 class Listed(Directory):
-    """What a scheduler would say; a test changes the list."""
+    """The addresses that a scheduler would give; a test changes the list."""
 
     pause_s = 0.01
 

@@ -1,4 +1,4 @@
-"""What importing and using the client loads, each in a fresh interpreter."""
+"""Modules that importing and using the client loads, each in a fresh interpreter."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Who holds which slot: copies, hoarding, death of tensors, in-place writes, forks."""
+"""Leases of slots: copies, hoarding, death of tensors, in-place writes, forks."""
 
 import gc
 import os

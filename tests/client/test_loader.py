@@ -168,7 +168,7 @@ def test_loaded_cursor_and_set_epoch(loader) -> None:
     next(batches)
     state = loader.state_dict()
     loader.load_state_dict(state)
-    loader.set_epoch(0)  # the epoch the cursor lies in: the cursor stands
+    loader.set_epoch(0)  # the epoch of the cursor: the cursor stays valid
     assert places(loader) == [(0, 2), (0, 3), (0, 4)]
     loader.load_state_dict(state)
     loader.set_epoch(3)  # another epoch: as told

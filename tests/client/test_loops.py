@@ -53,7 +53,7 @@ def scheduled(sample, ctx):
 
 @pytest.fixture(scope="module")
 def address(packed, tmp_path_factory):
-    """Where a daemon serves the samples."""
+    """Address of a daemon that serves the samples."""
     folder = tmp_path_factory.mktemp("loops-daemon")
     with serving(folder, "--dataset", f"tiny={packed}", "--workers", "1") as running:
         yield running.address

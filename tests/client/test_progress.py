@@ -1,4 +1,4 @@
-"""What a user sees while a pipeline is built: where, from when on, how often, and how it is off."""
+"""Progress while a pipeline is built: where it is shown, when first, how often; turning it off."""
 
 import io
 import itertools

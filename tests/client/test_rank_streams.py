@@ -52,7 +52,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def said(address: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What each of two ranks gets, by case."""
+    """The output of each of two ranks, by case."""
     cases = {
         "same": (LONG_S, [{}, {}], ""),
         "seed": (LONG_S, [{"seed": 100}, {"seed": 101}], ""),

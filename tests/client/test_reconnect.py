@@ -484,7 +484,7 @@ def test_a_private_daemon_is_started_again(dataset, monkeypatch) -> None:
 
 
 def test_a_private_daemon_that_is_stopped_is_replaced(dataset) -> None:
-    """The stopped one is killed in the end; nobody could have told it to end."""
+    """The stopped one is killed in the end, because it handles no other request to end."""
     options = {**PLAIN, "pipeline": "client_pipelines:train", "workers": 1, "reconnect_s": 60}
     with Loader(dataset, **options) as loader:
         expected = [digest(batch) for batch in loader]

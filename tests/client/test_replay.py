@@ -42,7 +42,7 @@ def broken(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(dataset: Path, broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a daemon serves the photographs, whole and broken, to tests that leave it alive."""
+    """Address of a daemon of the photographs, whole and broken, for tests that leave it alive."""
     datasets = {"photos": dataset, "broken": broken}
     with serving(tmp_path_factory.mktemp("shared"), datasets, workers=2) as served:
         yield served.address
@@ -103,7 +103,7 @@ def test_mixed_rows_are_replayed_with_their_partners(address) -> None:
 
 @pytest.mark.parametrize("policy", ["replace", "mask"])
 def test_rows_beside_a_bad_sample_are_those_of_the_reference(address, broken, policy) -> None:
-    """Sample 5 cannot be decoded: it is no partner, whichever worker meets it."""
+    """Sample 5 cannot be decoded: it is never a partner, in any worker."""
     graph = law_pipelines.mixed.graph()
     spec = make_spec(broken, graph, batch_size=9, seed=11, on_error=policy)
     options = {"dataset": "broken", "pipeline": "mixed", "on_error": policy, "world_size": 2}

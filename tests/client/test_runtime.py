@@ -111,7 +111,7 @@ def test_a_folder_of_others_is_refused(base: Path) -> None:
 
 
 def test_what_the_killed_left_is_swept_by_the_next(base: Path) -> None:
-    """A process that is killed drops its locks: its folder is nobody's; a living one's stays."""
+    """A killed process loses its lock on its folder; the folder of a living one stays locked."""
     code = (
         "import os, sys, time; from stoker.client.private.runtime_folder import RuntimeFolder\n"
         "folder = RuntimeFolder(sys.argv[1])\n"

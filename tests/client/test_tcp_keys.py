@@ -278,7 +278,7 @@ def carrier(served, context: ssl.SSLContext) -> ssl.SSLSocket:
 
 
 def refused(sock: ssl.SSLSocket) -> bytes:
-    """What a peer reads until the daemon ends the connection."""
+    """The bytes that a peer reads until the daemon ends the connection."""
     parts = []
     with sock, contextlib.suppress(OSError):
         while part := sock.recv(2**16):

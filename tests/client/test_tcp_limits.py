@@ -45,7 +45,7 @@ def status_bytes(pid: int | str, name: str) -> int:
 
 @contextlib.contextmanager
 def address_space(pid: int | str, more_bytes: int) -> Iterator[None]:
-    """Let a process map only so many bytes more than it has mapped."""
+    """Let a process map only `more_bytes` more than it has mapped."""
     number = 0 if pid == "self" else int(pid)
     before = resource.prlimit(number, resource.RLIMIT_AS)
     limit = status_bytes(pid, "VmSize") + more_bytes

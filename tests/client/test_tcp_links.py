@@ -167,7 +167,7 @@ def lines(process: subprocess.Popen[str], count: int) -> list[str]:
 
 
 def ended(served: SimpleNamespace) -> int:
-    """How many sessions have ended, as the daemon's log says."""
+    """Number of sessions that have ended, from the daemon's log."""
     return served.daemon.log.read_text().count("session_ended")
 
 

@@ -78,7 +78,7 @@ class Peer:
         self._tls = client_context(identity, welcome.certificate).wrap_bio(self._in, self._out)
 
     def flights(self) -> Iterator[bytes]:
-        """What an honest client sends, part by part; each must be sent before the next one."""
+        """The parts that an honest client sends; each must be sent before the next one."""
         with contextlib.suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
         yield self._out.read()
@@ -149,7 +149,7 @@ def test_a_hundred_connections_that_are_reset_at_once(served, neighbor) -> None:
 def test_a_loader_whose_connection_ends_while_it_opens(
     served, neighbor, how, port, to_daemon
 ) -> None:
-    """A typed error in time, whatever byte was the last one."""
+    """A typed error in time, for any last byte."""
     with Proxy(tcp_address(served.tcp), keeps=False) as proxy:
         for size in (1, 40, 300, 700):
             proxy.stop_after(Stop(port, to_daemon, size, how))

@@ -64,7 +64,7 @@ class Pair:
         return self._outgoing.read()
 
     def read(self, count: int) -> bytes:
-        """Return so many bytes that the stream has sent."""
+        """Return `count` bytes that the stream has sent."""
         found = b""
         while len(found) < count:
             try:

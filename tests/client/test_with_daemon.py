@@ -332,7 +332,7 @@ def test_local_ranks_share_one_private_daemon(dataset, ending: str) -> None:
     assert is_running(pid), "the other rank still uses it"
     ranks[1].communicate("go\n", timeout=30)
     ended(pid)
-    if ending == "both are killed":  # nobody was left to tidy up: the next start does
+    if ending == "both are killed":  # no process was left to tidy up: the next start does
         assert len(os.listdir(os.environ["XDG_RUNTIME_DIR"])) == 1
         with Loader(dataset, pipeline="client_pipelines:train", batch_size=8, workers=1):
             assert len(os.listdir(os.environ["XDG_RUNTIME_DIR"])) == 1

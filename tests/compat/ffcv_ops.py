@@ -100,7 +100,7 @@ class Ids(Same):
 
 
 class Threads(Operation):
-    """How many threads took part: not a matter of one row, so it says that it mixes rows.
+    """Counts the threads that took part. This does not belong to a row, so it is a batch op.
 
     Numba's threads may take rows as they come (TBB), so a row of a whole batch waits until a second
     thread has begun one; a loop that runs on one thread alone ends all the same, after its turns.

@@ -36,7 +36,7 @@ class InPlace(Operation):
 
 
 class PaddedShift(Operation):
-    """Shifts by a padded copy, whose border nobody writes; draws in the loop."""
+    """Shifts by a padded copy, whose border is never written; draws in the loop."""
 
     def __init__(self, padding=2):
         super().__init__()

@@ -68,7 +68,7 @@ class FixedLabels(Operation):
 
 
 class HiddenTokens(Operation):
-    """Which tokens of an image are hidden: `count` anywhere, and a block that wraps around."""
+    """Hides tokens of an image: `count` anywhere, and a block that wraps around."""
 
     def __init__(self, count: int, high: int, wide: int, side: int):
         super().__init__()

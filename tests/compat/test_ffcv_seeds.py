@@ -45,7 +45,7 @@ def numbers(path, one, other=None, *, batch=16, workers=1, seed=3, epochs=EPOCHS
 
 
 def changed(found):
-    """How many samples have not the same number in all epochs."""
+    """Number of samples that do not have the same number in all epochs."""
     return sum(len(set(found[:, 0, sample])) > 1 for sample in range(SAMPLES))
 
 

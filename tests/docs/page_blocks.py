@@ -83,5 +83,5 @@ def pages(root: Path) -> list[str]:
 
 
 def is_run(page: Path) -> bool:
-    """Whether anything on a page is run."""
+    """Return whether anything on a page is run."""
     return any(block.word == "run" for block in blocks(page))

@@ -33,9 +33,9 @@ REFUSAL = re.compile(
     r"|\bcannot (?:join|be (?:combined|verified|skipped|set))\b"
     r"|\bmust (?:all )?(?:have|be|exist|agree|(?:return|open|leave out) the same|follow each)\b"
 )
-"""What a sentence says that promises a refusal."""
+"""Words of a sentence that promises a refusal."""
 RAISES = re.compile(REFUSAL.pattern + r"|^\w+Error: |\bmust be\b")
-"""What a sentence of a docstring says."""
+"""Words of such a sentence in a docstring."""
 NO_PROMISE = "no promise"
 _FENCES = re.compile(r"<!--.*?-->|^```.*?^```$", re.DOTALL | re.MULTILINE)
 
@@ -85,7 +85,7 @@ def proofs() -> dict[str, dict[str, str]]:
 
 
 def is_there(proof: str, root: Path) -> bool:
-    """Whether a proof names a test of the repository, a promise, or nothing."""
+    """Return whether a proof names a test of the repository, a promise, or nothing."""
     file, _, name = proof.partition("::")
     if not name:
         return proof == NO_PROMISE or proof in promises()

@@ -31,7 +31,7 @@ STOKER = str(Path(sys.executable).with_name("stoker"))
 
 
 class Process(Protocol):
-    """What can be asked of a daemon."""
+    """The interface of a daemon's process."""
 
     def terminate(self) -> None:
         """Send SIGTERM."""

@@ -1,4 +1,4 @@
-"""What a page has otherwise when it is run: small data, batches that fit them, and this host."""
+"""Replacements for running a page: small data, batches that fit them, and this host."""
 
 import contextlib
 import socket

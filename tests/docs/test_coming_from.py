@@ -1,4 +1,4 @@
-"""What the tables of the migration guides say about directions, formulas and defaults, computed.
+"""Directions, formulas and defaults in the tables of the migration guides, computed again.
 
 The peers are not installed here. Their formulas are written in NumPy and OpenCV, and their defaults
 are those of Albumentations 2.0.8 and torchvision 0.28.
@@ -110,7 +110,7 @@ def pair(low, high):
 
 
 def place(op):
-    """Where a spot right of the center goes: (down, right) of the center."""
+    """Return the new place of a spot right of the center: (down, right) of the center."""
     image = np.zeros((41, 41, 1), np.uint8)
     image[19:22, 33:36] = 255
     found = run(op, image)[..., 0]

@@ -26,7 +26,7 @@ def snake(name: str) -> str:
 
 
 def akin(left: str, right: str) -> bool:
-    """Whether one name begins with all words of the other."""
+    """Return whether one name begins with all words of the other."""
     return f"{left}_".startswith(f"{right}_") or f"{right}_".startswith(f"{left}_")
 
 

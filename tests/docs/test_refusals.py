@@ -1,4 +1,4 @@
-"""What pages promise to refuse is refused by a Loader, by a name that is served, and by commands.
+"""Refusals that pages promise: by a Loader, for a pipeline that is served, and by commands.
 
 One daemon serves them all. `refusals` says how to add a promise.
 """
@@ -132,7 +132,7 @@ CALLERS = {
     ),
     "in process": lambda name, dataset, _: in_process(name),
 }
-"""Who binds a pipeline, next to `stoker explain`: (pipeline, dataset, daemon) -> the error."""
+"""Ways to bind a pipeline, next to `stoker explain`: (pipeline, dataset, daemon) -> the error."""
 OF_DATASETS = (
     "refused_numbers:ten_for_labels_from_one",
     "refused_ops:kind_without_a_rule",
@@ -215,7 +215,7 @@ def test_buckets_clips_and_mixtures_check_the_same(made, op, more, daemon):
 
 
 def test_the_first_sample_of_a_live_source_decides(daemon):
-    """What it has from 0 to 1 is served."""
+    """Its values from 0 to 1 are served."""
     colored = {
         name: pipeline(lambda s, name=name: {"image": ops.brightness(s[name], p=1.0)})
         for name in ("ct", "unit")

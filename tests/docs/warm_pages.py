@@ -2,7 +2,7 @@
 
     warm.Script("tests/docs/warm_pages.py", "--here", PAGE, [OLD, NEW, ...], daemons=True)
 
-As `run_page`, but for the `stoker` commands of the page: they are run by a process that is forked
+As `run_page`, except that the `stoker` commands of the page are run by a process that is forked
 before the page begins (`Commands`), so they too begin as a fresh process would. Daemons of `stoker
 serve`, and private ones, are forked as those of other tests are. `warm.Script` forks this script
 from a process that has imported `IMPORTED` once for all pages: numba, torch and Stoker cost more
@@ -33,7 +33,7 @@ IMPORTED = (
     "torch.utils.data",
     *sorted({module for module, _ in COMMANDS.values()}),
 )
-"""What pages import and takes long. A page whose modules are missing here is only slower."""
+"""Slow imports of pages. A page whose modules are missing here is only slower."""
 
 
 class Commands:

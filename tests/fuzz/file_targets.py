@@ -117,7 +117,7 @@ def npy(data: bytes) -> bool:
 
 @target
 def arrow_claims(data: bytes) -> bool:
-    """What compressed buffers of an Arrow file claim: a number for any bytes."""
+    """The size that compressed buffers of an Arrow file claim: a number for any bytes."""
     claimed = unpacked_bytes(memoryview(data))
     assert claimed >= 0
     return claimed > 0
@@ -177,7 +177,7 @@ def png(data: bytes) -> bool:
 
 @target
 def grid(data: bytes) -> bool:
-    """The grid of a rewritten JPEG: whatever passes has only places inside of its file."""
+    """The grid of a rewritten JPEG: a grid that passes has only places inside of its file."""
     (size_bytes,) = struct.unpack("<I", data[:4].ljust(4, b"\0"))
     cells = np.frombuffer(data[4:], np.uint8)
     with np.errstate(over="ignore"):

@@ -135,7 +135,7 @@ class Client:
 
 @target
 def session(data: bytes) -> bool:
-    """A message of a client that is attached: the daemon's state handles it, whatever it says."""
+    """A message of a client that is attached: the daemon's state handles any content."""
     try:
         _, records = broker._decode(data)
     except StokerError:
@@ -161,7 +161,7 @@ def key(data: bytes) -> bool:
 
 
 def _private(name: str, data: bytes) -> Path:
-    """Return a file with this content that nobody else can read."""
+    """Return a file with this content that no other user can read."""
     path = folder() / name
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

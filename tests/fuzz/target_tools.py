@@ -1,4 +1,4 @@
-"""What the targets share: how they are registered, and what "accepts or refuses" means."""
+"""Helpers of the targets: registering them, and the meaning of "accepts or refuses"."""
 
 import tempfile
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def target(function: Callable[[bytes], bool]) -> Callable[[bytes], bool]:
 
 
 def accepts(read: Callable[[Any], object], data: object, *refusals: type[Exception]) -> bool:
-    """Whether a reader takes the data; it may refuse with typed errors only."""
+    """Return whether a reader takes the data; it may refuse with typed errors only."""
     said = "accepted"
     try:
         read(data)

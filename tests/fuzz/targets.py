@@ -1,4 +1,4 @@
-"""What is fuzzed: functions of bytes that must never do anything but answer or refuse.
+"""The targets of fuzzing: functions of bytes that must either answer or refuse.
 
 A target gets any bytes. It returns whether they were accepted. It raises only if a rule is broken:
 another exception than the typed ones, a value that does not survive its own encoding, a bound that

@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 ROWS, CHANGES = 24, 150
 OPTIONS = {"pipeline": "plain", "device": "numpy", "batch_size": 4, "seed": 5}
 TOKEN_AT, TOKEN_BYTES = 4, 16
-"""Where a message has its token: after an array of three, the version and the token's length."""
+"""Offset of a message's token: after an array of three, the version and the token's length."""
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """A live daemon with keys gets stored inputs and changes of them, before and after each handshake.
 
-Three peers send: one without a key, whose bytes stand in the place of a handshake (CURVE on the
+Three peers send: one without a key, whose bytes replace the handshake (CURVE on the
 port of messages, TLS on that of carriers); one with a key of the list, that never says hello or
 says nonsense; and one whose carrier is up, and who then sends nonsense in the place of Attach.
 """

@@ -1,4 +1,4 @@
-"""How much is attacked: a little by default, much with STOKER_TEST_HOSTILE=10000."""
+"""The number of attacks: few by default, many with STOKER_TEST_HOSTILE=10000."""
 
 import os
 

@@ -14,7 +14,7 @@ def honest(sample):
 
 
 def greedy(image):
-    """Take memory until there is none, for one image."""
+    """Take memory until the limit, for one image."""
     if int(image.sum()) == int(os.environ.get("STOKER_TEST_SUM", "-1")):
         taken = []
         while True:

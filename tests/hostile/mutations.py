@@ -165,7 +165,7 @@ def mutated_text(data: bytes, rng: random.Random) -> bytes:
 
 
 def mutated(data: bytes, places: np.ndarray, rng: random.Random) -> bytes:
-    """Change a few places; most are bytes that are not zero, or beside such."""
+    """Change a few places; most are bytes that are not zero, or next to such bytes."""
     changed = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 4])):
         start = int(places[rng.randrange(len(places))]) + rng.choice([0, 0, -4, 4])

@@ -83,7 +83,7 @@ class Hostile(FakeDaemon):
         super().__init__(folder)
 
     def due(self) -> bool:
-        """Whether this is the message to change."""
+        """Return whether this is the message to change."""
         self.left -= 1
         return self.left == -1
 

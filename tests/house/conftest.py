@@ -1,4 +1,4 @@
-"""Where the repository lies, and which files belong to it."""
+"""The folder of the repository, and the files that belong to it."""
 
 import subprocess
 from pathlib import Path

@@ -51,7 +51,7 @@ def epoch(rate: float, other: float = 0.0) -> dict[str, float]:
 
 
 def found(epochs: dict[str, list[dict[str, float]]]) -> dict:
-    """What throughput.py writes."""
+    """A result of throughput.py."""
     return {
         "workload": "w1",
         "what": "a test",
@@ -189,7 +189,7 @@ def test_peers_take_part_where_their_interpreter_is_given(root: Path) -> None:
     assert contenders.chosen("w1", "ae", {"ffcv": "x"}) == ["a", "e", "ffcv", "ffcv-half"]
     assert contenders.chosen("w3", "a", {"ffcv": "x", "dali": "y"}) == ["a", "dali"]
     assert throughput.peer(f"dali={sys.executable}") == ("dali", sys.executable)
-    for wrong in ("dali", "dali=/no/such/file", f"nobody={sys.executable}"):
+    for wrong in ("dali", "dali=/no/such/file", f"unknown={sys.executable}"):
         with pytest.raises(argparse.ArgumentTypeError, match="expected NAME=PYTHON"):
             throughput.peer(wrong)
 

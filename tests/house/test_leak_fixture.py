@@ -132,7 +132,7 @@ EXPECTED = {
     "test_context": r"a ZeroMQ context was not terminated",
     "test_child": r"process \d+: .*python\S* -c import sys; sys.stdin.read\(\)",
     "test_orphan": r"process \d+: .*python\S* -c import sys; sys.stdin.read\(\)",
-    "test_zombie": r"process \d+: \(zombie: nobody waited for it\)",
+    "test_zombie": r"process \d+: \(zombie: not waited for\)",
     "test_shared_memory": r"/dev/shm/stoker-leak-\d+",
     "test_temporary": r"/\S+/forgotten\w+",
     "test_runtime": r"/\S+/run/daemon",

@@ -1,4 +1,4 @@
-"""tools/new_op.py writes an op that is complete but for its arithmetic."""
+"""tools/new_op.py writes an op that lacks only its arithmetic."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What type checkers and editors say about calls: mypy --strict over typed_calls.py."""
+"""Type checkers and editors accept calls: mypy --strict over typed_calls.py."""
 
 import inspect
 import re

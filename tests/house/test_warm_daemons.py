@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def life(folder, *, warm: bool) -> dict[str, object]:
-    """What can be seen of a daemon from its start to its end."""
+    """The visible traits of a daemon from its start to its end."""
     flags = "--dataset=numbers=packed", "--memory-limit=64MiB", "--op-module=*"
     with contextlib.closing(Daemon(folder, *flags, warm=warm)) as served:
         assert isinstance(served.process, Forked if warm else subprocess.Popen)
@@ -63,7 +63,7 @@ def life(folder, *, warm: bool) -> dict[str, object]:
 
 
 def without_builder(template: int) -> int:
-    """How many children a template has once the builder of the stream has ended."""
+    """Return the number of a template's children after the builder of the stream has ended."""
     pause, deadline = threading.Event(), time.monotonic() + 30
     while (found := len(children(template))) > 2 and time.monotonic() < deadline:
         pause.wait(0.01)
@@ -71,7 +71,7 @@ def without_builder(template: int) -> int:
 
 
 def open_files(pid: int) -> list[str]:
-    """What a process has open, by kind, but for slabs, which are freed soon after use."""
+    """Open files of a process, by kind, except slabs, which are freed soon after use."""
     folder, found = f"/proc/{pid}/fd", []
     for number in os.listdir(folder):
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
@@ -110,7 +110,7 @@ def test_exit_codes_and_errors(folder, warm):
 
 
 def test_other_starts_are_executed(folder, monkeypatch):
-    """What a fork cannot take over: variables of the interpreter, another user or limit."""
+    """A fork cannot take over variables of the interpreter, another user or another limit."""
     zygote(os.environ)  # it runs with the variables as they are before
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     with contextlib.closing(Daemon(folder, "--dataset=numbers=packed", warm=True)) as served:

@@ -1,7 +1,7 @@
-"""What is shipped: the archives hold every module, and the wheel works with its bare dependencies.
+"""The shipped archives hold every module, and the wheel works with its bare dependencies.
 
 The environment is a real one: its own prefix, the unpacked wheel, and links to the distributions
-that the wheel's metadata requires. Nothing else can be imported there, whatever this one holds.
+that the wheel's metadata requires. Other packages of this environment cannot be imported there.
 """
 
 import importlib.metadata

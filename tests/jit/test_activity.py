@@ -1,4 +1,4 @@
-"""What a process reports while it compiles."""
+"""Reports of a process while it compiles."""
 
 import signal
 

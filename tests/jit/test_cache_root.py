@@ -1,4 +1,4 @@
-"""Where compiled kernels lie when nobody says so: the user's cache, or what stands in for it."""
+"""The default folder of compiled kernels: the user's cache, or a substitute for it."""
 
 import os
 import tempfile
@@ -58,7 +58,7 @@ def test_kernels_that_were_compiled_ahead_are_copied_to_the_stand_in(
     """
     folder, ahead = str(Path(__file__).parent), tmp_path / "cache" / "stoker" / "kernels"
     assert python(script, folder) == f"18 0 {ahead}"
-    # Who runs the tests may be root, who can write everywhere: so the question itself is answered.
+    # The tests may run as root, who can write everywhere: so the check itself is replaced.
     locked = "        t.cacheroot.can_write = lambda path: False\n        fast ="
     temporary = {"TMPDIR": str(unset.parent)}
     assert python(script.replace("        fast =", locked), folder, **temporary) == f"18 1 {unset}"

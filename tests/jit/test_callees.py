@@ -1,4 +1,4 @@
-"""What becomes of a kernel that other kernels call: bitcode, which its callers copy."""
+"""A kernel that other kernels call is kept as bitcode, which its callers copy."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def caller(values):
 
 @pytest.fixture(scope="module")
 def forms(tmp_path_factory):
-    """The forms that callers have, after they were compiled: of stored code there are none."""
+    """The forms that callers have after compiling; stored code has no forms."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diskcache, "_chosen", [tmp_path_factory.mktemp("kernels")])
         assert compiled(caller)(np.arange(4)) == 16

@@ -1,4 +1,4 @@
-"""Names of functions that are no kernels: by content, and none where content is not known."""
+"""Names of functions that are not kernels: by content, or absent if content is not known."""
 
 import math
 from types import FunctionType, ModuleType

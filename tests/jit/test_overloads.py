@@ -1,4 +1,4 @@
-"""What numba compiles for its own use: no machine code, the same results and errors."""
+"""Functions that numba compiles for its own use: no machine code, the same results and errors."""
 
 import functools
 

@@ -103,7 +103,7 @@ def test_an_epoch_completes_and_its_counts_add_up(daemon, damaged, law, expected
 
 
 def test_substitutes_of_weighted_streams_and_mixtures(daemon, damaged, law, expected):
-    """A weighted one has visits of its own; that of a mixture is of the same dataset."""
+    """A weighted substitute has its own visits; in a mixture it is of the same dataset."""
     weights = [1.0 + 2 * (number in BAD) for number in range(ROWS)]
     with daemon(2, datasets={"damaged": damaged, "same": damaged}) as running:
         given = options(on_error="replace", weights=weights)

@@ -99,7 +99,7 @@ def test_it_is_replaced_in_every_rank_and_after_a_resume(serve, law, expected, t
                     assert replayed["image"].array.tobytes() == batch.image[row].tobytes()
                     break
         assert state["crashed"] == [ID]
-    with serve() as running:  # whatever this one would do with a sample that crashes
+    with serve() as running:  # with any crash policy of this daemon
         parts = [
             law.one_rank(
                 running.address, EPOCHS[stop == STEPS :], state, rank=rank, world_size=3,

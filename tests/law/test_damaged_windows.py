@@ -32,7 +32,7 @@ def damaged(tmp_path_factory, photographs):
 
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory, damaged):
-    """Where daemons with one and with three workers serve them."""
+    """Addresses of daemons with one and with three workers that serve them."""
     with ExitStack() as stack:
         started = [
             serving(tmp_path_factory.mktemp("damaged"), {"damaged": damaged}, workers)

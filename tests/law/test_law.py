@@ -228,7 +228,7 @@ def daemon_of_all(daemon, datasets):
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory, datasets):
-    """Where a daemon with three workers serves all datasets, to tests that kill nothing."""
+    """Address of a daemon with three workers that serves all datasets; tests kill nothing in it."""
     with serving(tmp_path_factory.mktemp("shared"), datasets, workers=3) as running:
         yield running.address
 

@@ -44,7 +44,7 @@ def expected(halves, law):
 
 @pytest.fixture(scope="module", params=[1, 3], ids="{} workers".format)
 def served(request, tmp_path_factory, halves):
-    """Where a daemon with that many workers serves them, and that number."""
+    """Address of a daemon that serves them, and the number of its workers."""
     folder = tmp_path_factory.mktemp("halves")
     with serving(folder, {"halves": halves}, request.param) as running:
         yield running.address, request.param

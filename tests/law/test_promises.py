@@ -23,7 +23,7 @@ LENGTHS = (3, 9, 5, 2, 8, 4, 7, 6)
 
 
 def painted() -> Iterator[dict[str, object]]:
-    """Rows: three rectangles of one class each on ground of class 0; the last row has none."""
+    """Rows: three rectangles of one class each on ground of class 0; the last row is all ground."""
     draw = np.random.default_rng(5)
     for number in range(ROWS):
         mask = np.zeros((56, 64), np.uint8)

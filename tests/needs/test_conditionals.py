@@ -1,4 +1,4 @@
-"""What users need of conditionals: plain Python, only the taken branch runs, targets follow."""
+"""Needs of users for conditionals: plain Python, only the taken branch runs, targets follow."""
 
 from collections import Counter
 

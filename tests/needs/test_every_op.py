@@ -1,4 +1,4 @@
-"""What users need of every op: the same bytes in any process, kinds never guessed, edits local."""
+"""Needs of users for every op: the same bytes in any process, kinds not guessed, edits local."""
 
 import dataclasses
 import json
@@ -133,7 +133,7 @@ def keeps_size(op: Op) -> bool:
 
 
 def decided(chosen: list[Op], number: int) -> dict[str, object]:
-    """What each op of a chain decides for a row: stream -> record."""
+    """The decision of each op of a chain for a row: stream -> record."""
 
     def chain(sample):
         value = sample.image

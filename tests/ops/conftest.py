@@ -222,7 +222,7 @@ WIDE_MASKS = ("uint16", "int32")
 
 
 def accepts(op: Op, kind: str, dtype: str, shape: tuple[int, ...]) -> bool:
-    """Whether an op has a rule for one value."""
+    """Return whether an op has a rule for one value."""
     try:
         op.declare((State.fixed(kind, dtype, shape),))
     except StateError:
@@ -314,7 +314,7 @@ def noise() -> Callable[..., np.ndarray]:
 def values_of(examples: dict[str, Any]) -> Callable[..., list[tuple[str, np.ndarray]]]:
     """Make values of one size: an image, a mask of uint8, and one of uint16 or int32.
 
-    Images are uint8 where the op has a rule for them; floats lie in [-0.5, 1.5), levels of uint16
+    Images are uint8 where the op has a rule for them; floats are in [-0.5, 1.5), levels of uint16
     use all bits. Ops that have no
     rule for either get sequences of that height.
     """

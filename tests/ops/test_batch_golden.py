@@ -1,7 +1,7 @@
 """Golden hashes of batch ops: draws, resolved records and results, in tests/golden/batch_ops.json.
 
 A difference is a changed contract: raise the op's `version`, say so in docs/contracts/, and only
-then write the file anew:
+then write the file again:
 
     STOKER_WRITE_GOLDEN=1 python -m pytest tests/ops/test_batch_golden.py
 """

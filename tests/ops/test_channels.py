@@ -44,7 +44,7 @@ def image_of(shape, dtype, seed=0):
 
 
 def uniform(op):
-    """Whether an example gives one number for all channels, so that it fits any image."""
+    """Return whether an example gives one number for all channels, so that it fits any image."""
     lists = [getattr(op, name, 0) for name in ("fill", "mean", "std")]
     return not any(isinstance(found, tuple) and len(found) > 1 for found in lists)
 

@@ -64,7 +64,7 @@ def test_every_op_has_examples(examples):
 
 
 def test_no_op_file_is_forgotten():
-    """An op that `stoker.ops` does not list is registered for nobody, and tested by nothing."""
+    """An op that `stoker.ops` does not list is registered without use, and not tested."""
     command = [sys.executable, str(Path(__file__).parents[2] / "tools/op_lists.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -130,7 +130,7 @@ def test_draws(example, run_op):
 
 
 def varies(op) -> bool:
-    """Whether rows get different records."""
+    """Return whether rows get different records."""
     certain = getattr(op, "p", 0.5) in (0, 1) or getattr(op, "crop", "") == "center"
     return op.random and not certain and getattr(op, "keep", "random") == "random"
 
@@ -189,7 +189,7 @@ def something(src, dst, scratch):
 
 @pytest.fixture
 def allocated():
-    """How often a compiled function allocates: `allocated(run, *arguments)`."""
+    """Count the allocations of a compiled function: `allocated(run, *arguments)`."""
     were_counted = nrt.memsys_stats_enabled()
     nrt.memsys_enable_stats()
 
@@ -205,7 +205,7 @@ def allocated():
 
 
 def arguments_of(op, kind, dtype, as_record):
-    """What a kernel is called with, for an op that is applied."""
+    """The arguments of a kernel, for an op that is applied."""
     allowed = channels_of(op, dtype) if kind == "image" else [3]
     channels = 3 if 3 in allowed else allowed[-1]
     shape = (40, 50, channels) if kind in ("image", "array") else (40, 50)

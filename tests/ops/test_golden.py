@@ -98,7 +98,7 @@ def value(kind, dtype, sides, channels):
 
 
 def accepts(op, kind, dtype, channels):
-    """Whether an op has a rule for a dtype of a kind."""
+    """Return whether an op has a rule for a dtype of a kind."""
     try:
         op.declare((State.fixed(kind, dtype, shape_of(kind, 8, 8, channels)),))
     except StateError:

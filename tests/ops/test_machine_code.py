@@ -1,4 +1,4 @@
-"""What the machine code of pixel loops must and must not contain, read from the LLVM IR.
+"""Instructions that the machine code of pixel loops must or must not contain, from the LLVM IR.
 
 In a fresh process, from the optimized modules that the kernel cache keeps: so what other tests have
 compiled is not compiled again.
@@ -16,7 +16,7 @@ from kept_code import Kept, is_unfused
 from llvmlite.binding import get_host_cpu_features
 from machine_code import violations
 
-# Where the cache is cold, every kernel is compiled: minutes on a busy machine.
+# With a cold cache, every kernel is compiled: minutes on a busy machine.
 pytestmark = pytest.mark.timeout(1200)
 
 SCRIPT = """
@@ -112,7 +112,7 @@ for train in (branches, sizes):
 
 compiled_in["loop"] = compile_loop()
 
-# What is compiled ahead, but for the functions of ops that are here already.
+# The functions that are compiled ahead, except those of ops, which are here already.
 here = {op.draw for op in registered().values()} | {op.out_size for op in registered().values()}
 for op in registered().values():
     here |= {kernel.run for kernel in (*op.kernels.values(), *op.floats.values())}

@@ -57,12 +57,12 @@ FOR_BOXES = {
 
 
 def moves(op):
-    """Whether the op has a rule for boxes and keypoints."""
+    """Return whether the op has a rule for boxes and keypoints."""
     return op.forward is not None
 
 
 def fits(op, size):
-    """Whether an example takes an image of that size."""
+    """Return whether an example takes an image of that size."""
     try:
         op.declare((State.fixed("mask", "int32", size),))
     except StateError:
@@ -131,7 +131,7 @@ def moved(op, boxes, rest, kind="boxes"):
 
 
 def test_a_painted_box_is_where_the_box_says(example, run_op):
-    """All painted pixels lie in the moved box; where pixels stay whole, it fits them exactly."""
+    """All painted pixels are in the moved box; if pixels stay whole, it fits them exactly."""
     if not moves(example) or example.name in COVERS:
         return
     seen = 0

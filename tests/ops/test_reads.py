@@ -1,4 +1,4 @@
-"""An op that says which box of a picture it reads gives the same, whatever lies outside of it."""
+"""An op that declares the box of a picture that it reads does not depend on pixels outside."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Records as kernels see them: the bytes and names of the op's dtype, and nobody's beginning."""
+"""Records as kernels see them: the bytes and names of the op's dtype, without a header."""
 
 import numpy as np
 import pytest

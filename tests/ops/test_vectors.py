@@ -1,8 +1,8 @@
 """Flow and normals: their components follow the pixels, for every op with an affine map.
 
 Truth is pixels: two masks number the same points of a scene, the second one shifted by the flow.
-What an op does to both masks says what the flow must be afterwards. Golden hashes of what comes out
-are frozen in tests/golden/vectors.json:
+The effect of an op on both masks defines the flow afterwards. Golden hashes of the results are
+frozen in tests/golden/vectors.json:
 
     STOKER_WRITE_GOLDEN=1 python -m pytest tests/ops/test_vectors.py
 """

@@ -90,7 +90,7 @@ def level(plan, engine: type[Engine] | Any) -> int:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_graph_is_bound_to_the_version_that_it_names(paint, version):
-    """Also one that came as data, interpreted and compiled, and beside calls no output needs."""
+    """Also a graph from data, interpreted and compiled, and next to calls that no output needs."""
 
     def body(sample):
         image = ops.at(paint, version)()(sample.image)

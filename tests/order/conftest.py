@@ -26,7 +26,7 @@ def make_spec() -> Callable[..., StreamSpec]:
 
 @pytest.fixture
 def uniform_z() -> Callable[..., float]:
-    """How many standard deviations the chi-square of counts lies above its mean, were all alike."""
+    """Standard deviations by which the chi-square of counts exceeds its mean for equal counts."""
 
     def z(counts) -> float:
         expected = sum(counts) / len(counts)

@@ -278,7 +278,7 @@ LENGTHS = json.loads((CONTRACTS / "vectors" / "lengths.json").read_text())
 
 
 def length_of(length, request):
-    """The length of a sequence's bucket, by the page; None: it has none."""
+    """The length of a sequence's bucket, by the page; None without a bucket."""
     bounds = request.get("bounds")
     if bounds:
         found = next((bound for bound in bounds if bound >= max(length, 1)), None)

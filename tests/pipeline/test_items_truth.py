@@ -1,7 +1,7 @@
 """Pixel truth of boxes and keypoints over random pipelines: they stay on their pixels.
 
 Every pixel of a mask has a number of its own. A random chain of ops moves mask, boxes and keypoints
-by joint decisions; then each pixel that was inside of a box must lie in that box, and each keypoint
+by joint decisions; then each pixel that was inside of a box must be in that box, and each keypoint
 at the pixel that it was put on. The seed of a failure is in the test's name.
 """
 
@@ -125,7 +125,7 @@ def test_targets_stay_on_their_pixels(first):
 
 
 def compare_boxes(steps, size, corners, mask, boxes):
-    """Every pixel from inside of a box lies in the moved box; return how many boxes were seen."""
+    """Every pixel from inside of a box is in the moved box; return the number of boxes seen."""
     row, column = np.divmod(mask, size[1])
     kept = dict(zip(boxes["number"].tolist(), boxes["xyxy"], strict=True))
     by_center = any(name == "iou_crop" for name, _ in steps)  # it leaves some out, others cut off
@@ -147,7 +147,7 @@ def compare_boxes(steps, size, corners, mask, boxes):
 
 
 def compare_points(steps, size, at, mask, points):
-    """Every keypoint lies at the pixel it was put on, where that is still to be seen.
+    """Every keypoint is at the pixel it was put on, if that pixel is still visible.
 
     Return how many were seen, and how many were lost although a corner of the pixel is there.
     """

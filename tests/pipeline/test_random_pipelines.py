@@ -3,9 +3,9 @@
 Each is made as graph data by a seeded generator (`random_graphs`). Two things are held: the
 executor computes what the interpreter computes, bit for bit, in batches too where batch ops end a
 pipeline; and what happens to a mask happens to the image it was painted into. Images of floats are
-made of levels on the way, and in one pipeline of four they are stored so, with infinities and what
-is no number. A failure names the seed. 2,000 pipelines are interpreted; STOKER_TEST_PIPELINES sets
-how many are compiled as well (300 unless told), STOKER_TEST_PIPELINES_FROM the first seed.
+made of levels on the way, and in one pipeline of four they are stored so, with infinities and NaN.
+A failure names the seed. 2,000 pipelines are interpreted; STOKER_TEST_PIPELINES sets how many are
+compiled as well (300 by default), STOKER_TEST_PIPELINES_FROM the first seed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def batch(engine, samples, *, arithmetic=PLAIN):
 
 
 def same(one, other, seed):
-    """Whether outputs of a row are alike, byte for byte."""
+    """Return whether outputs of a row are alike, byte for byte."""
     assert one.keys() == other.keys()
     for name, array in one.items():
         left, right = np.asarray(array), np.asarray(other[name])

@@ -58,7 +58,7 @@ def test_a_thread_waits_until_another_one_has_analyzed_a_type():
 
 
 def test_msgspec_alone_still_needs_it():
-    """When this fails, msgspec has become safe, and `analyzed` can go."""
+    """A failure means that msgspec has become safe, and that `analyzed` can go."""
     assert run("alone").returncode < 0
 
 
@@ -77,7 +77,7 @@ def test_what_msgspec_rejects_is_rejected_each_time():
 
 
 def test_a_fork_waits_too():
-    """Otherwise the child would have half of an analysis, and a lock that nobody releases."""
+    """Otherwise the child would have half of an analysis, and a lock that is never released."""
     done = run("forked")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n", 1)[0] == "alive"

@@ -1,4 +1,4 @@
-"""Where outputs are in a slot: published vectors, and the invariants for any outputs."""
+"""Offsets of outputs in a slot: published vectors, and the invariants for any outputs."""
 
 import json
 import math

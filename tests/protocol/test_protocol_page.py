@@ -77,7 +77,7 @@ def number(value: int) -> str:
 
 
 def said(kind: msgspec.inspect.Type) -> str:
-    """A type in the words of the page; an unbounded text, list or map has none."""
+    """A type in the words of the page, which does not name unbounded texts, lists or maps."""
     return WORDS[type(kind).__name__.removesuffix("Type")](kind)
 
 

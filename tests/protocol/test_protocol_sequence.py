@@ -71,7 +71,7 @@ def test_the_records_of_the_diagram_go_the_way_that_they_can(arrows: list[Arrow]
 
 @pytest.fixture(scope="module")
 def session(session_folder: Path) -> list[m.Record]:
-    """What a Loader sends: it uses two batches, leaves the loop, begins the next one, and ends."""
+    """Records of a Loader that uses two batches, leaves the loop, begins the next one, and ends."""
     first: list[m.Ready] = []
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         patch.setattr(delivery, "QUICK_S", 0.0)  # so that no credit waits for the next one
@@ -144,7 +144,7 @@ def of_daemon(record: m.Record) -> tuple[str, str]:
 
 
 def answers(session: list[m.Record]) -> list[tuple[str, str]]:
-    """What a core says to the records of a session, as arrows have it."""
+    """The answers of a core to the records of a session, in the form of arrows."""
     rig = Rig()
     rig.up(1, 2)
     token = rig.hello()  # welcome, and the side socket is attached

@@ -24,7 +24,7 @@ def diagram(docs) -> str:
 
 
 class Session:
-    """A session of a core, moved by what stands at an edge of the diagram."""
+    """A session of a core, moved by the label at an edge of the diagram."""
 
     def __init__(self) -> None:
         self.rig = Rig()
@@ -132,7 +132,7 @@ EDGES = {
     "close": CLOSED,
     "end of file": END_OF_FILE,
 }  # fmt: skip
-"""What each label of the diagram does to a core, and what must come of it."""
+"""The action of each label of the diagram on a core, and its required result."""
 PATHS = {
     "greeted": ("hello / welcome",),
     "attached": ("hello / welcome", "attach / attached"),

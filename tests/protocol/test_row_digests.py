@@ -27,7 +27,7 @@ OUTPUTS = (
     Output("tokens.size", "int64", (1,), "size"),
 )
 USED = {"boxes": [0, 7, 2, 1], "words": [9, 0, 4, 1], "mask": [(4, 6), (1, 1), (0, 0), (2, 3)]}
-"""How much of each row counts."""
+"""The part of each row that counts."""
 
 
 @pytest.fixture

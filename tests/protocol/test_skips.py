@@ -71,7 +71,7 @@ def test_a_cursor_lists_those_that_may_still_come() -> None:
 
 
 def test_no_later_cursor_is_too_large() -> None:
-    """What passes the check fits at any place, with any ids of crashed samples."""
+    """Skips that pass the check fit at any place, with any ids of crashed samples."""
     freeze = {"a stream with quite a long name": 1, "and another one": 2}
     spec = StreamSpec(
         dataset="declared:" + HEX, dataset_rows=2**48, pipeline=HEX, batch_size=8, freeze=freeze,

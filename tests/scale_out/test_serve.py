@@ -24,7 +24,7 @@ SIDES = (512, 512)
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """What the program `scenes` saw on its cluster."""
+    """The report of the program `scenes` on its cluster."""
     folder = tmp_path_factory.mktemp("cluster")
     values = np.random.default_rng(3).integers(0, 255, (EPOCH * 4, *SIDES), np.uint8)
     rows = [{"pixels": value, "label": number % 3} for number, value in enumerate(values)]

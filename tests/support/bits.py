@@ -4,5 +4,5 @@ import numpy as np
 
 
 def same_bits(a: float, b: float) -> bool:
-    """Whether two float64 have the same bits."""
+    """Return whether two float64 have the same bits."""
     return np.float64(a).tobytes() == np.float64(b).tobytes()

@@ -1,4 +1,4 @@
-"""What a daemon counts, asked by a session of its own; waiting until something has happened."""
+"""Reads a daemon's counters in a session of its own; waits until something has happened."""
 
 import contextlib
 import threading

@@ -65,7 +65,7 @@ class Daemon:
 
     @property
     def stopped(self) -> bool:
-        """Whether its end was asked for, or waited for, by the test."""
+        """True if its end was asked for, or waited for, by the test."""
         return self._stopped
 
     def stop(self, number: int = signal.SIGTERM) -> int:
@@ -173,7 +173,7 @@ class Restarted:
 
 
 def children(pid: int) -> list[int]:
-    """Return the pids of a process's children; a process or thread that ends meanwhile has none."""
+    """Return the pids of a process's children, without those of threads that end meanwhile."""
     found: list[int] = []
     with suppress(FileNotFoundError):
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -1,4 +1,4 @@
-"""What the daemon's core decided: parts of its instructions, for tests of `server.state`."""
+"""Decisions of the daemon's core: parts of its instructions, for tests of `server.state`."""
 
 from collections.abc import Iterable, Sequence
 

@@ -22,7 +22,7 @@ FUSED_BYTES = re.compile(
     rb"(?s:\xc4[\x02\x22\x42\x62\x82\xa2\xc2\xe2](.)|\x62(.)(.).)"
     rb"(?=[\x96-\x9f\xa6-\xaf\xb6-\xbf])"
 )
-"""What an instruction of x86-64 that fuses begins with: a VEX or EVEX prefix, then its code.
+"""The start of a fused instruction of x86-64: a VEX or EVEX prefix, then its code.
 
 Other bytes may look like that, so a match says only that the code is worth disassembling.
 """
@@ -42,7 +42,7 @@ def remember_objects():
 
 
 def may_fuse(library) -> bool:
-    """Whether machine code has, or may have, an instruction that multiplies and adds at once."""
+    """Return whether machine code has, or may have, a fused multiply-add instruction."""
     found = getattr(library, "kept_object", None) or library._compiled_object
     features = llvm.get_host_cpu_features()
     others = platform.machine() != "x86_64" or features.get("fma4") or features.get("egpr")
@@ -56,7 +56,7 @@ def may_fuse(library) -> bool:
 
 
 def is_unfused(code: bytes) -> bool:
-    """Whether all of some machine code of x86-64 can be read, and nothing in it fuses."""
+    """Return whether all of some machine code of x86-64 can be read, and nothing in it fuses."""
     reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     place = 0
     while place < len(code):
@@ -72,7 +72,7 @@ def is_unfused(code: bytes) -> bool:
 
 
 def _is_fused(match) -> bool:
-    """Whether the fields of a prefix choose the map 0F38 (or 6, of halves) and the prefix 66."""
+    """Return whether a prefix's fields choose the map 0F38 (or 6, of halves) and the prefix 66."""
     short, first, second = match.groups()
     if short is not None:
         return short[0] & 3 == 1
@@ -121,9 +121,9 @@ def instructions(text: str) -> str:
 class Kept:
     """Replaces a dispatcher where `machine_code.violations` reads its code.
 
-    The cache keeps the optimized module beside the machine code; what the same code generator makes
-    of it is the assembly. That takes long, so only modules that multiply floats are worth it, and
-    of these the ones whose machine code may fuse.
+    The cache keeps the optimized module next to the machine code, and the same code generator makes
+    the assembly of it. That takes long, so it is done only for modules that multiply floats and
+    whose machine code may fuse.
     """
 
     def __init__(self, fast):
@@ -136,7 +136,7 @@ class Kept:
 
     @property
     def multiplies(self):
-        """Whether any of it multiplies floats."""
+        """True if any of it multiplies floats."""
         return any(map(MULTIPLIES.search, self.texts.values()))
 
     def inspect_llvm(self):

@@ -96,7 +96,7 @@ def fitted_mixed(sample):
 
 @pipeline
 def fitted_forms(sample):
-    """Outputs of the bucket's size beside padded ones, whose size every batch tells."""
+    """Outputs of the bucket's size next to padded ones, whose size every batch has."""
     image = ops.fit_bucket(sample.image)
     scaled, mask = ops.random_short_side_scale(
         sample.image, sample.mask, sizes=(16, 32), max_size=48
@@ -274,7 +274,7 @@ def clips(sample):
 
 
 def clip_ops(sample):
-    """What happens to each frame."""
+    """The ops for each frame."""
     image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48, scale=(0.2, 1.0))
     image = ops.color_jitter(image, brightness=0.3, contrast=0.3)
     image, mask = ops.horizontal_flip(image, mask)
@@ -283,6 +283,6 @@ def clip_ops(sample):
 
 @pipeline
 def clip_centers(sample):
-    """What an evaluation has of a clip."""
+    """The outputs of a clip for an evaluation."""
     sample = sample_frames(sample, frames=5, stride=2, start="center", short="loop")
     return {"image": ops.center_crop(sample.image, size=48), "frame": sample.frame}

@@ -297,7 +297,7 @@ def law() -> SimpleNamespace:
     ) -> list[tuple[int, int, dict[str, np.ndarray]]]:
         """All batches of the epochs, from a cursor if given: (epoch, step, outputs).
 
-        Without `prefetch`, few batches are made that nobody reads; None is the daemon's choice.
+        Without `prefetch`, few batches are made in vain; None is the daemon's choice.
         """
         found = []
         with Loader(address, device="numpy", **{"prefetch": 2, **options}) as loader:

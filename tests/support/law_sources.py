@@ -42,7 +42,7 @@ class Photographs:
 
 
 class Crashing(Photographs):
-    """The same, but for one that kills the process that asks for it."""
+    """The same, except that one sample kills the process that reads it."""
 
     fingerprint = "cuts of photographs that crash, version 1"
 

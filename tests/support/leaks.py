@@ -50,7 +50,7 @@ ALLOWED_TEMPORARY = {
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """What is open at one moment."""
+    """Everything that is open at one moment."""
 
     files: frozenset[str]
     maps: frozenset[str]
@@ -138,7 +138,7 @@ def _own_processes(new: frozenset[int], before: frozenset[int]) -> list[str]:
 
 
 def _describe(pid: int, before: frozenset[int]) -> str | None:
-    """Describe a new process if it answers to nobody of this session but this process itself."""
+    """Describe a new process if this process is its only ancestor in this session."""
     try:
         parent = _parent(pid)
         while parent > 1 and parent not in before:
@@ -153,7 +153,7 @@ def _describe(pid: int, before: frozenset[int]) -> str | None:
     command = _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="backslashreplace").strip()
     if not (child or orphan) or any(allowed in command for allowed in ALLOWED_COMMANDS):
         return None
-    return f"{pid}: {command or '(zombie: nobody waited for it)'}"
+    return f"{pid}: {command or '(zombie: not waited for)'}"
 
 
 def _marked(pid: int) -> bool:
@@ -172,9 +172,9 @@ def _parent(pid: int) -> int:
 
 
 def _ours(name: str) -> bool:
-    """Whether an entry of /dev/shm is in nobody else's use (other programs use the folder too).
+    """Return whether an entry of /dev/shm belongs to the tests; other programs use the folder too.
 
-    Semaphores are another's: Stoker has none with a name, and glibc maps them under another one.
+    Semaphores belong to others: Stoker's have no names, and glibc maps them under another name.
     Memory of PyTorch is its maker's, who is in its name: it is made before it is mapped.
     """
     if name.startswith("sem."):
@@ -188,7 +188,7 @@ def _ours(name: str) -> bool:
 
 
 _last: list[Snapshot] = []
-"""How it looked after the last test, while no fixture of wider scope has begun or ended since."""
+"""The snapshot after the last test, if no fixture of wider scope has begun or ended since."""
 
 
 @pytest.hookimpl(tryfirst=True)

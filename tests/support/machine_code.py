@@ -1,4 +1,4 @@
-"""What a kernel's machine code must not do, checked in its LLVM IR and its assembly.
+"""Checks that a kernel's machine code keeps the numeric contract, in its LLVM IR and assembly.
 
 The numeric contract promises the same bytes on every machine, so compiled code calls no math
 library (results differ between libraries), and does not reorder or fuse floating-point operations;

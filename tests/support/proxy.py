@@ -31,7 +31,7 @@ class Stop(NamedTuple):
 class Proxy:
     """Passes bytes on in both directions, and keeps them unless `keeps` is False.
 
-    With an identity, it ends TLS itself on the port of batches, as somebody in between would.
+    With an identity, it ends TLS itself on the port of batches, as an attacker in between would.
 
     Attributes:
         address: where it listens.
@@ -81,7 +81,7 @@ class Proxy:
         self._stop = stop
 
     def refuse(self, port: int, connections: int) -> threading.Event:
-        """End so many new connections of a port at once, as if the daemon behind it were gone.
+        """End that number of new connections of a port at once, as if the daemon were gone.
 
         Returns:
             An event that is set once it has.

@@ -67,7 +67,7 @@ CONVERSIONS = {"uint8": "to_float", FLOAT: "from_float"}
 """The op that makes floats of levels, and levels of floats."""
 MADE = {"to_float": FLOAT, "from_float": "uint8"}
 """Dtype of what they make."""
-# What makes an array of an image, at the end of a pipeline with floats.
+# Ops that make an array of an image, at the end of a pipeline with floats.
 ARRAYS = {
     "cast": lambda r: {"dtype": pick(r, ("float16", FLOAT, "float64"))},
     "layout": lambda r: {"order": "CHW"},
@@ -78,9 +78,9 @@ ARRAYS = {
         "layout": pick(r, ("HWC", "CHW")),
     },
 }
-# What must come right before an op, because it bounds the sizes that the op takes.
+# An op that must come right before another, because it bounds the sizes that the other takes.
 BEFORE = {"pad_to_size": ("resize", {"size": [40, 48]})}
-# What batch ops take of what there is: classes have no mean, a number says nothing of four tiles.
+# Fields that batch ops take: classes have no mean, and a number does not describe four tiles.
 MIXED = {
     "cutmix": ("image", "mask", "floats", "weight"),
     "mixup": ("image", "floats", "weight"),
@@ -94,7 +94,7 @@ def pick(rng, choices):
 
 @functools.cache
 def takes_floats(name, example):
-    """Whether an op has a rule for images of floats, with an example of its parameters."""
+    """Return whether an op has a rule for images of floats, with an example of its parameters."""
     op = make(name, example(np.random.default_rng(0)))
     try:
         op.declare((State.fixed("image", FLOAT, (40, 48, 3)),) * (2 if op.folds else 1))

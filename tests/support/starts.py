@@ -33,7 +33,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="module")
 def forked_private_daemons() -> Iterator[None]:
-    """Private daemons of this module's Loaders are forked, but for tests that are `as_a_user`."""
+    """Private daemons of this module's Loaders are forked, except in tests that are `as_a_user`."""
     with pytest.MonkeyPatch.context() as patch:
         private = importlib.import_module("stoker.client.private.private_daemon")
         patch.setattr(private, "subprocess", warm.PrivateSubprocess)

@@ -83,7 +83,7 @@ class Forked:
 
 
 class Forks:
-    """Whether daemons may be forked at the moment, and those that were.
+    """The switch that allows forking daemons, and the daemons that were forked.
 
     Attributes:
         allowed: False in tests that start Stoker as a user does (`starts`).
@@ -369,13 +369,13 @@ def _handed_over(
 
 
 def _fits(found: Zygote, environment: Mapping[str, str]) -> bool:
-    """Whether a zygote can fork a daemon with an environment."""
+    """Return whether a zygote can fork a daemon with an environment."""
     same_cache = found.cache in (None, environment.get(CACHE, ""))
     return same_cache and _state(environment) == found.state
 
 
 def _state(environment: Mapping[str, str]) -> list:
-    """What a process keeps from its start, and a fork cannot change; goes through JSON."""
+    """State that a process keeps from its start and a fork cannot change; goes through JSON."""
     names = sorted(name for name in environment if name.startswith("PYTHON"))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     return [*limits, os.geteuid(), [[name, environment[name]] for name in names]]

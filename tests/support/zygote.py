@@ -54,7 +54,7 @@ IMPORTED = (
     "typer",
     "typer._adapters",  # typer imports it, and pydantic with it, when it reads the first option
 )  # fmt: skip
-"""What a daemon imports, without what imports ZeroMQ."""
+"""Modules that a daemon imports, without those that import ZeroMQ."""
 IMPORTED_BY_SCRIPTS = ("stoker.client", "stoker.pipeline", "stoker.protocol.digest")
 DAEMONS, KERNELS, SCRIPTS = "daemons", "kernels", "scripts"
 """Kinds of zygotes: of daemons, of those whose kernels it keeps, of scripts."""
@@ -114,7 +114,7 @@ def main(control: socket.socket, kind: str) -> Callable[[], None] | None:
                 poll.unregister(fd)
                 os.close(fd)
                 code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                with status, contextlib.suppress(OSError):  # nobody may wait
+                with status, contextlib.suppress(OSError):  # the waiting end may be closed
                     status.send(json.dumps(code).encode())
                 continue
             data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, MOST_DESCRIPTORS)

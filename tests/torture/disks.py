@@ -1,7 +1,7 @@
 """A small disk that can be full: a tmpfs of its own, which is mounted at no folder.
 
 Others reach it through this process's descriptor, so it ends with this process, however that ends.
-To make one needs root; without root there is none.
+To make one needs root.
 """
 
 import contextlib

@@ -39,7 +39,7 @@ FREEZE_S = 0.05
 PATIENCE_S = 60.0
 CUTS = ((RECORDS,), (BATCHES,), (RECORDS, BATCHES))
 CHUNK_ROWS = (0, 0, 1, 2, 3, 5, 100)
-"""Rows of a worker's chunks: as many as their cost says (0), so many, or all of a batch."""
+"""Rows of a worker's chunks: by their cost (0), this number, or all of a batch."""
 
 
 class Host:
@@ -88,7 +88,7 @@ class Host:
 
     @property
     def has_tcp(self) -> bool:
-        """Whether it listens at `tcp://`."""
+        """True if it listens at `tcp://`."""
         return self._port > 0
 
     def start(self) -> None:
@@ -124,12 +124,12 @@ class Host:
             self._served.restart()
 
     def leave(self, batches: int) -> None:
-        """Kill it; it comes back after so many batches."""
+        """Kill it; it comes back after that number of batches."""
         self._served.kill()
         self.away = batches
 
     def fill(self, batches: int) -> None:
-        """Fill its disk; there is room again after so many batches.
+        """Fill its disk; there is room again after that number of batches.
 
         Log and quarantine files are on a disk of their own. Kernels are not, as all daemons share
         them: a limit on the size of files stands for a full disk, for all that store kernels.
@@ -284,7 +284,7 @@ class Hosts:
 
 
 class Drawn(NamedTuple):
-    """What a seed decides about one daemon."""
+    """Decisions of a seed about one daemon."""
 
     workers: int
     chunk_rows: int
@@ -347,7 +347,7 @@ def usage(pid: int) -> "Counter[str]":
 
 
 def is_there(pid: int) -> bool:
-    """Whether a process runs."""
+    """Return whether a process runs."""
     return Path(f"/proc/{pid}").exists()
 
 

@@ -19,7 +19,7 @@ from stoker.protocol.digest import batch_digest
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
 LEADS = (1, 3, 12)
-"""How many batches a member of a group may be ahead of the last one."""
+"""Batches that a member of a group may be ahead of the last one."""
 
 
 class Training:
@@ -39,7 +39,7 @@ class Training:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has read all batches."""
+        """True if it has read all batches."""
         return self.count == len(self.stream.expected)
 
     def open(
@@ -50,7 +50,7 @@ class Training:
         state: dict | None,
         **more: object,
     ) -> None:
-        """Begin, or go on at a cursor, with so many ranks."""
+        """Begin, or go on at a cursor, with that number of ranks."""
         given = loader_options(self.stream.data) | more
         with contextlib.ExitStack() as stack:  # closes the first ranks if a later one fails
             self._loaders = [

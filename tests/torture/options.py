@@ -1,4 +1,4 @@
-"""Which arguments of a Loader a storm draws, how often, and which of them exclude each other.
+"""Arguments of a Loader that a storm draws: how often, and which of them exclude each other.
 
 Two tables: what decides the order, which the members of a fork have in common, and what decides
 the rows. Mixtures take less than others.

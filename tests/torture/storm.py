@@ -3,8 +3,8 @@
 Everything is decided by the seed: the daemons, one or two, their workers and chunks; the streams,
 see `streams`, and their options, see `options`; how clients reach the daemons, see `hosts`; ranks,
 prefetch, verification; groups of 2 to 4 trainings, mirrors or forks, which are at places of their
-own; and after which batches something happens. There is no clock in it: the next event comes when
-so many batches were delivered. The events:
+own; and after which batches something happens. There is no clock in it: the next event comes
+after a drawn number of batches. The events:
 
 - a worker, or the template with all workers, gets SIGKILL;
 - a daemon gets SIGKILL, at once or while its clients wait, and is started again;
@@ -34,7 +34,7 @@ from jobs import PATIENCE_S, Job, Reader, group_options
 from streams import Stream, Streams
 
 SHORT_S, STALL_S = 6.0, 8.0
-"""What clients of some streams grant a batch, and for how long a daemon is then stopped."""
+"""Time that clients of some streams grant a batch, and time that a daemon is then stopped."""
 HANG_S = 300.0
 """No batch takes longer, also if each process has to compile the kernels."""
 EVENTS = {
@@ -42,15 +42,15 @@ EVENTS = {
     "resume": 3, "reader_dies": 3, "leave": 3, "stall": 1, "cut": 4, "move": 3, "full": 4,
 }  # fmt: skip
 COMPANY = {"alone": 50, "and a reader": 15, "mirror": 20, "fork": 15}
-"""How many read a stream: one training; a second process too; or a group of that mode."""
+"""Readers of a stream: one training; a second process too; or a group of that mode."""
 
 
 class Party(NamedTuple):
-    """Who reads.
+    """The readers of a stream.
 
     Attributes:
         streams: of the trainings in this process.
-        reader: of a second process; None: there is none.
+        reader: of a second process; None without one.
         mode: of their group; None: they are not of one.
     """
 
@@ -65,7 +65,7 @@ class Party(NamedTuple):
 
     @property
     def told(self) -> str:
-        """What an error says of it; random pipelines are left out, as the seed has them."""
+        """Description for an error; random pipelines are left out, as the seed has them."""
         shown = [
             {name: value for name, value in stream.data.items() if name != "graph"}
             for stream in self.streams
@@ -109,7 +109,7 @@ class Storm:
         self._built: set[str] = set()
 
     def play(self, kills: int) -> None:
-        """Read streams until so many processes were killed; then stop the daemons."""
+        """Read streams until that number of processes was killed; then stop the daemons."""
         while self.kills < kills:
             self._read_stream()
         for host in self.hosts.hosts:

@@ -48,7 +48,7 @@ BUCKETS = {"fitted": SIZES, "sentences": LENGTHS}
 A_BUCKET = {"fitted": Size(32, 32), "sentences": Size(0, 4)}
 """Any one: what a pipeline draws is the same in all of them."""
 FULLEST_BUCKET = 7
-"""It has at least so many of the samples that an exclude list or a subset leaves."""
+"""Least number of its samples among those that an exclude list or a subset leaves."""
 MIXES = (
     ({"photos": 0.7, "tars": 0.3}, "windows"),
     ({"photos": 0.6, "boxed": 0.4}, {"photos": "squares", "boxed": "windows"}),

@@ -1,4 +1,4 @@
-"""What a daemon and its clients use after many batches, and what is left after kill -9 of all.
+"""Resources of a daemon and its clients after many batches, and leftovers of kill -9 of all.
 
 STOKER_ENDURANCE multiplies batches and rounds; `make endurance` sets it to 100.
 """

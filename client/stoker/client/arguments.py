@@ -57,7 +57,7 @@ class EvaluationArguments(TypedDict, total=False):
 
 
 class LoaderArguments(EvaluationArguments, total=False):
-    """Keyword arguments of `Loader`: also those of the order and of the last batch."""
+    """Keyword arguments of `Loader`, with the arguments for the order and for the last batch."""
 
     mix: Mapping[str, float] | None
     shuffle: bool

@@ -64,14 +64,14 @@ LINGER_MS = 200
 LAST_WORDS_MS = 100
 MAX_DRAIN = 1024
 ZMQ_THREADS = 2
-"""Each context starts so many."""
+"""I/O threads of each context."""
 _EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
 """Plain integers: an enum would double the cost of each query."""
 Answer = TypeVar("Answer", Welcome, Opened)
 _open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 
 Asked = tuple[int, int, int, int, bool]
-"""What a replay is asked for with: id, epoch, visit, view, and `stored`."""
+"""Arguments of a replay: id, epoch, visit, view, and `stored`."""
 
 
 class ClientSession:
@@ -309,7 +309,7 @@ class ClientSession:
             raise from_record(record.code, record.message, record.details)
 
     def _is_lost(self) -> bool:
-        """Whether the daemon of this session is gone, as far as the side socket knows by now."""
+        """Return whether the daemon of this session is gone, as far as the side socket shows."""
         if self._lost is None:
             self._read_side()
         return self._lost is not None

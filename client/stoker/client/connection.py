@@ -122,7 +122,7 @@ class Connection:
         """The open stream at the daemon.
 
         Raises:
-            DaemonLostError: there is none, because the daemon was lost.
+            DaemonLostError: no stream is open, because the daemon was lost.
         """
         if self._daemon_stream is None:
             raise DaemonLostError(f"{self._where} was lost, and the stream is not open")
@@ -130,7 +130,7 @@ class Connection:
 
     @property
     def prefetch(self) -> int:
-        """How many batches the daemon prepares ahead; after a loss, as many as it did."""
+        """Number of batches that the daemon prepares ahead; after a loss it stays the same."""
         assert self._first is not None
         return self._first[0].prefetch or self._record.prefetch
 

@@ -1,4 +1,4 @@
-"""Where batches go: NumPy arrays, torch tensors in the slot, or copies on a CUDA device.
+"""The target of batches: NumPy arrays, torch tensors in the slot, or copies on a CUDA device.
 
 For a CUDA device each slot is page-locked before its first copy (`cudaHostRegister`): others may
 have no memory yet, and locking would make this process pay for it. Copies run on a side stream, up

@@ -1,4 +1,4 @@
-"""What a loader can say about its stream: accounts of epochs, replays of rows, counters."""
+"""Queries to a loader about its stream: accounts of epochs, replays of rows, counters."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

@@ -47,7 +47,7 @@ class Padding:
         self._warned = False
 
     def watch(self, batch: Batch, noted: Noted) -> None:
-        """Note a batch that may be padded, and what will be asked of it."""
+        """Remember a batch that may be padded, and the record of which arrays the loop reads."""
         rows = len(batch.index)
         if self._warned or (real := real_rows(batch)) == rows:
             return
@@ -57,7 +57,7 @@ class Padding:
         )
 
     def check(self) -> None:
-        """Warn if nobody asked which rows of the batch that was noted are valid.
+        """Warn if the loop did not read `valid` of the last padded batch.
 
         Called when another epoch begins, and when the loader is closed.
         """

@@ -94,7 +94,7 @@ class _Copy(NamedTuple):
 
 
 class _Shapes:
-    """How the arrays of a batch are made: which in the slot, and which copied out.
+    """The layout of a batch's arrays: outputs in the slot, and outputs that are copied out.
 
     Attributes:
         outputs: what it was made for.

@@ -57,7 +57,7 @@ class Samples:
             field: name of a field of the dataset.
 
         Raises:
-            UsageError: the field has none.
+            UsageError: the field has no classes.
         """
         if field not in self._classes:
             others = ", ".join(map(repr, self._classes))

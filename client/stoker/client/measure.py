@@ -30,7 +30,7 @@ PREFETCH = 4
 
 def main() -> int:
     """Measure, print, return the exit status."""
-    parser = argparse.ArgumentParser(description="How fast batches arrive.")
+    parser = argparse.ArgumentParser(description="Measure the rate of batches.")
     parser.add_argument("dataset")
     parser.add_argument("pipeline", help="module:attribute")
     parser.add_argument("--workers", type=int, required=True)

@@ -155,7 +155,7 @@ class LoaderOptions:
         if self.group is None:
             raise UsageError(
                 f"group_size={self.group_size!r} without group=: expected the name of the group "
-                "that has so many members"
+                "whose size it is"
             )
         return within("group_size", self.group_size, 1, MOST_MEMBERS, " or None")
 

@@ -1,4 +1,6 @@
-"""Whose process listens at the daemon's sockets: the user's own, root's, or that of a named user.
+"""Checks the owner of the process that listens at the daemon's sockets.
+
+It may be this user, root, or the user named in the environment.
 
 The kernel says which user's process called `listen` (`SO_PEERCRED`). The side socket is checked on
 the connection that is used. ZeroMQ connects by itself and does not show its descriptor, so its

@@ -1,4 +1,4 @@
-"""Where a loader is in its stream, and where its next loop begins.
+"""The position of a loader in its stream, and the position at which its next loop begins.
 
 A position is one `NextStep`: the next step to deliver; prefetched batches do not count. A planned
 one decides where the next loop begins (of a fresh loader, after `set_epoch`, a loaded cursor or

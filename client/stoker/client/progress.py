@@ -1,4 +1,4 @@
-"""What a user sees while a Loader waits for its pipeline to be built.
+"""Progress for the user while a Loader waits for its pipeline to be built.
 
 The first use of a pipeline on a host compiles it, which can take a minute. After `FIRST_S` the
 Loader says so and shows how many functions are done: in a terminal and a notebook in one line of
@@ -24,7 +24,7 @@ _log = logging.getLogger("stoker.client.progress")
 
 
 def is_shown() -> bool:
-    """Whether the user wants to see progress: the logger is not set to a level above INFO."""
+    """Return whether the user wants to see progress: the logger's level is at most INFO."""
     logger: logging.Logger | None = _log
     while logger is not None and logger is not logging.root:
         if logger.disabled or logger.level > logging.INFO:
@@ -47,7 +47,7 @@ class PipelineWait:
         self._rewrites = _rewrites()
 
     def note(self, done: int, total: int) -> None:
-        """Note that so many functions are done, of so many that are needed."""
+        """Take the number of functions that are done, and the number that are needed."""
         self._done, self._total = done, total
 
     def show(self) -> float:
@@ -90,9 +90,9 @@ class PipelineWait:
 
 
 def _rewrites() -> bool:
-    """Whether standard error is a terminal or a notebook's output, where a line can be rewritten.
+    """Return whether a line of standard error can be rewritten: in a terminal or a notebook.
 
-    A notebook's shell has a kernel; IPython in a terminal has none.
+    A notebook's shell has a kernel; IPython in a terminal does not.
     """
     with contextlib.suppress(Exception):  # a closed or replaced standard error
         if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""How long a client bears a daemon that is lost (an outage), or that has no room for it yet.
+"""Retries with deadlines: after the loss of a daemon (an outage), and while it has no room yet.
 
 After a restart of a daemon all of its clients come at once. It bounds how many of them it greets at
 a time, and tells the others to try again. They do (`connect_with_retries`), after pauses that grow
@@ -19,7 +19,7 @@ Session = TypeVar("Session")
 
 
 def connect_with_retries(connect: Callable[[float], Session], timeout_s: float) -> Session:
-    """Connect to a daemon; while it says so, try again.
+    """Connect to a daemon; try again while it answers with TryAgainError.
 
     Args:
         connect: called with the seconds that are left.

@@ -50,7 +50,7 @@ def connect_side(address: str, timeout_s: float) -> socket.socket:
 
     Raises:
         ConnectError: no daemon listens there, the process there is of another user, or the daemon
-            accepts nobody for so long.
+            accepts no connection within the time limit.
     """
     path = side_path(address)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)

@@ -24,7 +24,7 @@ DAEMON_ENDED: Final = 3
 
 
 class Terms(NamedTuple):
-    """What every daemon of one `serve` has.
+    """Settings that all daemons of one `serve` share.
 
     Attributes:
         flags: of `stoker serve`, except those of addresses and keys.
@@ -40,7 +40,7 @@ class Terms(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Where a daemon listens, or why there is none.
+    """The address of a running daemon, or the reason why it does not run.
 
     Attributes:
         node: id of the node in Ray.

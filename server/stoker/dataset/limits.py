@@ -19,7 +19,7 @@ MAX_SCANS = 500
 """Maximum scans of a progressive JPEG; each costs a pass over the whole image."""
 
 TRIES = 3
-"""How many times a failing source is read before the failure counts."""
+"""Number of times that a failing source is read before the failure counts."""
 
 
 class CodecError(ValueError):

@@ -1,4 +1,4 @@
-"""How long the fields of all samples are, without reading any."""
+"""Lengths of the fields of all samples, without reading any."""
 
 import numpy as np
 import pytest

@@ -65,7 +65,7 @@ def test_a_newer_encoding_or_kind_asks_for_an_update(folder, key, value):
 
 def test_additions_of_a_newer_minor_are_ignored(folder):
     def edit(data):
-        data["curator"] = {"name": "somebody"}
+        data["curator"] = {"name": "Ada"}
         data["files"][0]["zone"] = 3
         data["schema"]["fields"][0]["unit"] = "lux"
 

@@ -195,7 +195,7 @@ def test_laying_back_undoes_turning(orientation):
     ],
 )
 def test_targets_of_turned_photos(tmp_path, photographs, orientation, target, told):
-    """Sides that are exchanged are refused, other turns are told; both name the remedy."""
+    """Exchanged sides are refused, other turns give a warning; both name the remedy."""
     pixels = photographs["rocket"]
     source = tmp_path / "s"
     (source / "images").mkdir(parents=True)

@@ -66,7 +66,7 @@ def test_a_process_without_progress_is_named(holder, descriptor, tmp_path, monke
 
 
 def test_others_wait_while_there_is_progress(holder, descriptor, tmp_path, monkeypatch):
-    """Each file of the holder begins the wait again, and the holder's caller hears of it."""
+    """Each file of the holder restarts the wait, and the holder's caller gets its progress."""
     monkeypatch.setattr(index_lock, "STALLED_S", 60.0)
     seen = []
 

@@ -457,7 +457,7 @@ CONTAINERS = {
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_file_of_many_samples_that_changes_while_it_is_packed(tmp_path, name):
-    """What was read before the change is not mixed with what was read after it."""
+    """Values read before the change are not mixed with values read after it."""
     path = tmp_path / "s" / name
     path.parent.mkdir(parents=True)
     pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), np.uint8)

@@ -18,7 +18,7 @@ def measure(rows: int) -> dict:
 
 @pytest.mark.slow
 def test_a_further_worker_costs_the_same_however_large_the_index_is():
-    """What a worker adds is its own tables; of 84 MB more of index, it takes less than a hundredth.
+    """A worker adds only its own tables: for 84 MB more of index, less than a hundredth of that.
 
     At 10,000,000 samples this is 0.3 % of the index; see docs/performance.md.
     """

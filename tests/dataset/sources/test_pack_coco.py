@@ -38,7 +38,7 @@ def code_of(mask, compressed):
 
 @pytest.fixture
 def described(photographs):
-    """Annotations of six photographs; the third has none, ids are neither dense nor sorted."""
+    """Annotations of six photographs, except the third; ids are neither dense nor sorted."""
     rng = np.random.default_rng(3)
     images, annotations = [], []
     for number, (name, pixels) in enumerate(photographs.items()):

@@ -172,7 +172,7 @@ def test_what_an_object_declares(module):
 
 @pytest.mark.parametrize(("name", "kept"), [("Declared", 4), ("Pairs", 0)])
 def test_finished_work_is_kept_by_a_declared_fingerprint(module, name, kept):
-    """Where nothing says that the data are the same, all is read again."""
+    """If the source does not declare that its data are the same, all is read again."""
 
     def stop(progress) -> None:
         if progress.rows > 4:

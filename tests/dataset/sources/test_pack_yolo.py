@@ -187,7 +187,7 @@ def test_what_is_wrong_with_labels_is_named_by_line(tmp_path, yolo):
         "coffee": "\n0 0.9 0.5 0.4 0.5\n",
         "rocket": "0 nought 0.5 0.25 0.5\n",
     })  # fmt: skip
-    (root / "labels" / "train" / "nobody.txt").write_text("0 0.5 0.5 0.25 0.5\n")
+    (root / "labels" / "train" / "absent.txt").write_text("0 0.5 0.5 0.25 0.5\n")
     with pytest.raises(DatasetError) as caught:
         pack(root, tmp_path / "d", Options(workers=1, split="train"))
     message = str(caught.value)
@@ -199,7 +199,7 @@ def test_what_is_wrong_with_labels_is_named_by_line(tmp_path, yolo):
         "labels/train/coffee.txt: line 2: its box, in parts of the image's sides, is outside of "
         "the image, [0.7, 0.25, 1.1, 0.75] (left, top, right, bottom); repair it, or pass --clip",
         "labels/train/rocket.txt: line 1: expected numbers, got '0 nought 0.5 0.25 0.5'",
-        "labels/train/nobody.txt: there is no image of this name",
+        "labels/train/absent.txt: there is no image of this name",
     ):
         assert expected in message
     options = Options(workers=1, split="train", clip=True, skip_bad=True)

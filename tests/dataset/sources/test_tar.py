@@ -1,4 +1,4 @@
-"""Where the members of a tar lie, against the standard library; damage is named by its byte."""
+"""Offsets of the members of a tar, against the standard library; damage is named by its byte."""
 
 import contextlib
 import io

@@ -16,7 +16,7 @@ def equalized(run_op, as_record, image, limit, tiles):
 
 @pytest.mark.parametrize("limit", [0.5, 1.0, 3.3, 40.0, 256.0])
 def test_gray_is_opencvs_within_a_level(run_op, as_record, photo, noise, limit):
-    # Where one side alone is no multiple of the tiles OpenCV adds a whole row of tiles more.
+    # If exactly one side is not a multiple of the tiles, OpenCV adds a whole row of tiles.
     for height, width, tiles in ((320, 400, (8, 8)), (375, 499, (8, 8)), (33, 31, (8, 8)),
                                  (91, 64, (1, 1)), (200, 300, (5, 3))):  # fmt: skip
         crop = np.ascontiguousarray(photo[:height, :width, :1])

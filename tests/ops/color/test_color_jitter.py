@@ -47,7 +47,7 @@ def torchvision(image: np.ndarray, step: str, factor: float) -> np.ndarray:
 
 
 def picture(photo, noise):
-    """A photograph's middle beside noise and all corners of the color cube."""
+    """A photograph's middle next to noise and all corners of the color cube."""
     cube = np.array(list(itertools.product((0, 1, 127, 128, 254, 255), repeat=3)), np.uint8)
     parts = (photo[100:140, 200:260], noise((40, 60, 3)), np.resize(cube, (40, 60, 3)))
     return np.ascontiguousarray(np.concatenate(parts))

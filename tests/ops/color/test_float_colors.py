@@ -12,7 +12,7 @@ from stoker.ops import State, StateError, make
 GRAYS = {"contrast", "saturation", "grayscale"}
 """Ops whose gray has Pillow's weights; torchvision's 0.2989 is 1e-4 less than red's."""
 
-# What torchvision 0.28 gives of floats, the middle 2 by 2 pixels of 4 by 4.
+# Results of torchvision 0.28 for floats, the middle 2 by 2 pixels of 4 by 4.
 TORCHVISION = [
     (
         "brightness",

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 def user_folder() -> Iterator[Path]:
     """The user's folder, where a script's is: first on the way of this process.
 
-    A private daemon is told the first one, so no folder of other tests may come before it.
+    A private daemon gets the first one, so no folder of other tests may come before it.
     """
     with importing_from(HERE) as folder:
         yield folder

@@ -137,7 +137,7 @@ def flip_both(image, mask, rng):
 
 
 def where_bright(image, mask, weights):
-    """What comes out of each depends on the others."""
+    """The result of each depends on the others."""
     bright = image.mean(axis=2, keepdims=True).astype(np.float32)
     return bright, np.where(bright[..., 0] > 100, mask, 0).astype(np.uint8), weights * mask.max()
 

@@ -92,7 +92,7 @@ def where(src, dst, params, record, scratch):
 
 
 def plainly(src, dst, params, record, scratch):
-    """By whole arrays: zeros among the divisors, whose results nobody takes."""
+    """By whole arrays: zeros among the divisors, whose results are not used."""
     dst[...] = np.where(src > 0, np.uint8(255) // src, 0)
 
 

@@ -79,7 +79,7 @@ def test_by_what_is_not_zero(dividing):
 
 @pytest.mark.slow
 def test_in_a_chunk_the_row_is_named(dividing, located):
-    """What the row before drew does not lead astray: a draw fails before it is made."""
+    """The draws of the row before have no effect: a draw fails before it is made."""
     images = np.full((4, 8, 9, 3), 4, np.uint8)
     images[2] = 0
     plan = plan_of(dividing.by_level())

@@ -105,7 +105,7 @@ def test_it_computes_what_it_computes_alone(functions):
 
 @pytest.mark.slow
 def test_results_of_several_kinds_and_forms(functions):
-    """What each is made of all; an image of another dtype and channels, an array of weights."""
+    """Each is made of all; an image of another dtype and channels, an array of weights."""
 
     @pipeline
     def train(sample):

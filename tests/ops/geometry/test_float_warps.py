@@ -57,7 +57,7 @@ def test_floats_of_levels_move_as_the_levels(run_op, noise, name, channels):
 def test_nearest_keeps_every_bit(run_op, name):
     op = make(name, {**WARPS[name], "interpolation": "nearest"})
     bits = np.random.default_rng(2).integers(0, 2**16, (40, 44, 3)).astype(np.uint16)
-    image = (bits + np.uint32(0x7FC00000)).view(np.float32)  # all of them no numbers
+    image = (bits + np.uint32(0x7FC00000)).view(np.float32)  # all of them NaN
     record = run_op.draw(op, 1, 40, 44)
     got = run_op(op, [("image", image)], record=record).outputs[0]
     numbers = run_op(op, [("image", np.float32(bits) + 1)], record=record).outputs[0]

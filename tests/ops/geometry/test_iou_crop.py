@@ -35,7 +35,7 @@ def boxes(seed, size):
 
 
 def inside(corners, crop):
-    """Which boxes have their center inside of (left, top, right, bottom)."""
+    """The boxes whose center is inside of (left, top, right, bottom)."""
     at = corners.astype(np.float64)
     x, y = (at[:, 0] + at[:, 2]) / 2, (at[:, 1] + at[:, 3]) / 2
     return (crop[0] < x) & (x < crop[2]) & (crop[1] < y) & (y < crop[3])
@@ -115,7 +115,7 @@ def test_every_crop_holds_what_its_record_says(op):
 
 
 def left_by(op, record, sizes, corners):
-    """What is left of boxes with numbers and visible parts."""
+    """The remaining boxes, with their numbers and visible parts."""
     count = len(corners)
     columns = {
         "xyxy": corners,

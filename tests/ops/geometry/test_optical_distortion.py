@@ -113,7 +113,7 @@ def test_a_box_is_around_its_curved_outline(k):
 
 
 def test_boxes_and_keypoints_are_where_the_mask_is(run_op):
-    """A painted box is inside of the moved box, which fits it but for the tips of its corners."""
+    """A painted box is inside of the moved box, which fits it except at the tips of its corners."""
     op, noise, seen, lost = OpticalDistortion(), np.random.default_rng(5), 0, 0
     for key in range(40):
         size, record = SIZES[key % 3], decided(noise.uniform(-0.3, 0.6))

@@ -27,7 +27,7 @@ def exact(image, matrix):
     height, width = image.shape[:2]
     y, x = np.mgrid[:height, :width]
     u, v, w = np.tensordot(matrix, np.stack([x, y, np.ones_like(x)]), 1)
-    depth = np.where(w > 0, w, 1)  # what lies behind the eye is outside
+    depth = np.where(w > 0, w, 1)  # points behind the eye are outside
     x, y = u / depth, v / depth
     inside = (w > 0) & (x >= -0.5) & (x < width - 0.5) & (y >= -0.5) & (y < height - 0.5)
     at_x, at_y = np.clip(x, 0, width - 1), np.clip(y, 0, height - 1)

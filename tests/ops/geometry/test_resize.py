@@ -315,7 +315,7 @@ def test_area_shrinks_a_photograph_as_opencv(run_op, photo, size):
 
 
 def test_area_enlarges_as_opencv(run_op, photo):
-    """Where a border of pixels is hit exactly, rounding moves OpenCV by a pixel: not with these."""
+    """At an exact border of pixels, rounding moves OpenCV by a pixel: these sizes avoid it."""
     image = photo[:90, :120].copy()
     for size in ((203, 251), (180, 360), (90, 130)):
         expected = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA)

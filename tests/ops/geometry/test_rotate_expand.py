@@ -23,7 +23,7 @@ def turned(op, angle):
 
 @pytest.mark.parametrize("arithmetic", [PLAIN, COMPILED])
 def test_a_photograph_is_pillows(run_op, photo, arithmetic):
-    """Where both have one size; Pillow's may be one pixel larger."""
+    """Angles for which both have one size; Pillow's may be one pixel larger."""
     op, same = RotateExpand(180, fill=77), 0
     angles = np.random.default_rng(1).uniform(-360, 360, 60)
     for angle in (*angles, 30, 45, 179.999):
@@ -52,7 +52,7 @@ def test_quarter_turns_are_exact(run_op, noise, turns, interpolation):
 
 
 def test_the_middle_is_that_of_rotate(run_op, photo):
-    """Where sides differ by an even number: the same angle gives the same pixels."""
+    """If the sides differ by an even number, the same angle gives the same pixels."""
     seen = 0
     for key in range(40):
         small, large = Rotate(40, fill=9), RotateExpand(40, fill=9)

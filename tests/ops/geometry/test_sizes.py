@@ -14,7 +14,7 @@ from stoker.ops.testing import structured
 
 
 def is_fixed(op):
-    """Whether the size of an image is known before it is there."""
+    """Return whether the size of an image is known before it is there."""
     for channels in (3, 4):
         state = State("image", "uint8", (None, None, channels), (64, 64, channels))
         if "array" in op.kernels and "image" not in op.kernels:

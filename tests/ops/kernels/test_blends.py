@@ -43,7 +43,7 @@ def expected(image, factor, other):
 @pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("call", WAYS)
 def test_blocks(noise, call, factor):
-    """All levels, and what lies behind the blocks stays."""
+    """All levels, and the bytes after the blocks stay."""
     image = np.concatenate([np.arange(256, dtype=np.uint8), noise((100,))])
     for other in (0, 77, 255):
         done, rest = image.copy(), np.int32((65536 - fixed(factor)) * other)

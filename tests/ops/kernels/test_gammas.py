@@ -54,7 +54,7 @@ def test_gammas_are_gamma(alpha):
 
 
 def test_logarithms_of_a_small_shape_have_its_law():
-    """Most of its variates are no float64: -alpha * log is exponential in the limit."""
+    """Most of its variates do not fit float64: -alpha * log is exponential in the limit."""
     values = filled(fill_logs, 0.001)
     assert np.isfinite(values).all()
     assert stats.kstest(-0.001 * values, stats.expon.cdf).pvalue > 1e-3
@@ -103,7 +103,7 @@ def test_compiled_gives_the_same_bits(alpha):
 
 
 def test_a_variate_reads_its_own_draws_alone():
-    """What a draw gives does not hang on which others are read."""
+    """A draw does not depend on the reading of other draws."""
     first, second = log_gamma_variate(KEY, 4, 0.7), log_gamma_variate(KEY, 5, 0.7)
     assert first != second
     weights = np.zeros(2)

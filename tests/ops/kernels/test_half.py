@@ -53,7 +53,7 @@ def test_every_float16_is_widened_as_numpy_does(run):
 
 
 def ties():
-    """Every finite float16, what lies in the middle of two, and the float32 beside each."""
+    """Every finite float16, the middle of each two, and the float32 next to each."""
     halves = PATTERNS[:0x7C00].view(np.float16).astype(np.float32)
     middles = (halves[1:] + halves[:-1]) / 2
     points = np.concatenate([halves, middles, [65519.996, 65520, 65536, 1e9, 3e38, 1e-45]])

@@ -184,7 +184,7 @@ def test_numbers_of_absent_and_ignored_objects_are_not_given_again():
     given = [(mask_state("uint8"), own, other), (BOXES, mine, items_of(other, [1, 2, 3]))]
     op = CopyPaste("instance", object_p=1, ignore=(0, 255))
     (mask, boxes), _ = paste(op, 0, given)
-    assert boxes["instance"].tolist() == [1, 253, 254], "no number is left for the others"
+    assert boxes["instance"].tolist() == [1, 253, 254], "all other numbers are taken"
     assert mask[0, 0] == 255
     assert (mask == 254).sum() == 100
     assert not mask[31:39, 0:9].any()

@@ -272,7 +272,7 @@ def test_excluded_samples_are_as_if_they_were_not_there(leftovers, seed):
     excluded = sorted(rng.sample(range(70), 1 + 9 * seed))
     request = Buckets(max_area=128 * 128, divisor=16, leftovers=leftovers)
     sizes_given = list(sizes)
-    sizes_given[excluded[0]] = (0, 70000)  # nobody looks at it
+    sizes_given[excluded[0]] = (0, 70000)  # it is never read
     widths, heights = np.array(sizes_given, np.int64).T
     blocks = [(widths[:33], heights[:33]), (widths[33:], heights[33:])]
     plan = make_plan(blocks, request, 4, np.array(excluded))

@@ -35,7 +35,7 @@ def allowed(width: int, height: int, request: Buckets) -> Iterator[tuple[int, in
 
 
 def score(width: int, height: int, size: tuple[int, int], weight: int) -> tuple[int, int, int]:
-    """What decides: as the documentation says it, in Python's integers."""
+    """The rule of the documentation, in Python's integers."""
     sides = size[0] * height, size[1] * width
     kept = power = 2**30 * min(sides) // max(sides)
     for _ in range(weight - 1):

@@ -33,7 +33,7 @@ VECTORS = json.loads((Path(__file__).parents[3] / "docs/contracts/vectors/clips.
 
 
 def by_the_page(clip, count, row):
-    """Which frames a row has, as docs/contracts/graph.md says."""
+    """The frames of a row, by docs/contracts/graph.md."""
     starts = max(count - (clip["frames"] - 1) * clip["stride"], 1)
     if clip["start"] == "center":
         first = (starts - 1) // 2

@@ -345,7 +345,7 @@ def test_graph_data_that_cannot_be(change, said):
         Graph.from_data(doubled)
 
 
-# ---------------------------------------------------------------- beside batch ops
+# ---------------------------------------------------------------- with batch ops
 
 SAME = State.fixed("image", "uint8", (12, 16, 3))
 

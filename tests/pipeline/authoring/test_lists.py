@@ -63,7 +63,7 @@ def test_synchronize_seed_of_ffcv_86(fields, rows, both):
 
 
 def test_shared_instance_of_ffcv_86(fields, rows, both):
-    """`flip` stands in both lists and decides once; two instances decide apart."""
+    """`flip` is in both lists and decides once; two instances decide apart."""
     flip = ops.HorizontalFlip()
     shared = pipelines(
         {"image": [ops.Invert(), flip], "mask": [flip, ops.VerticalFlip(), ops.unlinked]}

@@ -1,4 +1,4 @@
-"""Which decision an op makes: streams, the ways to synchronize, stability under edits, freeze."""
+"""Decisions of ops: streams, the ways to synchronize them, stability under edits, freeze."""
 
 from __future__ import annotations
 

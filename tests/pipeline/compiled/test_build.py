@@ -30,7 +30,7 @@ from stoker.protocol.errors import BuildError, ResourceError
 
 
 def compiled_functions():
-    """How many functions, each for one choice of types, this process has compiled or loaded."""
+    """Number of functions, each for one choice of types, that this process compiled or loaded."""
     return sum(len(getattr(fast, "overloads", ())) for fast in jit._done.values())
 
 

@@ -1,4 +1,4 @@
-"""What is compiled ahead is what pipelines look up."""
+"""Pipelines look up exactly the kernels that are compiled ahead."""
 
 import numpy as np
 

@@ -59,7 +59,7 @@ STATES = {
 
 
 class Refused(Exception):
-    """What the documentation refuses."""
+    """Calls that the documentation refuses."""
 
 
 class Reference:
@@ -185,7 +185,7 @@ NUMBER = st.deferred(
 
 
 def told(tree):
-    """Whether a tree is an expression of the pipeline: it computes, and reads a field."""
+    """Return whether a tree is an expression of the pipeline: it computes, and reads a field."""
     return any(isinstance(part, tuple) and (part[0] == "field" or told(part)) for part in tree)
 
 

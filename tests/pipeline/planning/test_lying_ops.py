@@ -1,7 +1,7 @@
 """Ops that say of themselves what is not so: refused by name before memory is laid out by it.
 
-The executor calls kernels by address, with views whose sides come from states: a state that lies
-would be a write into memory that nobody owns.
+The executor calls kernels by address, with views whose sides come from states: a wrong state
+would be a write outside of the call's memory.
 """
 
 from dataclasses import dataclass

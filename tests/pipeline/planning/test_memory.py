@@ -1,4 +1,4 @@
-"""Memory: what lies where, that nothing alive shares bytes, and that no sample allocates pixels."""
+"""Memory: offsets of values, no bytes shared by live values, and no pixels allocated a sample."""
 
 from __future__ import annotations
 

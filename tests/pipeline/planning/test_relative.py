@@ -100,7 +100,7 @@ def test_both_engines_agree(both, rows, name, states):
 
 @pytest.mark.parametrize("name", OPS)
 def test_values_of_one_size_are_as_without(interpret, rows, name):
-    """Where sizes are known, the plan is the same; where they are not, the bytes are."""
+    """With known sizes the plans are equal; with unknown sizes the bytes are equal."""
     sizes = ((30, 42), (30, 42))
 
     @pipeline

@@ -440,7 +440,7 @@ class Named:
 
 
 def test_functions_know_their_own_names():
-    """What a function of a module calls by its own name is what the module has under it."""
+    """A name that a function of a module calls is looked up in the module."""
     refused(
         r"calls_itself: the function, or one of its helpers, calls itself without end", calls_itself
     )
@@ -454,7 +454,7 @@ def test_functions_know_their_own_names():
 
 
 def test_containers_of_a_branch_may_change(toys, varied, photo, both):
-    """What is made inside of a branch is its own, and Python's conditions change what they like."""
+    """Objects made inside of a branch belong to it, and Python's conditions may change anything."""
 
     @pipeline
     def train(sample):
@@ -571,7 +571,7 @@ def test_flat_joins_one_channel(both, kind):
 
 
 def test_flat_arrays_join_with_their_dtypes():
-    """As a caller in process gives them; more than one channel is no array of two sides."""
+    """As a caller in process gives them; an array of two sides has one channel."""
 
     def choose(cond, flat, deep):
         return {"x": flat if cond else deep}

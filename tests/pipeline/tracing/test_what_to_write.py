@@ -1,4 +1,4 @@
-"""What a pipeline cannot do with a value: the error has the line, and says what to write."""
+"""Impossible uses of a value in a pipeline: the error has the line, and says what to write."""
 
 import math
 

@@ -301,7 +301,7 @@ def test_measurements_that_agree_raise_no_doubt():
         ),
         (
             {}, ((1, 1400), (2, 1900)),
-            "1 worker delivered 1,400 rows/s, but the code of so many computes 1,000.",
+            "1 worker delivered 1,400 rows/s, more than the 1,000 that the code alone computes.",
         ),
         (
             {}, ((1, 950), (2, 700)),

@@ -163,5 +163,5 @@ def test_what_cannot_be_is_an_error(photos, run, tmp_path, arguments, message):
 
 
 def test_a_pipeline_without_pictures_is_an_error(photos, run, tmp_path):
-    with pytest.raises(UsageError, match="there is none; got a pipeline without one"):
+    with pytest.raises(UsageError, match="the pipeline has no output that is made of an image"):
         run(preview, "command_pipelines:labels", photos, "--out", tmp_path / "s.png")

@@ -1,7 +1,7 @@
 """The daemon's test rig: a client that speaks the protocol by hand, and workers in process.
 
-`FakeSupervisor` stands where the processes stand: it maps the slabs that the daemon hands it and
-fills rows by a formula, so the daemon's sockets, memory and loop are tested without numba, datasets
+`FakeSupervisor` replaces the processes: it maps the slabs that the daemon hands it and fills rows
+by a formula, so the daemon's sockets, memory and loop are tested without numba, datasets
 or pipelines. `RawClient` waits on descriptors, each time for at most `PATIENCE_S`.
 """
 
@@ -35,7 +35,7 @@ OUTPUTS = (Output("x", "uint8", (7,)),)
 
 
 def value(epoch: int, step: int, row: int) -> int:
-    """What the fake workers write into every byte of a row."""
+    """The value that the fake workers write into every byte of a row."""
     return (epoch * 31 + step * 7 + row) % 251
 
 

@@ -8,7 +8,7 @@ from stoker.server.settings.cgroup import Room
 
 
 def rows_of(client, opened, ready) -> np.ndarray:
-    """Return the rows of a batch, as they lie in the slab now."""
+    """Return the rows of a batch, as they are in the slab now."""
     [placed] = [placed for placed in ready.outputs if placed.name == "x"]
     begin = ready.slot * opened.slot_bytes + placed.offset
     return np.frombuffer(client.slab[begin : begin + placed.size_bytes], np.uint8).reshape(

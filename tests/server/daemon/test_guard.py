@@ -97,7 +97,7 @@ def test_each_instruction_has_a_consequence_or_needs_none():
 
 
 def aftermath_of(kind: type) -> bool:
-    """Whether the core hears of it."""
+    """Return whether the core gets an event for it."""
     made = kind.__new__(kind)
     try:
         return failure_event(made, 0.0) is not None

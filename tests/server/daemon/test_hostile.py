@@ -1,4 +1,4 @@
-"""Peers that break the rules: each gets a typed error, or the end; nobody else notices anything."""
+"""Peers that break the rules: each gets a typed error, or the end; other sessions go on."""
 
 import array
 import contextlib

@@ -1,4 +1,4 @@
-"""Quarantine files: a line a sample, once; a disk that fails hurts nobody."""
+"""Quarantine files: a line a sample, once; streams go on if the disk fails."""
 
 import json
 import logging

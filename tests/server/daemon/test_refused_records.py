@@ -1,4 +1,4 @@
-"""What the protocol's page promises to refuse, sent to a daemon by hand."""
+"""Records that the protocol's page promises to refuse, sent to a daemon by hand."""
 
 import socket
 

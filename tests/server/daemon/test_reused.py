@@ -60,7 +60,9 @@ def test_a_client_that_leaves_before_attach_has_nobody_else_cut(
         assert left.keys() & known._open.keys(), "the loader got none of the descriptors"
         eventually(lambda: running.counter("sessions") == 1)
         with connected(running.address.removeprefix("ipc://")) as silent:
-            while silent.recv(64):  # cut later than whatever the end of the session would cut
+            while silent.recv(
+                64
+            ):  # later than the connection that the end of the session would cut
                 pass
         for step, batch in zip(range(4), loader, strict=False):
             want = [[expected_value(0, step, row)] * 7 for row in range(10)]
@@ -114,7 +116,7 @@ def test_the_end_of_a_session_leaves_the_next_connection_with_its_number(watched
 
 
 def test_a_hello_that_is_read_late_claims_what_it_cannot_end(watched, eventually):
-    """Two peers said HELLO with one number: nobody knows whose connection it is."""
+    """Two peers said HELLO with one number: the owner of the connection is not known."""
     path, clock, found = watched
     with contextlib.ExitStack() as stack:
         _, new, sock = reuse(path, found, stack, eventually)

@@ -129,7 +129,7 @@ def test_an_empty_lock_file_of_another_program_stays(folder, start, make_config)
 
 def test_the_lock_of_a_newer_daemon_stays(folder):
     first = SocketFolder(f"ipc://{folder}/s.sock", None)
-    (folder / "s.sock.lock").unlink()  # somebody cleans up
+    (folder / "s.sock.lock").unlink()  # a cleaning script runs
     second = SocketFolder(f"ipc://{folder}/s.sock", None)
     first.close()
     with pytest.raises(UsageError, match="another daemon serves it"):
@@ -165,9 +165,9 @@ def test_groups():
     assert group_number("17") == 17
     assert group_number("root") == 0
     with pytest.raises(ConfigError) as caught:
-        group_number("nobody-has-this-group")
+        group_number("no-such-group-here")
     assert caught.value.message == (
-        "daemon.socket_group: there is no group 'nobody-has-this-group' on this host; create it"
+        "daemon.socket_group: there is no group 'no-such-group-here' on this host; create it"
         " or choose another"
     )
 

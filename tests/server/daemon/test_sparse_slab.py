@@ -25,7 +25,7 @@ def collected(reserver: Reserver) -> list[tuple[int, ResourceError | None]]:
 
 
 def settled(reserver: Reserver, granted: int) -> None:
-    """Wait until so many bytes are granted."""
+    """Wait until that number of bytes is granted."""
     while reserver.granted_bytes != granted:
         collected(reserver)
 

@@ -24,4 +24,4 @@ def test_without_one_it_is_the_innermost():
 
 
 def test_without_a_stack_the_process_may_be_stopped():
-    assert "did not say where it is; it may be stopped" in describe_stack("")
+    assert "no stack trace was written; its process may be stopped" in describe_stack("")

@@ -103,7 +103,7 @@ def sum_of(small_dataset: Path) -> Callable[[int], str]:
 
 @pytest.fixture
 def counters() -> Callable[[Daemon], dict[str, int | float]]:
-    """What a daemon counts, asked by a session of its own."""
+    """Counters of a daemon, read by a session of its own."""
 
     return lambda daemon: counting.counters(daemon.address)
 

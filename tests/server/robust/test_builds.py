@@ -52,7 +52,7 @@ def test_pipelines_that_hang_end_with_an_error_that_names_the_function(impatient
 
 
 def forks(daemon, known=frozenset(), count=1):
-    """Wait until the template has so many children that are not known; return them."""
+    """Wait until the template has that number of new children; return them."""
     deadline = time.monotonic() + 60
     while True:
         found = {child for parent in children(daemon.pid) for child in children(parent)} - known

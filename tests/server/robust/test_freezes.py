@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def works(pid):
-    """Whether a process is a worker that has the memory of a stream, and so may get work."""
+    """Return whether a process is a worker that has the memory of a stream, and so may get work."""
     try:
         return "memfd:stoker-slab" in Path(f"/proc/{pid}/maps").read_text()
     except OSError:
@@ -23,9 +23,9 @@ def works(pid):
 
 
 def forks(daemon, count, read, known=frozenset()):
-    """Read batches until the template has so many new children, all at work; return them.
+    """Read batches until the template has that number of new children, all at work; return them.
 
-    A worker gets the memory with its first work, and an idle daemon has none for it. One that is
+    A worker gets the memory with its first work, so an idle worker does not have it. One that is
     killed is a child until it has ended, while the first of the next already work.
     """
     deadline = time.monotonic() + 60

@@ -74,7 +74,7 @@ print(compiled(double)(21), activity.unstored())
 
 @pytest.mark.parametrize("inodes", [1, 3])
 def test_kernels_without_a_folder_are_compiled_too(inodes, folder):
-    """Where the disk has no inode for it; one kernel, since a daemon would compile its loop."""
+    """The disk has no inode left; one kernel, since a daemon would compile its loop."""
     kernels = folder / "kernels"
     kernels.mkdir(mode=0o700)
     if not may_mount(kernels):
@@ -94,7 +94,7 @@ def test_kernels_without_a_folder_are_compiled_too(inodes, folder):
 def test_a_full_disk_of_log_and_quarantine_loses_no_batch_and_is_caught_up_with(
     serve, loader, folder, sum_of, expected, wait_for
 ):
-    """What a running daemon writes: its log, quarantine files and kernels, here on one disk."""
+    """The files that a running daemon writes, on one disk: log, quarantine files and kernels."""
     disk = folder / "disk"
     disk.mkdir(mode=0o700)
     if not may_mount(disk):

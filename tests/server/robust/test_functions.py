@@ -1,4 +1,4 @@
-"""What a user's function leaves behind or breaks: processes that it started, descriptors."""
+"""Users' functions that leave processes behind, or close descriptors."""
 
 import os
 import select
@@ -19,7 +19,7 @@ HOW = ["stop", "kill", "kill with a stopped template", "kill of the template"]
 
 
 def started(file) -> dict[int, list[int]]:
-    """Who started processes -> those that it started."""
+    """A process that started others -> the processes that it started."""
     found: dict[int, list[int]] = {}
     for line in file.read_text().splitlines():
         parent, *pids = map(int, line.split())
@@ -28,7 +28,7 @@ def started(file) -> dict[int, list[int]]:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends in time."""
+    """Return whether a process ends in time."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -45,7 +45,7 @@ def test_clients_killed_in_the_handshake_leave_nothing_and_a_neighbor_notices_no
     daemon = serve(warm=True)
 
     def used() -> list[float]:
-        """What the daemon holds for its clients; its descriptors and its children last."""
+        """Everything that the daemon holds for clients; its descriptors and its children last."""
         found = counters(daemon)
         below = [child for parent in children(daemon.pid) for child in children(parent)]
         return [*(found[name] for name in KEPT), found["descriptors"], len(below)]

@@ -68,7 +68,7 @@ def test_a_function_that_loops_is_replaced_and_the_stream_goes_on(hanging, loade
 
 
 def slots(counters, daemon) -> list[int]:
-    """How many slots are retired and spare, and how many were retired since the start."""
+    """Numbers of slots that are retired and spare, and of slots retired since the start."""
     found = counters(daemon)
     return [found[name] for name in ("retired_slots", "spare_slots", "retired_slots_total")]
 

@@ -118,7 +118,7 @@ tried, came = [], os.pipe()
 def connect(address):
     tried.append(address)
     os.write(came[1], b"x")
-    raise ConnectError("nobody")
+    raise ConnectError("refused")
 open(f"{group}/cgroup.procs", "w").write(str(os.getpid()))
 open(f"{group}/pids.max", "w").write(open(f"{group}/pids.current").read())
 options = dict(dataset="small", pipeline="labels", batch_size=5, as_numpy=True)
@@ -139,7 +139,7 @@ with Loader(One(), **options) as batches:
 
 
 def test_a_loader_of_several_daemons_at_its_limit(serve, group) -> None:
-    """What opens is refused with the limit; what looks for lost daemons waits for better times."""
+    """Opening is refused with the limit; the search for lost daemons waits for descriptors."""
     daemon = serve(warm=True)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with Script("-c", HOSTS, group.folder, daemon.address, **pipes) as script:

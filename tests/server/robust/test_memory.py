@@ -1,4 +1,4 @@
-"""What workers need for a pipeline counts against `memory.limit` when a stream opens."""
+"""Memory that workers need for a pipeline counts against `memory.limit` when a stream opens."""
 
 import io
 import os

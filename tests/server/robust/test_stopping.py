@@ -59,7 +59,7 @@ def answer(daemon, path) -> tuple[int, str]:
 
 
 def gone(handles) -> bool:
-    """Whether all of the processes end in time."""
+    """Return whether all of the processes end in time."""
     try:
         return all(select.select([handle], [], [], 30.0)[0] for handle in handles)
     finally:

@@ -59,7 +59,7 @@ def test_samples_that_will_be_needed_are_read_and_others_are_not(folder):
         views = [dataset.read("noise", number) for number in range(ROWS)]
         absent = [number for number in range(ROWS) if resident(views[number]) == 0]
         if len(absent) < ROWS // 2:
-            pytest.skip("this file system keeps what it was told to forget")
+            pytest.skip("this file system ignores posix_fadvise(DONTNEED)")
         wanted = absent[::4]
         dataset.will_need(["noise", "label"], np.array(wanted))
         deadline = time.monotonic() + 20

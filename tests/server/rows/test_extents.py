@@ -40,7 +40,7 @@ def padded(sample, ctx):
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory) -> Path:
-    """Pictures of many sizes, masks, labels, and words of which some samples have none."""
+    """Pictures of many sizes, masks, labels, and words, which some samples lack."""
     photo, noise = skimage.data.astronaut(), np.random.default_rng(5)
     rows = []
     for number in range(ROWS):
@@ -230,7 +230,7 @@ def test_a_batch_that_is_too_short_for_every_substitute_says_what_to_do(dataset,
 
 
 def passed_over(engine, spec, step, row, arrays):
-    """How many good substitutes came before the one that was taken."""
+    """Number of good substitutes before the one that was taken."""
     position, bad = step * 4 + row, int(arrays["requested"][row])
     tried = []
     while not tried or tried[-1] != arrays["index"][row]:

@@ -38,7 +38,7 @@ def packed(tmp_path):
 
 @pytest.mark.parametrize("sides", [(8, 8), (8, 24), (24, 8)])
 def test_samples_of_the_same_number_in_their_datasets_are_not_mixed_up(packed, sides):
-    """What one dataset has under a number is not what the next one has, whatever their sizes."""
+    """Two datasets have different samples under one id, also if their sizes are equal."""
     colors = ([10, 11, 12, 13], [90, 91, 92, 93])
     parts = [
         (packed(name, own, side), corner.graph(), 1.0)

@@ -150,7 +150,7 @@ def test_policy_replace_follows_the_contract(stream_of, computer_of):
 
 
 def test_a_substitute_takes_its_own_draws(stream_of, computer_of):
-    """Where the substitute stands in the same epoch by itself, its crop is another one."""
+    """In its own position of the same epoch, the substitute's crop is another one."""
     stream = stream_of(batch_size=10, on_error="replace", seed=11)
     good, _ = batch(computer_of(stream), stream)
     arrays, _ = batch(computer_of(stream, [int(good["index"][0])]), stream)

@@ -166,8 +166,8 @@ def same_windows(sample):
 def test_views_that_read_the_same_share_one_decode(gridded, made, whole, boxes):
     """The bytes are those of rows that are each computed by a reader of its own.
 
-    One box shows most of its photograph, which is then decoded whole. The listener hears of each
-    decode once, whichever way it is done.
+    One box shows most of its photograph, which is then decoded whole. The listener is called
+    once for each decode, in either way.
     """
     spec = make_spec(gridded, made.graph(), batch_size=10, seed=3, views=3)
     counts = {"decode": 0, "decode_box": 0}
@@ -338,7 +338,7 @@ def test_boxes_of_two_sizes_are_those_of_plain_python(with_maps, made):
 
 
 def test_a_decision_is_drawn_once(gridded):
-    """What is drawn for the box is what the row is computed with, for that row alone."""
+    """The row is computed with the values that were drawn for its box, and no other row is."""
     with open_dataset(gridded) as dataset:
         plan = shorten(bind(one_crop.graph(), field_states(dataset)))
         engine, row = compile_plan(plan), Row(5, 3, 0)

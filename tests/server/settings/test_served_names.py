@@ -1,4 +1,4 @@
-"""What is served must exist: datasets, pipelines and modules, checked without importing any."""
+"""Names that are served must exist: datasets, pipelines, modules; checked without imports."""
 
 import sys
 import tarfile

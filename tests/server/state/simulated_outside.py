@@ -1,4 +1,4 @@
-"""What surrounds the core in the simulation: builds, replays, memory, workers."""
+"""The surroundings of the core in the simulation: builds, replays, memory, workers."""
 
 import zlib
 from collections import defaultdict

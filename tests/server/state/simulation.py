@@ -1,7 +1,7 @@
 """A seeded world round one core: workers, clients and memory, with faults; every event is checked.
 
-Memory is modeled row by row. A worker writes the place (epoch, step, row) that it was told; a
-client compares what it sees with its own arithmetic, from the announcement to its release. What is
+Memory is modeled row by row. A worker writes the place (epoch, step, row) of its claim; a
+client compares it with its own arithmetic, from the announcement to its release. What is
 checked in the core's inside is written down a second time in `check`, from the slots, claims and
 ranges, not from the queues that the core decides by.
 
@@ -216,7 +216,7 @@ class World(Outside):
     def fate(
         self, spec_id: str, epoch: int, step: int, row: int, crashed: tuple[int, ...] = ()
     ) -> str:
-        """What a row does to who computes it: always the same, unless its sample is replaced."""
+        """The effect of a row on its worker: always the same, unless its sample is replaced."""
         if sample_at(epoch, step, row) in crashed:
             return "good"
         value = zlib.crc32(f"{self.salt} {spec_id} {epoch} {step} {row}".encode()) % 4000
@@ -240,7 +240,7 @@ def replay(world: World) -> None:
 
 
 def rate(seconds: float) -> str:
-    """Play new seeds for so many seconds of processor time; return how many events and worlds."""
+    """Play new seeds for that processor time; return the numbers of events and of worlds."""
     began, worlds, events = time.process_time(), 0, 0
     while time.process_time() - began < seconds:
         events += len(World(worlds).play().history)

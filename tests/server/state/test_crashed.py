@@ -84,7 +84,7 @@ def test_what_was_announced_before_stays(lone):
 
 
 def test_a_row_of_which_no_sample_is_known(lone):
-    """Where a worker says nothing, the order says which sample the row shows."""
+    """If a worker did not report a sample, the order decides which sample the row shows."""
     token = lone.open(batch_size=16, exclude=Excluded([3, 4]).to_bytes())
     spec = StreamSpec.from_data(of(lone.sent(token), Opened)[0].spec)
     lone.run(token, granted=1)

@@ -216,7 +216,7 @@ def test_a_hang_at_the_same_row_twice_stops_the_stream(lone):
     lone.run(token, granted=1)
     for number in (1, 2):
         lone.tick(61)
-        lone.die(number)  # by a kill of ours, which says nothing
+        lone.die(number)  # killed by the test, which blames no row
         if number == 1:
             replace(lone, 2)
     assert lone.errors(token)[0].code == "stream_stopped"
@@ -402,7 +402,7 @@ def test_a_worker_that_cannot_open_a_stream_ends_the_run_and_the_kept_build(lone
     assert (error.code, error.message, error.run) == ("dataset", "it changed", 1)
     assert lone.counters()["cancelled_slots"] == lone.counters()["claims"] == 0
     lone.run(token, run=2, granted=1)
-    assert len(of(lone.said, ins.TellStream)) == 2, "it is told again"
+    assert len(of(lone.said, ins.TellStream)) == 2, "it is sent again"
     lone.open()
     assert lone.counters()["builds_total"] == 2
     assert lone.do(ev.ChunkFailed, 1, 0, 99, "dataset", "?", {}) == []

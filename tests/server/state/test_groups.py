@@ -1,4 +1,4 @@
-"""Groups: members of one name share batches and slots; nobody waits for another."""
+"""Groups: members of one name share batches and slots; no member waits for another."""
 
 import pytest
 from decided import of, places
@@ -113,7 +113,7 @@ def test_a_member_that_goes_frees_its_slots_and_those_that_it_brought(rig, way):
 
 
 def test_a_kept_slot_that_is_owed_is_not_the_last_one_that_is_taken(rig):
-    """A member left while workers wrote two slots: the next two that nobody holds are gone."""
+    """A member left while workers wrote two slots: the next two without a lease are removed."""
     late, reads, goes = join(rig), join(rig), join(rig)
     for epoch, token in enumerate((late, reads)):
         rig.send(token, Seek(1, 5 * epoch, 0), Credit(1, 100))
@@ -411,7 +411,7 @@ def test_a_group_of_a_given_size_begins_with_its_last_member(rig):
     late = join(rig, group_size=2)
     rig.run(late, epoch=7)
     rig.work()
-    assert len(rig.ready(late)) == 3, "it waits for nobody"
+    assert len(rig.ready(late)) == 3, "it waits for no other member"
 
 
 def test_a_group_begins_without_members_that_never_come(rig):

@@ -2,7 +2,7 @@
 
 Hypothesis chooses the events and shrinks a failure. After each of them the slots add up, and each
 member has got every batch of its run once and in order. At the end all members that are left get
-the rest of an epoch, however far apart they are: nobody waits for another.
+the rest of an epoch, however far apart they are: no member waits for another.
 """
 
 from collections import Counter
@@ -85,7 +85,7 @@ class Group(RuleBasedStateMachine):
         self.seek_to(reader, first)
 
     def more(self, number: int) -> dict[str, object]:
-        """What else a member asks for."""
+        """Other requests of a member."""
         return {}
 
     def seek_to(self, reader: Reader, first: int) -> None:

@@ -27,7 +27,7 @@ def virtual_time() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="module")
 def heavy() -> np.ndarray:
-    """A millisecond each, but for 1.5 in a hundred that take fifty."""
+    """A millisecond each, except 1.5 in a hundred that take fifty."""
     return np.where(np.random.default_rng(5).random(ROWS) < 0.015, 0.05, 0.001)
 
 
@@ -35,7 +35,7 @@ def test_the_model_agrees_with_what_can_be_counted(virtual_time) -> None:
     even = np.full(512, 0.001)
     assert virtual_time.scheduled(even, 1, 32)[0] == pytest.approx(1.0)
     assert virtual_time.row_by_row(even, 4, 32) == pytest.approx(1.0)
-    # Two workers, one batch at a time: whoever computes the short row waits for the long one.
+    # Two workers, one batch at a time: the worker of the short row waits for the long one.
     assert virtual_time.row_by_row([3.0, 1.0] * 5, 2, 2, prefetch=1) == pytest.approx(4 / 6)
 
 

@@ -10,7 +10,7 @@ KEYS = [11, 22, 33]
 
 
 def take(rig, token, count, run=1):
-    """Take so many batches, one credit at a time; return their places."""
+    """Take that number of batches, one credit at a time; return their places."""
     found = []
     while len(found) < count:
         rig.work()

@@ -16,7 +16,7 @@ def jobs(rig) -> int:
 
 
 def refused(rig, make_open, **changes) -> Error:
-    """What a session with another stream is told."""
+    """The error for a session with another stream."""
     token = rig.hello()
     rig.send(token, make_open(**RANKS, **changes))
     (error,) = of(rig.sent(token), Error)

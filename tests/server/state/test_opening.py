@@ -116,7 +116,7 @@ def test_builds_wait_for_each_other(make_rig, make_open, make_result):
     for i, token in enumerate(tokens):
         rig.send(token, make_open(pipeline=f"p{i}"))
     assert [b.request.pipeline for b in of(rig.said, ins.StartBuild)] == ["m:p0"]
-    rig.do(ev.LifelineDown, tokens[1])  # its build has not begun: nobody wants it any more
+    rig.do(ev.LifelineDown, tokens[1])  # its build has not begun and is not needed any more
     rig.do(ev.Built, make_result(1))
     assert [b.request.pipeline for b in of(rig.said, ins.StartBuild)] == ["m:p0", "m:p2"]
     assert rig.counters()["builds"] == 1
@@ -184,7 +184,7 @@ def test_a_failed_build_is_told_and_forgotten(rig, make_open):
         assert error.details == {"op": "flop", "message": "x"}
     rig.open(tokens[0])
     assert rig.counters()["builds_total"] == 2
-    assert rig.do(ev.BuildFailed, 99, "build", "nobody's", {}) == []
+    assert rig.do(ev.BuildFailed, 99, "build", "of no stream", {}) == []
 
 
 def test_a_build_that_nobody_waits_for_is_ended(rig, make_open, make_result):
@@ -583,7 +583,7 @@ def test_draw_records_are_one_more_output_for_who_asks(rig, make_result):
     token, record = opened(rig, make_result, built, params=True)
     assert (plain.drawn, record.drawn) == ([], list(DRAWN))
     assert record.outputs == [*plain.outputs, Output("params", "uint8", (5,), "params")]
-    assert record.stream == plain.stream, "they are no part of the stream"
+    assert record.stream == plain.stream, "they do not belong to the stream"
     rig.run(token)
     rig.work()
     told = [one.stream for one in of(rig.said, ins.TellStream)]

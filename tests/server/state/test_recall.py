@@ -1,4 +1,4 @@
-"""Recall: what is queued behind a row that takes long goes to somebody else, if it is urgent."""
+"""Recall: urgent chunks that are queued behind a slow row go to another worker."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Who gets which rows."""
+"""Scheduling: the rows that each worker gets."""
 
 from math import ceil
 

@@ -1,4 +1,4 @@
-"""When the daemon leaves."""
+"""The conditions under which the daemon ends."""
 
 import pytest
 

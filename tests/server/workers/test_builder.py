@@ -64,7 +64,7 @@ def code(tmp_path: Path):
 
 
 def write_dataset(folder: Path, rows: int) -> None:
-    """Write, or replace, a dataset of so many images of noise."""
+    """Write, or replace, a dataset of `rows` images of noise."""
     draw = np.random.default_rng(rows)
     shutil.rmtree(folder / "data", ignore_errors=True)
     pixels = draw.integers(0, 256, (rows, 8, 8, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""Children are found, and groups ended, whatever names processes give themselves."""
+"""Children are found, and groups ended, under any name that a process gives itself."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def test_a_name_that_is_not_utf_8(child):
 def test_the_group_of_a_leader_with_such_a_name(child):
     other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, process_group=child.pid)
     with other:
-        end_group(child.pid)  # the leader lives: it is somebody else's pid by now
+        end_group(child.pid)  # the leader lives: the pid belongs to another process by now
         assert other.poll() is None
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

@@ -1,4 +1,4 @@
-"""What a worker builds once: a second session of a pipeline finds the engine of the first."""
+"""A worker builds an engine once: a second session of a pipeline finds that of the first."""
 
 import mmap
 import os

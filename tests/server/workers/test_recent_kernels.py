@@ -1,4 +1,4 @@
-"""What the template loads before it forks: machine code of the last pipelines, from the cache."""
+"""The template loads machine code of the last pipelines from the cache before it forks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A replayer with real processes: a replay, a fault, a death, and one that nobody wants."""
+"""A replayer with real processes: a replay, a fault, a death, and one that was canceled."""
 
 import os
 
@@ -78,11 +78,11 @@ def test_faults_and_deaths_are_typed_errors(rig, request_of):
     assert "as when the stream was opened" in failed.message
 
 
-def test_a_replay_that_nobody_wants_is_ended(rig, request_of):
+def test_a_canceled_replay_is_ended(rig, request_of):
     one = rig("replayer.start:stop:1")
     one.supervisor.start_replay(request_of())
     one.supervisor.drop_replay(5)
-    assert "nobody wants" not in one.wait(ReplayFailed).message
+    assert "no longer wanted" not in one.wait(ReplayFailed).message
     assert one.supervisor.take_replay(5) is None
     assert not one.supervisor._children
 

@@ -1,4 +1,4 @@
-"""The map of a slab: pages are there before they are written, and none that nobody asked for."""
+"""The map of a slab: pages are there before they are written, and no other pages."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""What the template has ready before it forks, and whom it forks first."""
+"""The template: what it prepares before it forks, and the order of its forks."""
 
 import importlib.util
 import os

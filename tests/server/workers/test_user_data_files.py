@@ -1,4 +1,4 @@
-"""Which files that are opened count as the data of users' code."""
+"""Opened files that count as the data of users' code."""
 
 import importlib
 import os
@@ -60,7 +60,7 @@ def names(data: UserDataFiles) -> set[str]:
 
 
 def test_what_users_code_opens_to_read_counts(module, tmp_path):
-    (tmp_path / "opened").read_text()  # a test is users' code too, but nobody listens yet
+    (tmp_path / "opened").read_text()  # a test is users' code too, but the hook is not set yet
     data = UserDataFiles()
     made = module()
     assert names(data) == COUNTED

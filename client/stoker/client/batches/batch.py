@@ -144,7 +144,7 @@ class Batch(Mapping[str, Any]):
 
     @property
     def valid(self) -> Any:
-        """Which rows count, (rows,) bool."""
+        """True for rows that count, (rows,) bool."""
         return self._own("valid")
 
     @property

@@ -24,7 +24,7 @@ Parts = tuple[list[tuple[str, Any]], Hashable]
 
 
 class Node(NamedTuple):
-    """How one class is taken apart into named children and a structure, and put together again."""
+    """Functions that split an instance of a class into named children, and build it from them."""
 
     kind: type
     parts: Callable[[Any], Parts]

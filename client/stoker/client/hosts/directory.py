@@ -22,7 +22,7 @@ _LEAST_PAUSE_S: Final = 0.01
 
 
 class Directory(abc.ABC):
-    """Where daemons run: `Loader(directory, ...)` uses them, and follows the changes.
+    """A directory of running daemons: `Loader(directory, ...)` uses them, and follows changes.
 
     Attributes:
         pause_s: seconds between two calls of `addresses`.
@@ -48,8 +48,8 @@ def check_addresses(addresses: object) -> list[str]:
     """Return the addresses of several daemons.
 
     Raises:
-        UsageError: it is not a list, there are none or too many, one comes twice, or one is not an
-            address.
+        UsageError: it is not a list, it is empty or too long, an address comes twice, or an entry
+            is not an address.
     """
     if isinstance(addresses, str | type) or not isinstance(addresses, Iterable):
         hint = "; make an object of it first" if isinstance(addresses, type) else ""
@@ -115,7 +115,7 @@ class Watch:
                 found = self._directory.addresses()
                 found = self._known if found == [] else check_addresses(found)
                 self._fault = ""
-            except Exception as error:  # code of a user, in a thread that nobody waits for
+            except Exception as error:  # code of a user, in a thread that is never joined
                 self._report(error)
                 continue
             if set(found) != set(self._known):

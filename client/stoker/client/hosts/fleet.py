@@ -104,7 +104,7 @@ class Fleet:
 
     @property
     def prefetch(self) -> int:
-        """How many batches all daemons together prepare ahead."""
+        """Number of batches that all daemons together prepare ahead."""
         return sum(member.prefetch for member in self._members.values())
 
     @property

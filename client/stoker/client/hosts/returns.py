@@ -53,7 +53,7 @@ class Returns:
             self._lost.discard(address)
 
     def take(self, timeout_s: float = 0.0) -> tuple[str, Connection] | None:
-        """Return the next daemon that is back; None: there is none in that time."""
+        """Return the next daemon that is back; None if no daemon comes back in that time."""
         if self._lost and self._thread is None:
             self._start()
         try:
@@ -106,7 +106,7 @@ class Returns:
             self.forget(address)
             _log.error("the daemon at %s is left out: %s", address, error.message)
             return
-        except Exception as error:  # such as no free descriptor; nobody waits for this thread
+        except Exception as error:  # such as no free descriptor; no caller waits here
             self._report(address, error)
             return
         self._faults.pop(address, None)

@@ -1,4 +1,4 @@
-"""Where in the program a loader is made: the same lines, as the same loader of these lines.
+"""The place in the program that makes a loader, as a name that is the same on all ranks.
 
 Loaders of different ranks belong together if the same lines of the program made them, as the same
 loader of these lines: the first, the second, and so on. So a loader that rank 0 makes for itself,

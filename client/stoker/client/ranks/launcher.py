@@ -101,7 +101,7 @@ def host_key(world_size: int) -> str | None:
     """Return what the ranks of this job on this host have in common; None if nothing names the job.
 
     An interactive shell of a launcher may start several trainings, each with an address of its own,
-    so the address counts beside what the launcher says. The launcher does not count if its number
+    so the address counts in addition to the launcher. The launcher does not count if its number
     of processes is another one. Two jobs may have the same key: they then share a daemon that both
     would start.
     """
@@ -127,7 +127,7 @@ def _is_started_by_rank(launcher: Launcher) -> bool:
 
 
 def _launcher(environment: Mapping[str, str], size: int | None = None) -> Launcher | None:
-    """Return the innermost launcher that names its job; with `size`, one of so many processes."""
+    """Return the innermost launcher that names its job; with `size`, one of `size` processes."""
     for launcher in LAUNCHERS:
         if all(environment.get(name) for name in launcher.needed) and (
             size is None or environment.get(launcher.size) == str(size)

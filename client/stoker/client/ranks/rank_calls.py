@@ -1,4 +1,4 @@
-"""Whether all ranks make a call with the same arguments: through torch's key-value store."""
+"""Checks that all ranks make a call with the same arguments, through torch's key-value store."""
 
 import datetime
 import itertools
@@ -7,7 +7,7 @@ from stoker.client.ranks.forked_ranks import default_store
 from stoker.protocol.errors import UsageError
 
 AGREE_S = 60.0
-"""How long ranks wait for each other's calls."""
+"""Seconds that ranks wait for each other's calls."""
 _calls = itertools.count()
 
 

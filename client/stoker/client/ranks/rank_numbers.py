@@ -1,4 +1,4 @@
-"""Which rank this process is: from the arguments, or from `torch.distributed` if initialized.
+"""The rank of this process: from the arguments, or from `torch.distributed` if initialized.
 
 torch is asked only if the program has already imported it; it is never imported for this.
 """

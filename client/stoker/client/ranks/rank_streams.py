@@ -1,4 +1,4 @@
-"""Whether the ranks of a job open the same stream, through the store of `torch.distributed`.
+"""Checks that the ranks of a job open the same stream, through the store of `torch.distributed`.
 
 Batches are cut by rank, so ranks whose streams differ get rows twice, or miss some, without any
 other sign. A rank writes its spec into the store and reads those of the others. These are not
@@ -23,7 +23,7 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec, differences
 
 WAIT_S = 5.0
-"""How long an opening waits for other ranks that open a loader in the same lines."""
+"""Seconds that an opening waits for other ranks that open a loader in the same lines."""
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.5
 _GROWTH: Final = 1.5

@@ -127,8 +127,8 @@ class Carrier:
         except ssl.SSLCertVerificationError:
             raise AccessError(
                 f"port {self._where.carrier_port} of {self._where.host} has another certificate"
-                f" than the daemon at {self._where}: another program has that port, or somebody"
-                " intercepts the connection",
+                f" than the daemon at {self._where}: another program has that port, or the"
+                " connection is intercepted",
                 address=str(self._where),
             ) from None
         self._sock.settimeout(None)
@@ -165,7 +165,7 @@ class Carrier:
         self._ring = ring
 
     def has_arrived(self) -> bool:
-        """Whether something has arrived since the last call of `arrived`; it costs little."""
+        """True if something has arrived since the last call of `arrived`; the check is cheap."""
         return not self._queue.empty()
 
     def arrived(self) -> list[Arrived]:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 END_S = 0.25
-"""How long an error about the session waits for the news that its carrier has ended."""
+"""Seconds that an error about the session waits for the report that its carrier has ended."""
 
 
 class RemoteSession(ClientSession):

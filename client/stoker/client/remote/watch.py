@@ -49,7 +49,7 @@ class SocketWatch:
         """Read the reports up to a cut; return whether there was one.
 
         The reports after it are about the connections that ZeroMQ makes by itself from then on.
-        They are of no use to the session, and may reach nobody.
+        They are of no use to the session, and may stay unread.
 
         Raises:
             AccessError: the two sides do not agree; the message says what to change.

@@ -45,7 +45,7 @@ def _single(value: Any, within: tuple[int, ...]) -> Any:
 
 
 def _opaque(value: Any) -> bool:
-    """Whether the attributes of an object are not settings: code, and everything of torch."""
+    """Return whether an object's attributes are not settings: code, and everything of torch."""
     foreign = any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
     return foreign or isinstance(value, type | ModuleType) or callable(value)
 

@@ -90,7 +90,7 @@ class Misuse(Exception):
 
 
 class Replacement(NamedTuple):
-    """What replaces a call.
+    """The replacement of a call.
 
     Attributes:
         function: of `draws`, called with the keys and counts of the rows before its arguments.
@@ -106,7 +106,7 @@ class Replacement(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What is known of a call's surroundings.
+    """The context of a call.
 
     Attributes:
         value: returns the value of an expression if it is known now, otherwise None.

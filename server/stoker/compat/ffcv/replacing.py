@@ -1,4 +1,4 @@
-"""How the syntax tree of an operation's function is changed; see `stoker.compat.ffcv.rewriting`.
+"""Changes the syntax tree of an operation's function; see `stoker.compat.ffcv.rewriting`.
 
 A `Replacer` visits the tree of one function: the operation's own, or a helper that draws. It finds
 every use of global randomness, and replaces it or raises an error that names it.

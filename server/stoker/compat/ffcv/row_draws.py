@@ -37,7 +37,7 @@ TOO_FEW: Final = "np.random.choice: replace=False, but fewer values than the siz
 SHAPES: Final = "np.random.beta: expected shapes a and b from 1e-6 to 1e6"
 RANGE: Final = "np.random.randint: expected low < high"
 ROUNDING: Final = 1e-3
-"""How far from 1 the sum of probabilities may be; they may be float16, and are divided by it."""
+"""Largest distance of a sum of probabilities from 1; they may be float16, and are divided by it."""
 ONE_CHOICE: Final = (
     "np.random.choice: replace=False with one value for each row; the operation gets one row at a "
     "time here, so the values could be equal: set is_batch_op = True on its class if they must "

@@ -1,4 +1,4 @@
-"""Where a number comes from: from the row that a loop is at, or from no row in particular.
+"""Finds the origin of a number: the row that a loop is at, or no row in particular.
 
 `np.random.seed(indices[i])` in a loop over the rows means "this sample, always the same";
 `np.random.seed(indices[-1])`, `np.random.seed(seed)` and the like mean "the same in all pipelines".
@@ -15,13 +15,13 @@ from enum import IntEnum
 from typing import Final
 
 MOST_ROUNDS: Final = 16
-"""How often a function is read until no name changes; each round follows one more assignment."""
+"""Most rounds of reading a function until no name changes; each follows one more assignment."""
 PAIRED: Final = {"enumerate": 1, "zip": 0}
 """Functions whose items are tuples -> the place of the first item that comes from an argument."""
 
 
 class RowOrigin(IntEnum):
-    """Where a value comes from."""
+    """The origin of a value."""
 
     ELSEWHERE = 0
     ROWS = 1

@@ -118,7 +118,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         bound: the largest extent of each side over all rows.
         classes: names of the values 0, 1, ... of a label, of a mask, of the `label` of boxes or of
             the `keypoint` of keypoints, if they have names.
-        class_ids: the source's numbers for these classes, -1 if it has none; for people, and for
+        class_ids: the source's numbers for these classes, -1 without one; for people, and for
             writing results back.
         side: the field's side columns.
         items: for boxes and keypoints: their items; the shape is then (None, words of an item).
@@ -161,12 +161,12 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_picture(self) -> bool:
-        """Whether it is an image or mask, whose rows have their own height and width."""
+        """True if it is an image or mask, whose rows have their own height and width."""
         return self.kind in PICTURES
 
     @property
     def fits_files(self) -> bool:
-        """Whether the pixels of an image or mask have the form of a decoded JPEG or PNG."""
+        """True if the pixels of an image or mask have the form of a decoded JPEG or PNG."""
         return self.dtype == "uint8" and self.shape[2:] in ((), (3,))
 
     @property
@@ -182,7 +182,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_parts(self) -> bool:
-        """Whether a box of an image or mask can be decoded without the rest."""
+        """True if a box of an image or mask can be decoded without the rest."""
         return self.grid_column is not None or self.encoding == "bands"
 
     @property

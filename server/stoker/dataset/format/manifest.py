@@ -180,7 +180,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Read a manifest and check its form, version and checksum, but no offsets.
 
     Raises:
-        DatasetError: there is none, or it is damaged.
+        DatasetError: it is missing or damaged.
         VersionError: it has a newer format.
     """
     data = _parse(folder)

@@ -2,8 +2,8 @@
 
 An optional field named `mask` has a companion, the bool scalar `mask_present`, at the end of the
 schema. Where the value is absent, the companion is false and the field holds its fill: an image or
-mask of that number, in the size of the first image or mask of the sample that is present (1x1 if
-there is none); a label, a scalar or an array of that number; or no items, bytes or elements for a
+mask of that number, in the size of the first image or mask that the sample has (otherwise 1x1);
+a label, a scalar or an array of that number; or no items, bytes or elements for a
 field of any length. So every sample has every field, and readers need no rule of their own.
 """
 

@@ -41,7 +41,7 @@ class Base:
         """Read the dataset.
 
         Raises:
-            DatasetError: there is none, or it is damaged.
+            DatasetError: it is missing or damaged.
             UsageError: its samples have no names, or are in the files of a source.
         """
         with open_folder(folder) as dataset:
@@ -148,7 +148,7 @@ def _joined(old: Field, new: Field) -> Field:
     """Return a field for the values of both, as declared.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no field fits.
     """
     same: Callable[[Field], object] = lambda field: (  # noqa: E731 - all that must agree
         field.meaning,

@@ -51,7 +51,7 @@ _OURS = re.compile(r"[0-9]{5,}-[0-9a-f]{8}\.arrow")
 
 @dataclass(frozen=True)
 class Cut:
-    """Where rows are cut into files: after this many rows or bytes, whichever comes first."""
+    """The size of files: a file ends after this many rows or bytes, whichever comes first."""
 
     rows: int = MAX_ROWS_PER_FILE
     data_bytes: int = MAX_FILE_BYTES

@@ -41,7 +41,7 @@ def index_cut(items: Sequence[Item]) -> Cut:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a dataset is written: its folder, the temporary folder, the first file's number."""
+    """The destination of a dataset: its folder, the temporary folder, the first file's number."""
 
     dest: Path
     work: Path

@@ -1,7 +1,7 @@
 """Photos that EXIF turns, next to masks or boxes that may have been made before turning.
 
-Such a pair is found only where the sides are exchanged and differ; a photo that is upside down
-has the size of its mask. So the owner is told.
+Such a pair is found only if the sides are exchanged and differ, because a photo that is upside down
+has the size of its mask. So packing warns the owner.
 """
 
 from collections.abc import Iterator

@@ -62,7 +62,7 @@ APPLY, KEEP = "apply", "keep"
 
 @dataclass(frozen=True)
 class Options:
-    """How to pack.
+    """Options of packing.
 
     Attributes:
         kind: kind of the source, a name in `sources.kinds.KINDS`; "auto" recognizes it.

@@ -45,9 +45,9 @@ def split(
 
     Args:
         path: folder of the dataset.
-        parts: name -> its part: a float (a fraction of the samples), an integer (so many samples),
-            "rest" (what the other fractions or counts leave), or ids. Fractions and counts never
-            overlap, and must add up to all samples; lists of ids may be anything.
+        parts: name -> its part: a float (a fraction of the samples), an integer (a number of
+            samples), "rest" (what the other fractions or counts leave), or ids. Fractions and
+            counts never overlap, and must add up to all samples; lists of ids may be anything.
         seed: 0 to 2**64 - 1, of the random order that fractions and counts are cut from.
         stratify: name of a label: each of its classes is cut by itself, so all parts have its
             proportions.

@@ -1,7 +1,7 @@
-"""Whether a stored row is what was packed: the check that is stored with it.
+"""Compares a stored row with the check that was stored with it.
 
-Compared whenever a pipeline reads the row; see `format.row_check`. Of a source read in place, the
-check covers the reference to a value, not the value. Runs in workers and replayers.
+This happens whenever a pipeline reads the row; see `format.row_check`. If a source is read in
+place, the check covers the reference to a value, not the value. Runs in workers and replayers.
 """
 
 import threading
@@ -47,7 +47,7 @@ class RowCheck:
 
 
 def is_cheap(dataset: Dataset) -> bool:
-    """Whether checking a row costs little next to reading it: it has an image to be decoded."""
+    """Return whether checking a row costs little compared with reading it: it has an image."""
 
     def decodes(field: Field) -> bool:
         return field.encoding in _DECODED and not field.referenced

@@ -128,7 +128,7 @@ class StoredSamples(ABC):
 
     @abstractmethod
     def grid(self, field: str, sample_id: int) -> memoryview | None:
-        """Return the grid of an image as bytes of a side column; None if it has none.
+        """Return the grid of an image as bytes of a side column; None for an image without one.
 
         Raises:
             UnknownNameError: there is no such field.

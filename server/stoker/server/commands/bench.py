@@ -43,9 +43,9 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
     workers: Annotated[
         list[int] | None, typer.Option(help="Worker processes to try; repeatable.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long each measurement takes.")] = 3.0,
+    seconds: Annotated[float, typer.Option(help="Seconds for each measurement.")] = 3.0,
     target: Annotated[
-        float | None, typer.Option(help="Rows per second that the training eats.")
+        float | None, typer.Option(help="Rows per second that the training reads.")
     ] = None,
     torch: Annotated[
         bool, typer.Option("--torch/--no-torch", help="Compare with torch's DataLoader.")

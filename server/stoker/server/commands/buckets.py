@@ -29,7 +29,7 @@ IMAGES: Final = {
     "sizes": None, "upscale": True, "cut_weight": CUT_WEIGHT, "resize": True, "field": "image",
 }  # fmt: skip
 LENGTHS: Final = {"multiple": None, "bounds": None, "max_length": None, "longer": "error"}
-"""What the flags of images and of sequences are where nobody gives them."""
+"""Defaults of the flags for images and of the flags for sequences."""
 
 
 def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -52,7 +52,7 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
         bool, typer.Option("--upscale/--no-upscale", help="Or never scale an image up.")
     ] = True,
     cut_weight: Annotated[
-        int, typer.Option(help="How much cutting off counts against the area, 2 to 16.")
+        int, typer.Option(help="Weight of cutting off against the area, 2 to 16.")
     ] = CUT_WEIGHT,
     resize: Annotated[
         bool, typer.Option("--resize/--no-resize", help="Or keep every image's own size.")
@@ -70,12 +70,14 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
     max_length: Annotated[
         int | None, typer.Option(help="Of sequences: greatest length, with --multiple.")
     ] = None,
-    longer: Annotated[str, typer.Option(help="What is longer: error, truncate or drop.")] = "error",
+    longer: Annotated[
+        str, typer.Option(help="For longer sequences: error, truncate or drop.")
+    ] = "error",
     leftovers: Annotated[
-        str, typer.Option(help="carry, merge or drop what fills no batch.")
+        str, typer.Option(help="Samples that fill no batch: carry, merge or drop.")
     ] = "carry",
     constant: Annotated[
-        str, typer.Option(help="What batches have in common: rows, pixels, tokens.")
+        str, typer.Option(help="Equal in all batches: rows, pixels or tokens.")
     ] = "rows",
     min_rows: Annotated[
         int, typer.Option(help="With constant pixels or tokens: least positions.")

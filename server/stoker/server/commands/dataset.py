@@ -80,7 +80,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         Path | None,
         typer.Option(help="Packed dataset whose numbers of classes are used, as for a test set."),
     ] = None,
-    split: Annotated[str, typer.Option(help="Which split, where SOURCE has several.")] = "",
+    split: Annotated[str, typer.Option(help="The split to pack, if SOURCE has several.")] = "",
     masks: Annotated[
         str, typer.Option(help="Paint outlines of objects as a mask: semantic or instance.")
     ] = "",
@@ -222,7 +222,7 @@ def verify(
 
 def ls(
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
-    samples: Annotated[int, typer.Option(min=0, help="How many samples to show.")] = 5,
+    samples: Annotated[int, typer.Option(min=0, help="Number of samples to show.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Show a dataset: its fields, statistics and first samples."""

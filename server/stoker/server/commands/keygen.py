@@ -12,7 +12,7 @@ from stoker.protocol.remote.keys import PUBLIC_SUFFIX, public_text, secret_text
 
 def keygen(
     file: Annotated[
-        Path, typer.Argument(help="Where to write the secret key; the public one is FILE.pub.")
+        Path, typer.Argument(help="File for the secret key; the public key goes to FILE.pub.")
     ],
     name: Annotated[
         str | None, typer.Option(help="Name in lists of clients; by default that of the file.")

@@ -39,7 +39,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     id: Annotated[int, typer.Option("--id", min=0, help="Sample id.")],  # noqa: A002
     epoch: Annotated[int, typer.Option(min=0, help="The epoch, from 0.")],
     visit: Annotated[
-        int, typer.Option(min=0, max=2**48, help="How often the id came before in the epoch.")
+        int, typer.Option(min=0, max=2**48, help="Number of earlier visits to the id in the epoch.")
     ] = 0,
     view: Annotated[int, typer.Option(min=0, max=2**16 - 1, help="View of the position.")] = 0,
     step: Annotated[
@@ -57,7 +57,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
         int, typer.Option(min=1, max=2**16, help="Views of the stream, if it has batch ops.")
     ] = 1,
     shuffle: Annotated[
-        bool, typer.Option(help="Whether the stream is shuffled, if it has batch ops.")
+        bool, typer.Option(help="The stream's shuffle, if it has batch ops.")
     ] = True,
     shuffle_block_size: Annotated[
         int | None, typer.Option(min=1, help="Its block shuffle, if it has batch ops.")
@@ -67,7 +67,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
         typer.Option(min=0, max=MAX_SEED, help="Seed of its order, if it has batch ops."),
     ] = None,
     on_error: Annotated[
-        OnError, typer.Option(help="What the stream does with bad samples, if it has batch ops.")
+        OnError, typer.Option(help="The stream's on_error, if it has batch ops.")
     ] = OnError.RAISE,
     freeze: Annotated[
         list[str] | None, typer.Option(help="NAME=NUMBER or NAME=epoch; repeatable.")

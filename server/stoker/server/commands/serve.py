@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
     config: Annotated[str | None, typer.Option(help="TOML file with the configuration.")] = None,
-    address: Annotated[str | None, typer.Option(help="Where to listen, ipc:///path.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address to listen at, ipc:///path.")] = None,
     tcp: Annotated[
         str | None,
-        typer.Option(help="Where to listen for other hosts too, tcp://HOST:PORT; also PORT + 1."),
+        typer.Option(help="Address for other hosts, tcp://HOST:PORT; PORT + 1 is used too."),
     ] = None,
     insecure: Annotated[
         bool | None,

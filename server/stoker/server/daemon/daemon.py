@@ -152,7 +152,7 @@ class Daemon:
 
     @property
     def tcp_address(self) -> str | None:
-        """The address for other hosts, with its port; None if there is none."""
+        """The address for other hosts, with its port; None without one."""
         return None if self._side.tcp is None else str(self._side.tcp.address)
 
     def _lifelines(

@@ -1,4 +1,4 @@
-"""How many descriptors the daemon may open, how many are open, and how many sessions that allows.
+"""Limits from the number of file descriptors: the daemon's own limit, and the sessions it allows.
 
 libzmq aborts the process when it accepts a connection and the descriptor table is full. So the
 daemon raises its soft limit to the hard limit at start, admits only as many sessions as the limit

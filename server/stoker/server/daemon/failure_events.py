@@ -1,7 +1,7 @@
-"""What the core learns if an instruction could not be carried out because something raised.
+"""Events that the core receives when carrying out one of its instructions raised an exception.
 
-An instruction works for a session, a worker, a build, a replay or a slab. The core gets the
-event that it would get if that had failed by itself, so its state stays true.
+An instruction works for a session, a worker, a build, a replay or a slab. The core receives the
+event of its failure, so that its state stays true.
 """
 
 from collections.abc import Callable, Mapping

@@ -59,10 +59,10 @@ class Lifelines:
         return b"" if self._carriers is None else self._carriers.certificate
 
     def check_certificate(self, certificate: bytes) -> None:
-        """Check the certificate of a session to come, if carriers are TLS.
+        """Check the certificate that a client sent with HELLO, if carriers are TLS.
 
         Raises:
-            ProtocolError: it is none.
+            ProtocolError: it is not a certificate.
         """
         if self._carriers is not None:
             self._carriers.check_certificate(certificate)

@@ -38,7 +38,7 @@ HELP: Final = {
     "refused_messages_total": "Messages that broke the protocol.",
     "refused_connections_total": "Connections to the side socket that were refused.",
 }
-"""What a metric means, where its name does not say it."""
+"""Descriptions of the metrics whose names do not explain them."""
 LIVE_S: Final = 5.0
 
 

@@ -41,7 +41,7 @@ class Poller:
 
 @dataclass
 class TurnTimes:
-    """How long the turns took.
+    """Durations of the loop's turns.
 
     Attributes:
         counts: number of turns per bucket of `BUCKETS_S`, then of those beyond the last.

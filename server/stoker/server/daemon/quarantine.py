@@ -2,7 +2,7 @@
 
 `<folder>/<the fingerprint's 32 hex digits>.jsonl`; a line has `id`, `field`, `source` and `reason`.
 A sample is written once, also across restarts. A separate thread writes the files, because a disk
-may be slow or full and the daemon's loop must not wait. What cannot be written is logged once, kept
+may be slow or full and the daemon's loop must not wait. A failed write is logged once, kept
 (up to `CAPACITY` samples) and tried again every `RETRY_S` seconds; a line is written whole or not
 at all.
 """

@@ -1,4 +1,7 @@
-"""Whether a new client is welcome, for `/readyz`. Runs on the daemon's loop; times are seconds."""
+"""Decides the answer of `/readyz`: new clients are welcome or not. Runs on the daemon's loop.
+
+Times are seconds.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -31,7 +31,7 @@ ATTACH_DEADLINE_S: Final = 10.0
 MAX_HALF_OPEN: Final = 512
 """Fewer if few descriptors are allowed, see `descriptors.half_open_limit`."""
 MAX_HUNG_UP: Final = 64
-"""Lost sessions whose client may be alive; beyond that, nobody learns of their end."""
+"""Lost sessions whose client may be alive; the clients of more are not notified of the end."""
 MAX_ACCEPTS: Final = 64
 _SO_PEERGROUPS = 59
 _MAX_GROUPS = 256  # the most that Python's getsockopt can fetch

@@ -1,4 +1,4 @@
-"""Where a process is, from the stack that `faulthandler` wrote before it was killed."""
+"""Reads the stack that `faulthandler` wrote before a process was killed, for error messages."""
 
 import os
 import re
@@ -14,24 +14,24 @@ _OURS = f"{os.sep}stoker{os.sep}"
 
 
 def describe_stack(stack: str) -> str:
-    """Return the function that a process is in, for an error message.
+    """Return the function in which a process was, for an error message.
 
-    It is the innermost function that belongs neither to Stoker nor to an installed package; if
-    there is none, the innermost one.
+    It is the innermost function outside of Stoker and of installed packages; without such a
+    function, the innermost one.
 
     Args:
         stack: what `faulthandler` wrote, the most recent call first; may be empty.
     """
     frames = list(_FRAME.finditer(stack))
     if not frames:
-        return "its process did not say where it is; it may be stopped, or wait for storage"
+        return "no stack trace was written; its process may be stopped, or blocked on I/O"
     users = [frame for frame in frames if not _is_installed(frame["file"])]
     found = (users or frames)[0]
     return f"it was in {found['function']} ({found['file']}:{found['line']})"
 
 
 def users_function(stack: str) -> str | None:
-    """Return the innermost function of the stack that is a user's; None if there is none."""
+    """Return the innermost function of the stack that a user wrote; None without one."""
     for frame in _FRAME.finditer(stack):
         if not _is_installed(frame["file"]):
             return f"{frame['function']} ({frame['file']}:{frame['line']})"

@@ -105,7 +105,7 @@ class Supervisor:
     # ------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Start the template process if there is none, and wait until it is ready.
+        """Start the template process if it does not run, and wait until it is ready.
 
         Raises:
             ResourceError: it cannot start.

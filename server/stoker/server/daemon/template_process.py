@@ -77,7 +77,7 @@ class TemplateProcess:
         return None if self._running is None else self._running.control
 
     def start(self) -> None:
-        """Start the template if there is none, and wait until it is ready.
+        """Start the template if it does not run, and wait until it is ready.
 
         Raises:
             ResourceError: it cannot start; the error has its own.
@@ -107,7 +107,7 @@ class TemplateProcess:
         return True
 
     def read(self) -> tuple[Answered, int | None] | None:
-        """Return the next answer; None if there is none, or if the template has ended.
+        """Return the next answer; None if nothing can be read yet, or if the template has ended.
 
         Raises:
             EOFError: it has ended.

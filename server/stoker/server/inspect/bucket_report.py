@@ -1,4 +1,4 @@
-"""What buckets make of a dataset, as numbers: sizes, fit, and what becomes of each epoch's samples.
+"""A report on buckets of a dataset: their sizes, the fit, and the samples of each epoch by outcome.
 
 For people and for programs, before any training; nothing here decides a byte of a stream.
 """

@@ -2,8 +2,8 @@
 
 One line of the sheet for each sample: the picture as it is stored, then the picture of each replay.
 A picture is what a person would see: the last 8-bit image on the way to the output, of the output's
-size, so before it was normalized; an output that has none is stretched from its least to its
-greatest value. A mask lies over it in colors, boxes and keypoints are drawn, labels stand below.
+size, so before it was normalized. Without such an image, the output is stretched from its least to
+its greatest value. Its mask covers it in colors, boxes and keypoints are drawn, labels are below.
 Needs Pillow; runs in the process of a command. Sizes are pixels.
 """
 
@@ -82,9 +82,10 @@ def picture_output(replay: Replay, wanted: str | None = None) -> tuple[str, str]
             found[value.name] = chain[-1].name
     name = wanted or next(iter(found), None)
     if name not in found:
+        if name is None:
+            raise UsageError("preview: the pipeline has no output that is made of an image")
         raise UsageError(
-            f"preview: expected an output made of an image: {', '.join(found) or 'there is none'}; "
-            f"got {name or 'a pipeline without one'}"
+            f"preview: expected an output made of an image: {', '.join(found)}; got {name}"
         )
     return name, found[name]
 

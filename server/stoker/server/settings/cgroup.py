@@ -1,4 +1,4 @@
-"""What this process may use of its host: CPU time, cores and memory, as cgroups and the kernel say.
+"""The CPU time, cores and memory that this process may use, from cgroups and the kernel.
 
 Both cgroup versions are read, and every group from the process's own up to the root, because the
 tightest of them decides. Where a group's folder is not visible (a container that sees only its own

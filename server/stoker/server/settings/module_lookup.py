@@ -107,7 +107,7 @@ class _UnknownError(Exception):
 
 
 def _spec(module: str, path: list[str]) -> ModuleSpec | None:
-    """Return where a module is; None if there is none."""
+    """Return the spec of a module; None if it does not exist."""
     parts = module.split(".")
     if parts[0] in sys.builtin_module_names:
         raise _UnknownError
@@ -135,7 +135,7 @@ def _of_hooks(name: str) -> ModuleSpec | None:
 
 
 def _source(spec: ModuleSpec) -> str | None:
-    """Return a module's source; None if it has none that can be read."""
+    """Return a module's source; None if its loader has no source."""
     get_source: Any = getattr(spec.loader, "get_source", None)
     try:
         return None if get_source is None else get_source(spec.name)

@@ -1,7 +1,7 @@
-"""What a rank gets of the global batches of one bucket, or of all where there are no buckets.
+"""The part of a rank in the global batches of one bucket; without buckets, in all global batches.
 
-The daemon, its workers and the reference compute this alike, so a row's place in the slot follows
-from its number alone. numba-free.
+The daemon, its workers and the reference compute it with the same code, so a row's place in the
+slot follows from its number alone. numba-free.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class RankCut(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Which part of every global batch: that of `rank` among `world_size`, `views` rows each."""
+    """The part of every global batch for `rank` of `world_size`, with `views` rows per position."""
 
     rank: int
     world_size: int

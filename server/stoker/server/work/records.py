@@ -67,7 +67,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
 
 
 class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
-    """What a build found out: all that is needed for a StreamSpec and for a slab.
+    """The result of a build: all that is needed for a StreamSpec and for a slab.
 
     `streams` are the names of the streams that the pipeline draws from: these can be frozen.
     `drawn` says where the draw records of a row lie, should a session want them, in `params_bytes`

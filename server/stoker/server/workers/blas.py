@@ -1,8 +1,8 @@
-"""Whether there is a BLAS for numba: answered without importing half of SciPy.
+"""Tells numba if there is a BLAS, without importing half of SciPy.
 
-When numba is first asked for machine code it imports `scipy.linalg.cython_blas`, only to learn
-whether that is there, and with it two hundred modules: a third of the time that the template needs.
-Code that multiplies matrices imports it for itself, when it is compiled and when it is loaded.
+The first time that numba compiles something, it imports `scipy.linalg.cython_blas` only to find out
+if it exists. This imports two hundred modules, and takes a third of the template's start. Code that
+multiplies matrices imports it itself, when it is compiled and when it is loaded.
 """
 
 import contextlib

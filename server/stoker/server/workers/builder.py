@@ -78,9 +78,9 @@ def build(request: BuildRequest, code: UserCode | None = None) -> BuildResult:
 def _still(
     known: BuildResult, dataset: Dataset, graph: Graph, split: bytes, code: UserCode
 ) -> bool:
-    """Whether a build would have an earlier result again; its machine code is then in the cache.
+    """Return whether a build would give an earlier result again; its machine code is in the cache.
 
-    What a dataset holds that only declares its fingerprint may have changed.
+    The content of a dataset that only declares its fingerprint may have changed.
     """
     now = dataset.fingerprint, len(dataset), graph_to_bytes(graph), split
     return (

@@ -1,4 +1,4 @@
-"""What the daemon tells a worker or a builder first; free of numba: the daemon imports it."""
+"""First packets from the daemon to its child processes. Imports no numba: the daemon imports it."""
 
 import mmap
 import struct
@@ -9,11 +9,11 @@ import msgspec
 from stoker.server.work.records import BuildRequest, ReplayRequest
 
 PROGRESS = struct.Struct("=qqq")
-"""What a worker is at: claim, row of the global batch, sample; -1 where there is none."""
+"""Progress of a worker: claim, row of the global batch, sample; -1 for any that is not begun."""
 SAMPLE_AT = 16
 IDLE = (-1, -1, -1)
 STACK_AT: Final = mmap.PAGESIZE
-"""Where in the progress page's file a worker writes its stack if a chunk takes too long."""
+"""Offset in the progress page's file at which a worker writes its stack if a chunk is too slow."""
 MAX_STACK: Final = 65536
 PROGRESS_BYTES: Final = STACK_AT + MAX_STACK
 
@@ -40,8 +40,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):
 class OneOffRequest(msgspec.Struct, frozen=True, array_like=True, tag="one_off"):
     """First and only packet to a one-off child: a builder or a replayer.
 
-    `op_modules`: what graph data of a client may name code from. A builder that makes no progress
-    for a little less than `deadline_s` writes down where it is.
+    `op_modules`: modules from which the graph data of a client may name code. A builder without
+    progress for a little less than `deadline_s` writes down its stack.
     """
 
     request: BuildRequest | ReplayRequest

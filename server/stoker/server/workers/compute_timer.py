@@ -1,8 +1,8 @@
-"""What work costs a process, without what it waited for a processor.
+"""Measures the time that a process works, without its waiting for a processor.
 
-On a busy host a chunk takes several times as long by the clock, and chunks sized by that would be
-cut finer and finer, which makes the host busier still. Waiting for storage counts: it is part of
-what a row costs. For processes with one thread. Times are seconds.
+On a busy host a chunk takes several times as long by the clock. Chunks that are sized by the clock
+would become ever smaller, which makes the host busier still. Waiting for storage counts, because it
+is part of the cost of a row. For processes with one thread. Times are seconds.
 """
 
 import os
@@ -13,14 +13,14 @@ class ComputeTimer:
     """Measures the process that makes it; belongs to the worker that closes with its process."""
 
     def __init__(self, path: str = "/proc/self/schedstat") -> None:
-        """Open the kernel's account of this process; where there is none, all time counts."""
+        """Open the kernel's account of this process; if it has no account, all time counts."""
         try:
             self._account: int | None = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._account = None
 
     def read(self) -> float:
-        """Return the time so far, but for that in which a processor was waited for."""
+        """Return the elapsed time without the time spent waiting for a processor."""
         return time.perf_counter() - self._waited_s()
 
     def close(self) -> None:

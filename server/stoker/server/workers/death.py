@@ -79,7 +79,7 @@ def adopt_orphans() -> None:
 def end_orphans(known: Collection[int], wait_s: float) -> bool:
     """SIGKILL and reap the children of this process that it has not started.
 
-    A process that is not a subreaper has none of those: nothing is killed there.
+    A process that is not a subreaper adopts no children, so nothing is killed there.
 
     A dead process passes its own children on, so this goes on until there are no more, or until the
     time is over. Processes of another user (setuid programs) are left alone.

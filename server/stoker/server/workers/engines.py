@@ -100,6 +100,6 @@ class Engines:
 
 
 def keeps_nothing(plan: Plan) -> bool:
-    """Whether nothing of a row can be left in an engine of a plan for the next one to see."""
+    """Return whether an engine of a plan keeps nothing of a row that a later row could read."""
     calls = any(decision.op.calls_python for decision in plan.decisions)
     return not (plan.mixes or calls or facts_read(plan.graph).intersection(FACTS))

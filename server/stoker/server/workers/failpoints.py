@@ -24,7 +24,7 @@ POINTS = {
     "builder.done": "a builder has compiled and has not said so",
     "replayer.start": "a replayer is up",
     "replayer.done": "a replayer has computed and has not said so",
-    "daemon.death": "the daemon hears that a child is dead",
+    "daemon.death": "the daemon reads that a child is dead",
     "daemon.message": "the daemon has handled a message of a client",
     "daemon.descriptor": "the daemon has handled a descriptor that is readable",
     "daemon.instruction": "the daemon has carried out an instruction of its core",

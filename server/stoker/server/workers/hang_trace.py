@@ -1,4 +1,4 @@
-"""Where a worker is when its chunk takes too long, written down before the daemon kills it.
+"""Writes the stack of a worker whose chunk takes too long, before the daemon kills it.
 
 Runs in workers. A timer runs during a chunk. If it runs out, the handler of `faulthandler` writes
 the stack into the worker's progress page, from which the daemon reads it after the death. The

@@ -1,6 +1,6 @@
-"""What all one-off children do: one order in, one answer out, also after a failure.
+"""Serves one request in a one-off child: one request in, one answer out, also after a failure.
 
-A one-off child is a fork of the template that serves a single order (a build, a replay) and ends.
+A one-off child is a fork of the template that serves a single request (build, replay) and ends.
 Its answer is a record, with a descriptor if it has one; a fault of any kind is answered as a typed
 error, so the daemon need not read its standard error.
 """

@@ -1,9 +1,9 @@
 """Machine code that builds needed lately: the template loads it once, before it forks workers.
 
 A worker spends most of its start on loading compiled kernels, and sixteen workers load the same
-ones. Which kernels the next pipeline will call nobody knows, but it is mostly that of the last
-time. So a builder writes the names of Stoker's kernels that its engines call into a file of the
-kernel cache, and the template loads what the cache has of them; its children inherit it. Nothing is
+ones. The next pipeline is mostly the last one again. So a builder writes the names of Stoker's
+kernels that its engines call into a file of the kernel cache, and the template loads those that the
+cache has; its children inherit them. Nothing is
 compiled for this, and what is wrong with the file or the cache costs time, nothing else. Kernels of
 users are not among them: the template imports no code but Stoker's.
 """
@@ -73,10 +73,10 @@ def preload() -> None:
 
 
 def load(names: Iterable[str]) -> int:
-    """Load what the cache has of kernels; return how many compiled forms that are."""
+    """Load the kernels that are in the cache; return the number of compiled forms."""
     count = 0
     for name in names:
-        # What fails here fails in a worker too, which can say of what pipeline it is.
+        # An error here comes again in a worker, which can name the pipeline.
         with contextlib.suppress(Exception):
             found = _found(name)
             fast = compiled(found) if mark_of(found) is not None else found

@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 _ORPHANS_S = 1.0
 UNWANTED = ("torch", "pyarrow", "zmq")
 ROLES = ("worker", "builder", "replayer")
-"""What a child can be; each is a module of this package with a `serve`."""
+"""Roles of children; each is a module of this package with a `serve`."""
 # Imported where they are first used, so named here: a fork should not have to.
 PRELOAD = (
     "numba",

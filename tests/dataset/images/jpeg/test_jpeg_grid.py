@@ -171,7 +171,7 @@ def test_other_sorts_are_refused_with_the_reason(photographs):
 
 @pytest.mark.parametrize("progressive", [False, True])
 def test_damage_never_changes_a_pixel_in_silence(photographs, to_jpeg, progressive):
-    """What is rewritten shows what libjpeg-turbo shows of the damaged file; all else is refused."""
+    """A rewritten file shows what libjpeg-turbo shows of the damaged one; others are refused."""
     data = to_jpeg(photographs["rocket"][:60, :70], progressive=progressive)
     rng, refused, kept = np.random.default_rng(2), 0, 0
     for _ in range(250):

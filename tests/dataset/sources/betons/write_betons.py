@@ -149,7 +149,7 @@ def read_back(path: Path, names: list[str]) -> dict[str, np.ndarray]:
 
 
 def given(fields: dict, rows: list[tuple]) -> dict[str, np.ndarray]:
-    """What the writer was given for fields that FFCV cannot read as they are."""
+    """The values that the writer got for fields that FFCV cannot read as they are."""
     found = {}
     for place, (name, field) in enumerate(fields.items()):
         if name not in GIVEN:

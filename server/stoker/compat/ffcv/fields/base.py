@@ -5,6 +5,6 @@ import numpy as np
 from stoker.compat.ffcv.fields.fields import Field
 
 ARG_TYPE = np.dtype([("", "<u1", 1024)])
-"""What a field stores about itself in a file of FFCV; nothing reads it here."""
+"""The description of a field in a file of FFCV; Stoker does not read it."""
 
 __all__ = ["ARG_TYPE", "Field"]

@@ -222,7 +222,7 @@ def default_decoder(field: Field) -> Decoder:
     """Return the decoder of a field without a pipeline in the loader's arguments.
 
     Raises:
-        BuildError: there is none for its kind.
+        BuildError: its kind has no decoder.
     """
     if field.kind == "scalar":
         return IntDecoder() if np.dtype(field.dtype).kind in "iu" else FloatDecoder()

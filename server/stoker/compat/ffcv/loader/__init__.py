@@ -316,7 +316,7 @@ def _chosen(count: int, indices: Sequence[int] | None) -> np.ndarray:
     """Return the ids of the samples to use, int64.
 
     Raises:
-        UsageError: there is none, or the dataset does not have one of them.
+        UsageError: the list is empty, or an id is not in the dataset.
     """
     if indices is None:
         return np.arange(count)

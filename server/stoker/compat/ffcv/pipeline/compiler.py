@@ -1,4 +1,4 @@
-"""How operations are compiled: the same switches as in FFCV."""
+"""Switches for compiling operations, the same as in FFCV."""
 
 from __future__ import annotations
 

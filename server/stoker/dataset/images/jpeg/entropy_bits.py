@@ -78,7 +78,7 @@ def signed(data: Any, end: int, state: Any, bits: int) -> Any:
 
 @kernel
 def overrun(state: Any) -> bool:
-    """Whether made-up bits were used."""
+    """Return whether made-up bits were used."""
     return bool(state[COUNT] < state[MADE_UP])
 
 

@@ -35,7 +35,7 @@ def read_frame(data: bytes | memoryview) -> Frame:
     """Read the frame.
 
     Raises:
-        CodecError: there is none before the first scan, or it is damaged.
+        CodecError: no frame precedes the first scan, or it is damaged.
     """
     view, place = memoryview(data), 2
     try:

@@ -187,7 +187,7 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
 
 @kernel
 def _begins(data: Any, grid: Any, cell: Any) -> Any:
-    """Whether the right marker precedes interval `cell`: SOS, a restart marker, or EOI."""
+    """Return whether the right marker precedes interval `cell`: SOS, a restart marker, or EOI."""
     at = offset_at(grid, cell)
     if cell == 0:
         frame = number_at(grid, FRAME_AT, 4)

@@ -1,4 +1,4 @@
-"""How a scanned source is packed: the input of workers besides the items."""
+"""The recipe for packing a scanned source: the input of workers in addition to the items."""
 
 import msgspec
 

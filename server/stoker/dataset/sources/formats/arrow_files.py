@@ -23,7 +23,7 @@ _FILE_MAGIC = b"ARROW1"
 _ROWS_AT_ONCE = 32
 _PLAIN = "IpcWriteOptions(compression=None) of pyarrow"
 PLAIN_PARQUET = "use_dictionary=False, compression=None in pyarrow"
-"""How to write Parquet so that the file has about the size of its values."""
+"""Arguments that write Parquet files of about the size of their values."""
 
 
 class TableFile(Protocol):

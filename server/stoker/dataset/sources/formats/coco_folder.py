@@ -21,7 +21,7 @@ _LOOKED_FOR = 100
 
 
 def how_to_annotate(source: Path) -> str | None:
-    """Return what to do about a folder with COCO annotations; None if it has none.
+    """Return the advice for a folder with COCO annotations; None for a folder without them.
 
     Raises:
         UsageError: a folder cannot be read, or a name in it is not UTF-8.
@@ -84,7 +84,7 @@ def find_images(path: Path, names: Sequence[str], given: Path | None) -> Path:
     best = max(places, key=lambda place: counts[place])
     if counts[best]:
         return best
-    if given is not None:  # a part of a download may have none of them, but others
+    if given is not None:  # a part of a download may have only others
         some = names
         if any(is_file(given / name) for name in names):
             return given

@@ -150,7 +150,7 @@ def buffer_of(field: Field, column: Any, row: int) -> Any:
 
 
 def _is_null(column: Any, row: int) -> bool:
-    """Whether a row has no value; an image has none if both its bytes and its path are null."""
+    """Return whether a row has no value; for an image, both its bytes and its path are null."""
     cell = column[row]
     if not cell.is_valid or not is_picture(column.type):
         return not cell.is_valid

@@ -16,7 +16,7 @@ _MAX_EXTENSIONS = MAX_FIELDS
 
 
 class MemberColumn:
-    """The members with one extension: offset and size per sample, -1 if it has none."""
+    """The members with one extension: offset and size per sample, -1 for samples without one."""
 
     def __init__(self) -> None:
         self.offsets = array("q")

@@ -109,7 +109,7 @@ def webdataset_files(source: Path) -> tuple[Path, list[SourceFile]]:
 class TarGroup(NamedTuple):
     """A field: its name, its KIND (or NPY), and its extensions; each sample has one of them.
 
-    If it is optional, a sample may have none.
+    If it is optional, samples may lack it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where a YOLO dataset keeps its images and labels, and the names of its classes.
+"""Finds the images and labels of a YOLO dataset, and the names of its classes.
 
 Supported are folders with a data.yaml in the form of Ultralytics and Roboflow, and plain images/
 next to labels/. The path of an image's labels is that of the image with its last `images` replaced
@@ -64,7 +64,7 @@ class YoloFolders:
 
 
 def is_yolo(source: Path) -> bool:
-    """Whether this is a data.yaml, or a folder with one, or with images/ and labels/*.txt."""
+    """Return whether this is a data.yaml, or a folder with one or with images/ and labels/*.txt."""
     if source.is_file():
         return source.suffix.lower() in (".yaml", ".yml")
     if _yaml_in(source) is not None:

@@ -97,7 +97,7 @@ def splits_of(data: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def names_of(data: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the names of the classes; None if there are none.
+    """Return the names of the classes; None without names.
 
     Raises:
         UsageError: they are not a list of text, nor a mapping of 0, 1, ... to text.

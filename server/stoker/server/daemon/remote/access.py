@@ -1,4 +1,4 @@
-"""Who may connect at the TCP address: the daemon's key, and the list of clients.
+"""Access to the TCP address: the daemon's key, and the list of clients that may connect.
 
 The list is read when the daemon starts, and again at SIGHUP. A list that cannot be read then leaves
 the old one in force. It is replaced as a whole, so any thread may ask `name_of`.

@@ -97,10 +97,10 @@ class Carriers:
         return b"" if self._certificates is None else self._certificates.certificate
 
     def check_certificate(self, certificate: bytes) -> None:
-        """Check the certificate of a session to come; anything will do without TLS.
+        """Check the certificate that a client sent with HELLO. Without TLS nothing is checked.
 
         Raises:
-            ProtocolError: it is none.
+            ProtocolError: it is not a certificate.
         """
         if self._certificates is not None:
             check_certificate(certificate)

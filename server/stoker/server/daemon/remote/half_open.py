@@ -40,7 +40,7 @@ class HalfOpen:
 
     @property
     def is_readable(self) -> bool:
-        """Whether the other side can read what is sent now: plain, or TLS is up."""
+        """True if the other side can read what is sent now: no TLS, or its handshake is done."""
         return self._is_safe
 
     def read_attach(self) -> bytes:

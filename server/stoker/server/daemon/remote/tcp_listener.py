@@ -113,7 +113,7 @@ class TcpListener:
         self.show()
 
     def hide(self) -> None:
-        """Accept nobody; connections that exist are not affected."""
+        """Stop accepting connections; open ones are not affected."""
         if self._router is not None and self._endpoint:
             self._router.unbind(self._endpoint)
             self._endpoint = ""

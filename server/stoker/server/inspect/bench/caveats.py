@@ -10,9 +10,9 @@ from stoker.server.inspect.bench.rates import Rate
 from stoker.server.inspect.bench.stages import Stages
 
 BUSY: Final = 0.1
-"""Of the processors that the benchmark may use: others may use so much of them."""
+"""Other processes may use this part of the processors that the benchmark may use."""
 WAITED: Final = 0.1
-"""Of the time: a measuring process may wait so long for a processor."""
+"""A measuring process may wait for a processor during this part of the time."""
 FACTOR: Final = 1.3
 """Two measurements of the same work may differ by this factor."""
 BESIDE_S: Final = 2e-5
@@ -22,7 +22,7 @@ BESIDE_S: Final = 2e-5
 def caveats(
     stages: Stages, rates: Sequence[Rate], cores: int, host_cores: int | None = None
 ) -> list[str]:
-    """Return the reasons against a verdict, as sentences; empty if there is none.
+    """Return the reasons against a verdict, as sentences.
 
     Args:
         stages: of a row.
@@ -71,8 +71,8 @@ def _of_rates(stages: Stages, rates: Sequence[Rate], cores: int) -> list[str]:
         most = rate.workers * stages.rows_per_s
         if rate.rows_per_s > FACTOR * most:
             found.append(
-                f"{_workers(rate)} delivered {rate.rows_per_s:,.0f} rows/s, but the code of so many"
-                f" computes {most:,.0f}."
+                f"{_workers(rate)} delivered {rate.rows_per_s:,.0f} rows/s, more than the"
+                f" {most:,.0f} that the code alone computes."
             )
         fewer = best is not None and FACTOR * rate.rows_per_s < best.rows_per_s
         if best is not None and fewer and rate.workers <= cores:

@@ -1,4 +1,4 @@
-"""How busy other processes keep the processors while something is measured."""
+"""Processor time that other processes use during a measurement."""
 
 import os
 from pathlib import Path

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stoker.protocol.errors import UsageError
 
 START_S = 180.0
-"""How long a child may take besides measuring: a cold start compiles."""
+"""Seconds that a child may take in addition to measuring: a cold start compiles."""
 
 
 @dataclass(frozen=True)

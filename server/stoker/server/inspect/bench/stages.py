@@ -1,7 +1,7 @@
-"""What a row costs one worker, stage by stage, measured in this process on one thread.
+"""Measures what a row costs one worker, stage by stage, in this process on one thread.
 
 Rows are those of a shuffled epoch, in its order, so files are read as in training. Each row goes
-through the stages one after the other, with a clock between them:
+through these stages in order, with a clock between them:
 
 - read: finding the sample and touching its stored bytes, a byte of each page;
 - splice: drawing the crop and cutting its part out of a JPEG with a grid;
@@ -10,9 +10,9 @@ through the stages one after the other, with a clock between them:
 - write: copying the result into memory that is not. The pipeline writes it there itself, so this
   bounds what that costs.
 
-Where a plan runs whole chunks in one call, they are measured over chunks; read is then finding the
-samples alone, which the call reads in place. `rows_per_s` is
-the rate of the same code as in a worker, without clocks. Times are means in seconds.
+If a plan runs whole chunks in one call, the stages are measured over chunks. The call then reads
+samples in place, and "read" only finds them. `rows_per_s` is the rate of the same code as in a
+worker, without clocks. Times are means in seconds.
 """
 
 import time

@@ -61,7 +61,7 @@ class TorchRows:
 
 def main() -> int:
     """Measure, print, return the exit status."""
-    parser = argparse.ArgumentParser(description="How fast a DataLoader's batches arrive.")
+    parser = argparse.ArgumentParser(description="Measure the rate of a DataLoader's batches.")
     parser.add_argument("dataset")
     parser.add_argument("pipeline", help="module:attribute")
     parser.add_argument("--workers", type=int, required=True)

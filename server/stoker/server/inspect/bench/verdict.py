@@ -1,4 +1,4 @@
-"""What the measurements mean: the bottleneck, in words, and how many workers would do.
+"""Interprets the measurements: names the bottleneck, and the number of workers that suffices.
 
 Pure functions of what was measured.
 """
