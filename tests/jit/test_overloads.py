@@ -11,7 +11,8 @@ from numba.core.registry import cpu_target
 from numba.np import arrayobj
 
 from stoker.jit import overloads
-from stoker.jit.shortcuts import shortcuts, with_shortcuts
+from stoker.jit.functions import local_dispatcher
+from stoker.jit.shortcuts import shortcuts
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +54,7 @@ def libraries_of(dispatcher, monkeypatch):
 
 
 def test_only_the_outermost_function_becomes_machine_code(monkeypatch, calls_plus):
-    fast = with_shortcuts(numba.njit, None, calls_plus)
+    fast = local_dispatcher(numba.njit, None, calls_plus)
     *others, outer = libraries_of(fast, monkeypatch)
     (inner,) = (one for one in others if "added" in one.name)
     assert (type(inner), type(outer)) == (overloads.CopiedLibrary, JITCodeLibrary)
@@ -63,7 +64,7 @@ def test_only_the_outermost_function_becomes_machine_code(monkeypatch, calls_plu
 
 
 def test_an_address_that_is_asked_for_is_that_of_machine_code(monkeypatch, calls_plus):
-    fast = with_shortcuts(numba.njit, None, calls_plus)
+    fast = local_dispatcher(numba.njit, None, calls_plus)
     inner = next(one for one in libraries_of(fast, monkeypatch) if "added" in one.name)
     name = next(f.name for f in inner.get_defined_functions() if "added" in f.name)
     address = inner.get_pointer_to_function(name)
@@ -74,7 +75,7 @@ def test_an_address_that_is_asked_for_is_that_of_machine_code(monkeypatch, calls
 
 def test_errors_have_the_objects_that_a_copied_function_gives_them(calls_plus):
     """Python objects of a function are found by its environment."""
-    fast = with_shortcuts(numba.njit, None, calls_plus)
+    fast = local_dispatcher(numba.njit, None, calls_plus)
     with pytest.raises(ValueError, match="negative") as raised:
         fast(np.arange(3.0), -1)
     word, values = raised.value.args
@@ -93,7 +94,7 @@ def test_functions_that_call_each_other():
     def first(n):
         return is_even(n)
 
-    fast = with_shortcuts(numba.njit, None, first)
+    fast = local_dispatcher(numba.njit, None, first)
     assert [fast(n) for n in range(4)] == [True, False, True, False]
 
 
@@ -102,7 +103,7 @@ def test_a_parallel_loop_becomes_machine_code_once_for_each_thread_and_once_arou
         for i in numba.prange(len(values)):
             values[i] *= number
 
-    fast = with_shortcuts(functools.partial(numba.njit, parallel=True), None, doubled)
+    fast = local_dispatcher(functools.partial(numba.njit, parallel=True), None, doubled)
     made = libraries_of(fast, monkeypatch)
     glue = [one for one in made if one.name.startswith(overloads.GLUE)]
     assert [type(one) for one in glue] == [overloads.CopiedLibrary] * len(overloads.GLUE)
@@ -117,7 +118,7 @@ def copies(target, value):
 
 @pytest.mark.parametrize("shortcut", [True, False])
 def test_a_value_of_another_shape(shortcut):
-    fast = (with_shortcuts if shortcut else lambda jit, _, code: jit(code))(
+    fast = (local_dispatcher if shortcut else lambda jit, _, code: jit(code))(
         numba.njit, None, copies
     )
     target = np.zeros((3, 2))

@@ -32,9 +32,10 @@ from typing import Any, Final
 from stoker.jit import activity
 from stoker.jit.cacheroot import default_cache_root, is_fallback, open_root, users_root
 from stoker.jit.kernels import is_ours
+from stoker.jit.numba_version import SUPPORTED, is_supported
 from stoker.jit.private import Folder, lock_file, open_folder
 from stoker.jit.sources import loaded_digest, source_digest
-from stoker.protocol.errors import ResourceError
+from stoker.protocol.errors import BuildError, ResourceError
 
 _log = logging.getLogger(__name__)
 _state = threading.Lock()
@@ -147,18 +148,37 @@ def dispatcher(
         folder: the result of `kernel_folder`.
         before_compiling: called before code that is not in the folder is compiled.
         inside: whether only kernels call it: then no machine code is made.
+
+    Raises:
+        BuildError: as `dispatcher_class`.
     """
-    dispatchers = importlib.import_module("stoker.jit.dispatchers")
     options = {
         "nogil": True,
         "error_model": "numpy" if is_ours(fn) else "python",
         "fastmath": False,
         "no_cfunc_wrapper": True,  # unused, and a tenth of the compile time
     }
-    kind = dispatchers.Callee if inside else dispatchers.KernelDispatcher
+    kind = dispatcher_class("Callee" if inside else "KernelDispatcher")
     return stored_dispatcher(
         lambda stored: kind(fn, options, stored=stored), folder, before_compiling
     )
+
+
+def dispatcher_class(name: str) -> Any:
+    """Return a class of `stoker.jit.dispatchers`; with an unsupported numba, their base class.
+
+    Raises:
+        BuildError: that numba lacks a part that even the base class needs.
+    """
+    if is_supported():
+        return getattr(importlib.import_module("stoker.jit.dispatchers"), name)
+    try:
+        return importlib.import_module("stoker.jit.stored").StoredDispatcher
+    except (ImportError, AttributeError) as error:
+        version = importlib.import_module("numba").__version__
+        raise BuildError(
+            f"numba {version} cannot compile kernels of this Stoker ({error}): install {SUPPORTED}"
+        ) from None
 
 
 def stored_dispatcher(
@@ -389,7 +409,7 @@ def _lock_of(folder: Path) -> int | None:
 
 @functools.cache
 def toolchain() -> str:
-    """Return what names the compiler: versions, processor, and the format of the entries."""
+    """Return what names the compiler: versions, replacements, processor, format of the entries."""
     numba = importlib.import_module("numba")
     llvmlite = importlib.import_module("llvmlite")
     numpy = importlib.import_module("numpy")
@@ -398,4 +418,4 @@ def toolchain() -> str:
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()
     features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
     versions = (numba.__version__, llvmlite.__version__, numpy.__version__, sys.version)
-    return f"{FORMAT} {versions} {cpu} {features} {config.OPT}"
+    return f"{FORMAT} {versions} {is_supported()} {cpu} {features} {config.OPT}"

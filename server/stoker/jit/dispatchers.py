@@ -15,33 +15,25 @@ libraries and caches, which have no stable form: a test in `tests/jit/test_calle
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import functools
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 import llvmlite.binding as untyped_llvm
-from numba.core import caching, codegen, compiler, typed_passes, types
-from numba.core.compiler_lock import global_compiler_lock
+from numba.core import codegen, compiler, typed_passes, types
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.registry import CPUDispatcher
 
-from stoker.jit.private import open_folder
-from stoker.jit.sealed import check_seal, sealing
 from stoker.jit.shortcuts import shortcuts
+from stoker.jit.stored import CheckedCache, Entries, StoredDispatcher
 from stoker.jit.uncounted import LEGACY, Uncounted, runtime
 
 llvm: Any = untyped_llvm
 library: Any = codegen.JITCodeLibrary
 generator: Any = codegen.JITCPUCodegen
 lowering: Any = typed_passes.NativeLowering
-base_dispatcher: Any = CPUDispatcher
 _register: Any = register_pass
 _type_of: Any = types.unliteral
-_compiling: Any = global_compiler_lock
 
 
 @functools.cache
@@ -226,16 +218,7 @@ class _Loader:
         return StoredLibrary.load(self._generator, name, *data)
 
 
-class _Entries(caching.CompileResultCacheImpl):
-    _locator_classes: Any = [caching.UserProvidedCacheLocator]  # noqa: RUF012  (numba's own name)
-    """Files are in the kernel's own folder, never next to the source, not even on a full disk."""
-
-    def reduce(self, cres: Any) -> Any:
-        """Return what is stored: numba's, without the listing of the source with its types."""
-        return super().reduce(cres._replace(type_annotation=""))  # type: ignore[no-untyped-call]
-
-
-class _CodeEntries(_Entries):
+class _CodeEntries(Entries):
     def reduce(self, cres: Any) -> Any:
         """Return what is stored: numba's, and which names the code defines."""
         (name, kind, data), *rest = super().reduce(cres)
@@ -250,56 +233,7 @@ class _CodeEntries(_Entries):
         return super().rebuild(target, payload)  # type: ignore[no-untyped-call]
 
 
-class _Files(caching.IndexDataCacheFile):
-    """numba's files of one kernel: read and written by name in a folder that is checked each time.
-
-    The files are pickles, so none is read that others could have written. The last bytes of each
-    are a digest of the others (`stoker.jit.sealed`): damaged code is compiled again, never run.
-    """
-
-    def __init__(self, files: Any) -> None:
-        self.__dict__.update(files.__dict__)
-
-    def _load_index(self) -> Any:
-        with contextlib.suppress(FileNotFoundError), self._read(self._index_name) as path:
-            self._index_path = path
-            return super()._load_index()  # type: ignore[no-untyped-call]
-        return {}
-
-    def _load_data(self, name: str) -> Any:
-        with self._read(name) as path:
-            return super()._load_data(path)  # type: ignore[no-untyped-call]
-
-    def _save_index(self, overloads: Any) -> None:
-        self._index_path = self._index_name
-        super()._save_index(overloads)  # type: ignore[no-untyped-call]
-
-    @contextlib.contextmanager
-    def _read(self, name: str) -> Iterator[str]:
-        with open_folder(Path(self._cache_path)) as folder, folder.reading(name) as path:
-            check_seal(path, name)
-            yield path
-
-    @contextlib.contextmanager
-    def _open_for_write(self, filepath: str) -> Iterator[BinaryIO]:
-        name = os.path.basename(filepath)
-        with (
-            open_folder(Path(self._cache_path)) as folder,
-            folder.replacing(name) as file,
-            sealing(file, name) as sealed,
-        ):
-            yield sealed
-
-
-class _CheckedCache(caching.FunctionCache):
-    _impl_class: Any
-
-    def __init__(self, fn: Any) -> None:
-        super().__init__(fn)  # type: ignore[no-untyped-call]
-        self._cache_file = _Files(self._cache_file)
-
-
-class CodeCache(_CheckedCache):
+class CodeCache(CheckedCache):
     """numba's cache of functions, whose entries are machine code that loads fast."""
 
     _impl_class = _CodeEntries
@@ -317,12 +251,12 @@ class FunctionCodeCache(CodeCache):
     _impl_class = _FunctionEntries
 
 
-class _BitcodeEntries(_Entries):
+class _BitcodeEntries(Entries):
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         return super().rebuild(_context(target_context), payload)  # type: ignore[no-untyped-call]
 
 
-class BitcodeCache(_CheckedCache):
+class BitcodeCache(CheckedCache):
     """numba's cache of functions, whose entries are bitcode."""
 
     _impl_class = _BitcodeEntries
@@ -333,30 +267,17 @@ def _without_value(given: Any) -> Any:
     return _type_of(given) if is_number else given
 
 
-class _Shared(base_dispatcher):  # type: ignore[misc]
-    """A dispatcher whose cache is a `stoker.jit.diskcache.SharedCache`, set by its maker."""
+class _Shortened(StoredDispatcher):
+    """A dispatcher that compiles with shortcuts."""
 
-    def compile(self, sig: Any) -> Any:
-        """Load or compile code, then release the cache's lock, also after an error."""
-        made = self.overloads.get(sig) if type(sig) is tuple else None
-        if made is not None:
-            return made.entry_point
-        with _compiling, shortcuts():
-            try:
-                return super().compile(sig)
-            finally:
-                self._cache.release()
+    around = staticmethod(shortcuts)
 
 
-class KernelDispatcher(_Shared):
+class KernelDispatcher(_Shortened):
     """The dispatcher of a kernel that Python, or a program through its address, may call."""
 
-    def __init__(self, fn: Any, options: dict[str, Any], *, stored: bool = True) -> None:
-        """Take a function and numba's options; `stored`: whether its code is kept on disk."""
-        options = {**options, "nopython": True}
-        super().__init__(fn, targetoptions=options, pipeline_class=KernelCompiler)
-        if stored:
-            self._cache = CodeCache(fn)
+    compiler_class = KernelCompiler
+    cache_class = CodeCache
 
 
 SHARED: Final = {"linkonce", "linkonce_odr", "weak_odr"}
@@ -390,26 +311,19 @@ class FunctionCompiler(compiler.CompilerBase):
         return [default.define_nopython_pipeline(self.state)]
 
 
-class FunctionDispatcher(_Shared):
+class FunctionDispatcher(_Shortened):
     """The dispatcher of a function that is no kernel: numba's own passes, with any options."""
 
-    def __init__(self, fn: Any, options: dict[str, Any], *, stored: bool = True) -> None:
-        """Take a function and numba's options; `stored`: whether its code is kept on disk."""
-        options = {**options, "nopython": True}
-        super().__init__(fn, targetoptions=options, pipeline_class=FunctionCompiler)
-        if stored:
-            self._cache = FunctionCodeCache(fn)
+    compiler_class = FunctionCompiler
+    cache_class = FunctionCodeCache
 
 
-class Callee(_Shared):
+class Callee(_Shortened):
     """The dispatcher of a kernel that only kernels call."""
 
-    def __init__(self, fn: Any, options: dict[str, Any], *, stored: bool = True) -> None:
-        """Take a function and numba's options; `stored`: whether its code is kept on disk."""
-        options = {**options, "nopython": True, "no_cpython_wrapper": True}
-        super().__init__(fn, targetoptions=options, pipeline_class=BitcodeCompiler)
-        if stored:
-            self._cache = BitcodeCache(fn)
+    compiler_class = BitcodeCompiler
+    cache_class = BitcodeCache
+    more_options = {"no_cpython_wrapper": True}  # noqa: RUF012
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Resolve a call; all numbers that a caller writes out share one form.

@@ -16,15 +16,22 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from stoker.jit.diskcache import kernel_digest, kernel_folder, stored_dispatcher, toolchain
+from stoker.jit.diskcache import (
+    dispatcher_class,
+    kernel_digest,
+    kernel_folder,
+    stored_dispatcher,
+    toolchain,
+)
 from stoker.jit.kernels import mark_of
+from stoker.jit.numba_version import is_supported
 
 VERSIONED: Final = ("builtins", "math", "numba", "numpy", "operator")
 """Modules whose content the versions in a key name."""
@@ -60,16 +67,43 @@ def function_dispatcher(function: FunctionType, options: dict[str, Any], key: st
     Raises:
         ResourceError: the kernel cache cannot be written.
     """
-    kinds: Any = importlib.import_module("stoker.jit.dispatchers")
+    kind = dispatcher_class("FunctionDispatcher")
     made = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__
     )
     made.__kwdefaults__, made.__module__ = function.__kwdefaults__, function.__module__
     made.__qualname__ = f"{function.__name__}_{key[:12]}"  # symbols of two processes must differ
-    folder = kernel_folder(made, key)
+    # Only `FunctionDispatcher` gives callees names that stored code of two processes can share.
+    folder = kernel_folder(made, key) if is_supported() else None
     return stored_dispatcher(
-        lambda stored: kinds.FunctionDispatcher(made, options, stored=stored), folder, lambda: None
+        lambda stored: kind(made, options, stored=stored), folder, lambda: None
     )
+
+
+def local_dispatcher(compiler: Callable[..., Any], signature: Any, code: Callable[..., Any]) -> Any:
+    """Return a dispatcher of numba's whose code is not stored; it compiles with shortcuts.
+
+    Args:
+        compiler: `numba.njit` with options.
+        signature: compile for it now; None: compile when it is called.
+        code: the function.
+    """
+    if not is_supported():
+        return compiler(signature)(code)
+    shortcuts: Any = importlib.import_module("stoker.jit.shortcuts").shortcuts
+    locked: Any = importlib.import_module("numba.core.compiler_lock").global_compiler_lock
+    with locked, shortcuts():
+        made = compiler(signature)(code)
+    compile_plainly = getattr(made, "compile", None)
+    if compile_plainly is None:  # NUMBA_DISABLE_JIT: the function itself
+        return made
+
+    def compile_(sig: Any) -> Any:
+        with locked, shortcuts():
+            return compile_plainly(sig)
+
+    made.compile = compile_
+    return made
 
 
 def _lines(value: Any, seen: set[Any]) -> Iterator[str]:

@@ -26,7 +26,6 @@ import llvmlite.binding as untyped_llvm
 from numba.core import base, cpu, ir, targetconfig, types
 from numba.core import postproc as untyped_postproc
 from numba.core import transforms as untyped_transforms
-from numba.core.compiler_lock import global_compiler_lock
 
 from stoker.jit import overloads, views
 
@@ -187,29 +186,6 @@ def shortcuts() -> Iterator[None]:
             yield
         finally:
             _depth -= 1
-
-
-def with_shortcuts(compiler: Callable[..., Any], signature: Any, code: Callable[..., Any]) -> Any:
-    """Return a dispatcher of numba's that compiles with shortcuts, now and when it is called.
-
-    Args:
-        compiler: `numba.njit` with options.
-        signature: compile for it now; None: compile when it is called.
-        code: the function.
-    """
-    locked: Any = global_compiler_lock
-    with locked, shortcuts():
-        made = compiler(signature)(code)
-    compile_plainly = getattr(made, "compile", None)
-    if compile_plainly is None:  # NUMBA_DISABLE_JIT: the function itself
-        return made
-
-    def compile_(sig: Any) -> Any:
-        with locked, shortcuts():
-            return compile_plainly(sig)
-
-    made.compile = compile_
-    return made
 
 
 @contextlib.contextmanager

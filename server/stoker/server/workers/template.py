@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from stoker.jit import numba_version
 from stoker.protocol import importing
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import StokerError
@@ -145,6 +146,7 @@ def preload() -> None:
 
 def _load() -> None:
     """Import what workers and builders need, and load the machine code that they needed lately."""
+    numba_version.is_supported()  # if not, the log says so before an import fails
     for module in (*PRELOAD, *(f"stoker.server.workers.{role}" for role in ROLES)):
         importlib.import_module(module)
     for name in READ:

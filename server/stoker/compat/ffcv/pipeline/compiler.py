@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numba
 
-from stoker.jit.functions import function_dispatcher
-from stoker.jit.shortcuts import with_shortcuts
+from stoker.jit.functions import function_dispatcher, local_dispatcher
 
 
 class Compiler:
@@ -79,7 +78,7 @@ def machine(
     if name is not None and isinstance(code, FunctionType):
         stored: Callable[..., Any] = function_dispatcher(code, options, name)
         return stored
-    made: Callable[..., Any] = with_shortcuts(
+    made: Callable[..., Any] = local_dispatcher(
         functools.partial(numba.njit, **options), signature, code
     )
     return made

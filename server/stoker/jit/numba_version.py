@@ -1,0 +1,41 @@
+"""Which releases of numba the replacements for its parts are used with.
+
+`stoker.jit.dispatchers` and what it imports replace private parts of numba, so that kernels compile
+faster and their code counts no references. Another release may have other parts. So the
+replacements are used only with the releases between `FIRST` and `BEFORE`, which the tests of
+kernels ran with; `pyproject.toml` has the same bounds. With any other release numba compiles
+kernels as it is (`stoker.jit.stored`): the same bytes, later. No other module compares versions.
+"""
+
+import functools
+import importlib
+import logging
+import re
+from typing import Final
+
+_log = logging.getLogger(__name__)
+FIRST: Final = (0, 61, 2)
+BEFORE: Final = (0, 69)
+SUPPORTED: Final = "numba>=0.61.2,<0.69"
+"""The same bounds, as pip writes them."""
+
+
+@functools.cache
+def is_supported() -> bool:
+    """Whether the installed numba is between the bounds; else logs one warning for the process."""
+    version: str = importlib.import_module("numba").__version__
+    if FIRST <= _numbers(version) < BEFORE:
+        return True
+    _log.warning(
+        "numba %s was not tested with this Stoker: kernels take about twice as long to compile, and"
+        " compute the same bytes; install %s",
+        version,
+        SUPPORTED,
+    )
+    return False
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: (0, 69, 0) of "0.69.0rc1"."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found is not None else ()
