@@ -110,8 +110,8 @@ class Rig:
         for slab in of(said, ins.ReserveSlab):
             self.do(ev.SlabReserved, slab.slab)
         for group in self.core._groups.by_number.values():
-            while group.growing is not None and not of(self.sent(token), Opened):
-                self.do(ev.SlabReserved, group.slab)
+            while group.slab.growing is not None and not of(self.sent(token), Opened):
+                self.do(ev.SlabReserved, group.number)
         assert of(self.sent(token), Opened), said
         return token
 

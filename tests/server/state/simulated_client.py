@@ -21,7 +21,7 @@ from stoker.protocol.messages import (
 from stoker.protocol.remote.shares import HostShare
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
-from stoker.server.state.delivery import AHEAD_OF_CREDITS
+from stoker.server.state.groups.delivery import AHEAD_OF_CREDITS
 
 REPLAY = 9
 

@@ -187,7 +187,7 @@ class World(Outside):
         """A run ends with the first bad row of a batch; a replaced sample is bad no longer."""
         (group,) = [g for g in self.core._groups.by_number.values() if token in g.members]
         sid, place = group.stream.stream_id, (details["epoch"], details["step"])
-        cut, crashed = group.course.cut(*place), group.crashed(group.members[token].run, *place)
+        cut, crashed = group.steps.cut(*place), group.crashed(group.members[token].run, *place)
         rows = range(cut.first_row, cut.first_row + cut.rows)
         bad = [row for row in rows if self.fate(sid, *place, row, crashed) == "fail"]
         assert bad[:1] == [details["row"]], (details, bad, crashed)

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from stoker.server.state.delivery import AHEAD_OF_CREDITS
-from stoker.server.state.slots import SlotState
+from stoker.server.state.groups.delivery import AHEAD_OF_CREDITS
+from stoker.server.state.groups.slots import SlotState
 
 WRITTEN = {SlotState.FILLING, SlotState.CANCELLED, SlotState.RETIRED}
 
@@ -19,14 +19,14 @@ def check(world: Any) -> None:
     rows = Counter()
     for claim in claims:
         rows[id(claim.batch)] += claim.hi - claim.lo
-    used_bytes = sum(group.used_bytes for group in groups.by_number.values())
+    used_bytes = sum(group.slab.used_bytes for group in groups.by_number.values())
     forks = groups.forks.by_number.values()
     used_bytes += sum(fork.size_bytes for fork in forks) * settings.workers
     assert used_bytes == core._budget.used_bytes <= settings.memory_limit_bytes
     for group in groups.by_number.values():
-        promised = sum(len(growth.slots) for growth in group.growths) * group.slot_bytes
-        unfreed = len(group.slots.left) * group.slot_bytes
-        assert world.reserved[group.slab] == group.used_bytes - promised, unfreed
+        promised = sum(len(growth.slots) for growth in group.slab.waiting) * group.slab.slot_bytes
+        unfreed = len(group.slots.left) * group.slab.slot_bytes
+        assert world.reserved[group.number] == group.slab.used_bytes - promised, unfreed
     assert len(core._sessions.by_token) <= settings.max_sessions
     assert all(group.number in groups.by_number for fork in forks for group in fork.groups)
     assert all(fork.groups for fork in forks)
@@ -39,7 +39,7 @@ def check(world: Any) -> None:
             for member in group.members.values():
                 check_run(group, member, rows)
                 limit_bytes = settings.session_limit_bytes or used_bytes
-                assert member.quota * group.slot_bytes <= limit_bytes
+                assert member.quota * group.slab.slot_bytes <= limit_bytes
             unclaimed = any(b.unclaimed for run in group.runs for b in run.pending)
             work = work or (unclaimed and not core._scheduler.is_suspected(group))
     if work and world.exit is None:
@@ -74,7 +74,8 @@ def check_sharing(group: Any) -> None:
     states = [slot.state for slot in slots]  # counting a list is cheaper than a Counter of enums
     coming = states.count(SlotState.COMING)
     present = len(slots) - states.count(SlotState.GONE) - coming
-    assert group.used_bytes == (present + coming + len(group.slots.left)) * group.slot_bytes
+    held = present + coming + len(group.slots.left)
+    assert group.slab.used_bytes == held * group.slab.slot_bytes
     assert not (group.slots.owed and group.slots._free)
     quotas = sum(member.quota for member in group.members.values())
     assert present - 1 - group.slots.owed == quotas, "each member has brought its slots"

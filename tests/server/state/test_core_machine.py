@@ -149,7 +149,7 @@ class Machine(RuleBasedStateMachine):
             self.rig.do(ev.SlabReserved, slab)
             return
         self.reserved[slab] -= len(growth.slots) * growth.slot_bytes
-        tokens = list(self.rig.core._groups.by_slab[slab].members)  # none: it has left
+        tokens = list(self.rig.core._groups.by_number[slab].members)  # none: it has left
         said = self.rig.do(ev.SlabRefused, slab, "no memory")
         assert of(said, ins.EndSession) == [ins.EndSession(token) for token in tokens]
         for reader in [one for one in self.readers if one.token in tokens]:

@@ -8,7 +8,7 @@ from decided import places
 from stoker.protocol.layout import Output
 from stoker.protocol.messages import Credit, Release, Seek
 from stoker.server.state import instructions as ins
-from stoker.server.state.delivery import AHEAD
+from stoker.server.state.groups.delivery import AHEAD
 
 
 def test_no_credit_no_batch(rig):

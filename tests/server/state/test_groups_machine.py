@@ -23,7 +23,7 @@ from tests.server.state.conftest import Rig, of
 from stoker.protocol.messages import Credit, Release, Seek
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
-from stoker.server.state.slots import SlotState
+from stoker.server.state.groups.slots import SlotState
 
 STEPS = 3
 """Steps of an epoch: 50 samples in batches of 16."""
@@ -134,10 +134,11 @@ class Group(RuleBasedStateMachine):
     def grow(self, refuse: bool) -> None:
         """The rest of a member's memory is there, or the kernel refuses it: its session ends."""
         for group in self.rig.core._groups.by_number.values():
-            growth = group.growing
+            growth = group.slab.growing
             if growth is None:
                 continue
-            self.rig.do(ev.SlabRefused if refuse else ev.SlabReserved, group.slab, *["no"] * refuse)
+            ended = ev.SlabRefused if refuse else ev.SlabReserved
+            self.rig.do(ended, group.number, *["no"] * refuse)
             self.readers = [r for r in self.readers if not (refuse and r.token == growth.token)]
             return
 
@@ -161,7 +162,7 @@ class Group(RuleBasedStateMachine):
         for group in self.rig.core._groups.by_number.values():
             slots, members = group.slots.slots, group.members.values()
             states = Counter(slot.state for slot in slots)
-            assert sum(states.values()) == len(slots) <= group.capacity
+            assert sum(states.values()) == len(slots) <= group.slab.capacity
             assert states[SlotState.SPARE] == 1
             assert sum(member.held for member in members) <= sum(len(s.holders) for s in slots)
             for member in members:

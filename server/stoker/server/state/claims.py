@@ -1,6 +1,6 @@
 """A chunk that a worker computes."""
 
-from stoker.server.state.groups import BatchState
+from stoker.server.state.groups.group import BatchState
 
 
 class Claim:

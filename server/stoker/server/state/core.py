@@ -12,7 +12,6 @@ from stoker.server.state import metrics
 from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import CoreContext
-from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import (
     BuildDied,
     BuildFailed,
@@ -38,6 +37,7 @@ from stoker.server.state.events import (
     WorkerUp,
 )
 from stoker.server.state.faults import Faults
+from stoker.server.state.groups.delivery import Deliveries
 from stoker.server.state.instructions import Instruction
 from stoker.server.state.opening import Openings
 from stoker.server.state.replays import Replays

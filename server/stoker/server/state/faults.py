@@ -31,9 +31,9 @@ from stoker.protocol.subset import excluded_of
 from stoker.server.state.builds import Builds
 from stoker.server.state.claims import Claim
 from stoker.server.state.context import CoreContext
-from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import ChunkFailed, WorkerDown
-from stoker.server.state.groups import BatchState, Group, Range
+from stoker.server.state.groups.delivery import Deliveries
+from stoker.server.state.groups.group import BatchState, Group, Range
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, WorkerState
@@ -69,7 +69,7 @@ class Faults:
         if worker is None:
             return
         for group in self._groups.by_number.values():
-            group.told.pop(worker.number, None)
+            group.workers.pop(worker.number, None)
         if worker.given_up:  # its rows have already been claimed again
             for claim in worker.claims.values():
                 self._scheduler.ended(claim)
@@ -132,7 +132,7 @@ class Faults:
         group = self._groups.by_number.get(event.stream)
         if group is None:
             return
-        group.told.pop(event.worker, None)
+        group.workers.pop(event.worker, None)
         self._builds.forget(group.stream.build)
         self._groups.end_runs(group, fault)
 
@@ -204,7 +204,7 @@ class Faults:
             return  # begun before the sample was replaced
         known = f"sample {sample}"
         if sample is None:
-            bucket = group.course.bucket(*place)
+            bucket = group.steps.bucket(*place)
             known = "a sample" if bucket is None else f"a sample of bucket {bucket.name}"
         facts: dict[str, Detail] = {"epoch": place[0], "step": place[1], "row": row, "id": sample}
         what = f"row {row} of epoch {place[0]}, step {place[1]} ({known} of dataset"
@@ -305,7 +305,7 @@ def _sample_of(parts: Sequence[MixPart], sample: int) -> str:
 def _sample_at(batch: BatchState, row: int) -> int | None:
     """Return the sample at a row of the order; None if only workers know: not of a plain order."""
     record, spec = batch.group.record, batch.group.stream.spec
-    if record.weights or record.parts or batch.group.course.buckets:
+    if record.weights or record.parts or batch.group.steps.buckets:
         return None
     excluded = excluded_of(record.exclude, record.subset, spec.dataset_rows)
     order = PlainOrder(spec, excluded=excluded)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from stoker.server.state.context import Counts
-from stoker.server.state.groups import Group
-from stoker.server.state.slots import SlotState
+from stoker.server.state.groups.group import Group
+from stoker.server.state.groups.slots import SlotState
 
 _TOTALS = tuple(field.name for field in fields(Counts))
 
@@ -32,7 +32,7 @@ def depths(groups: Iterable[Group]) -> dict[str, int | float]:
         found["unclaimed_rows"] += sum(batch.unclaimed for batch in group.open)
         found["batches_under_way"] += group.under_way
         found["credits"] += sum(run.credits for run in group.runs)
-        found["members"] += len(group.members) if group.name or group.record.fork else 0
+        found["members"] += len(group.members) if group.name else 0
         for slot in group.slots.slots:
             if slot.state is not SlotState.GONE:
                 found[f"{slot.state.value}_slots"] += 1

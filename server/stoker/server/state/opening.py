@@ -16,21 +16,21 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
 from stoker.protocol.messages import Building, Open, Opened, Seek
 from stoker.protocol.spec import StreamSpec
-from stoker.server.state import joining, sharing
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds, Key
 from stoker.server.state.context import CoreContext, Fault, error_record
-from stoker.server.state.course import Course
-from stoker.server.state.delivery import AHEAD_OF_CREDITS, Deliveries
 from stoker.server.state.events import BuildDied, BuildFailed
-from stoker.server.state.forks import Fork
-from stoker.server.state.groups import Group, Member
+from stoker.server.state.groups import joining
+from stoker.server.state.groups.delivery import AHEAD_OF_CREDITS, Deliveries
+from stoker.server.state.groups.group import Group, Member
+from stoker.server.state.groups.joining import LEAST_PREFETCH, SPARE
+from stoker.server.state.groups.slab import GroupSlab
 from stoker.server.state.instructions import ReserveSlab, SendSlab
 from stoker.server.state.jobs import Jobs
-from stoker.server.state.joining import LEAST_PREFETCH, SPARE
 from stoker.server.state.names import names_of, resolve_dataset, resolve_mix, resolve_pipeline
+from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.session import Session, Wish
-from stoker.server.state.streams import Streams, check_request, compose, delivered, lay_course
+from stoker.server.state.streams import Streams, check_request, compose, delivered, steps_of_rank
 from stoker.server.work.records import BuildResult, OpenStream
 
 FEW_PREFETCH: Final = 4
@@ -125,13 +125,6 @@ class Openings:
                 wish.sent, wish.sent_at = functions, now
                 self._context.send(session.token, Building(wish.request.request, *functions))
 
-    def bury(self, token: bytes) -> None:
-        """Free the slots that an ended session's client could still read, because it is gone."""
-        for group in self._groups.by_number.values():
-            if token in group.ghosts and not group.closing:
-                sharing.bury(self._context, self._budget, group, token)
-                self._groups.freed(group)
-
     def check_gate(self, group: Group) -> None:
         """Let a group begin whose members are there, or have been waited for long enough."""
         together, wait_s = self._groups.forks.together(group), self._context.settings.group_wait_s
@@ -141,7 +134,7 @@ class Openings:
         if members < group.gate.size:
             self._context.log(
                 "warning", "group_begins_without_all", members=members, expected=group.gate.size,
-                group=self._groups.forks.name_of(group),
+                group=group.name,
             )  # fmt: skip
         for one in together:
             self._groups.fill(one)
@@ -172,51 +165,43 @@ class Openings:
     def reserved(self, slab: int) -> None:
         """Complete the OPEN whose slab is reserved."""
         session = self._reserving.pop(slab, None)
-        group = self._groups.by_slab.get(slab)
+        group = self._groups.by_number.get(slab)
         if group is None:
             return
-        if group.reserved:
-            session = self._grown(group)
+        if group.slab.reserved:
+            session = self._joining.pop(self._groups.grown(group), None)
         elif not self._groups.reserved(group):
             return
         if session is not None and session.wish is not None and session.wish.group is group:
             self._opened(session, session.wish, group)
-        joining.begin_growth(self._context, self._budget, group)
-
-    def _grown(self, group: Group) -> Session | None:
-        """Return the session that waited for slots, which have their memory now; None if none."""
-        growth = group.growing
-        if growth is None:
-            return None
-        joining.end_growth(self._context, group, growth)
-        self._groups.freed(group)
-        if growth.token in group.members:
-            self._groups.fill_run(group, group.members[growth.token])
-        return self._joining.pop(growth.token, None)
+        group.slab.begin_growth(group.members)
 
     def _opened(self, session: Session, wish: Wish, group: Group) -> None:
         """Answer an OPEN whose slots have their memory."""
         session.wish, session.group = None, group
         slots = wish.slots
-        course, spec, slab = group.course, group.stream.spec, group.slab
+        steps, spec, slab = group.steps, group.stream.spec, group.slab
         self._context.out.append(
-            SendSlab(session.token, slab, group.capacity, group.slot_bytes, writable=not group.name)
-        )
+            SendSlab(
+                session.token, slab.number, slab.capacity, slab.slot_bytes,
+                writable=not group.is_mirror,
+            )
+        )  # fmt: skip
         self._context.send(
             session.token,
             Opened(
                 request=wish.request.request,
                 spec=spec.to_data(),
                 stream=group.stream.stream_id,
-                steps=course.steps(0),
-                rows=course.largest.rows,
-                first_row=course.largest.first_row,
-                slab=slab,
+                steps=steps.count(0),
+                rows=steps.largest.rows,
+                first_row=steps.largest.first_row,
+                slab=slab.number,
                 slots=slots,
-                slot_bytes=group.slot_bytes,
+                slot_bytes=slab.slot_bytes,
                 outputs=list(delivered(group.stream.build, params=group.record.params)),
                 drawn=list(group.stream.build.drawn) if group.record.params else [],
-                buckets=list(course.buckets),
+                buckets=list(steps.buckets),
                 leftovers=group.stream.build.leftovers,
                 merged=group.stream.build.merged,
                 notes=self._notes(),
@@ -232,8 +217,8 @@ class Openings:
         self._context.log(
             "info", "opened", client=session.client,
             **names_of(wish.request, self._context.settings.datasets),
-            stream=group.stream.stream_id, slab=slab, slab_bytes=slots * group.slot_bytes,
-            group=self._groups.forks.name_of(group) or None, members=len(group.members),
+            stream=group.stream.stream_id, slab=slab.number, slab_bytes=slots * slab.slot_bytes,
+            group=group.name or None, members=len(group.members),
             rank=wish.request.rank, world_size=wish.request.world_size,
         )  # fmt: skip
 
@@ -250,16 +235,16 @@ class Openings:
             The session that is open and does not get all its memory; empty if there is none.
         """
         session = self._reserving.pop(slab, None)
-        group = self._groups.by_slab.get(slab)
+        group = self._groups.by_number.get(slab)
         ended = b""
         if group is None:
             return ended
-        if not group.reserved:
-            self._groups.refused(group)
+        if not group.slab.reserved:
+            self._groups.remove(group)
             self._refuse_memory(session, group, len(group.slots.slots), reason)
             self._found_again(group)
-        elif (growth := group.growing) is not None:
-            joining.fail_growth(self._budget, group, growth)
+        elif (growth := group.slab.growing) is not None:
+            group.slab.fail_growth(growth)
             if not growth.opens and growth.token in group.members:
                 error = _refused_memory(group, len(growth.slots), reason)
                 self._context.send_error(growth.token, error)
@@ -268,7 +253,7 @@ class Openings:
                 self._groups.close(group, growth.token)
                 waiting = self._joining.pop(growth.token, None)
                 self._refuse_memory(waiting, group, len(growth.slots), reason)
-            joining.begin_growth(self._context, self._budget, group)
+            group.slab.begin_growth(group.members)
         return ended
 
     def _refuse_memory(
@@ -280,7 +265,7 @@ class Openings:
 
     def _found_again(self, group: Group) -> None:
         """Reserve memory for the sessions that were to join a group whose slab was refused."""
-        for growth in group.growths:
+        for growth in group.slab.waiting:
             session = self._joining.pop(growth.token, None)
             if session is None or session.wish is None:
                 continue
@@ -298,26 +283,23 @@ class Openings:
         check_outputs(delivered(result, params=request.params))
         spec = compose(request, result, wish.excluded)
         self._jobs.check(request, spec)
-        course = lay_course(wish.share, spec, result, request)
-        groups, slot_bytes = self._groups.by_number.values(), course.largest.layout.slot_bytes
-        fork = self._groups.forks.find(request, spec, result, groups)
-        group = None
-        if request.mode != "fork":
-            group = joining.group_of(request, spec, result, groups)
+        steps = steps_of_rank(wish.share, spec, result, request)
+        slot_bytes = steps.largest.layout.slot_bytes
+        mate = joining.find_mate(request, spec, result, self._groups.by_number.values())
         wish.prefetch = self._prefetch(request, slot_bytes, result)
         wish.slots = wish.prefetch + request.leases + SPARE
         wish.slots += self._ahead(wish.slots, slot_bytes, result)
         wish.first = joining.first_slots(self._context.settings, request, wish.slots, slot_bytes)
-        if group is None:
-            self._found(session, wish, result, spec, course, fork)
+        if mate is None or mate.record.fork:
+            self._found(session, wish, result, spec, steps, mate)
             self._jobs.join(session.token, request, spec)
             return
         first, slots = wish.first - SPARE, wish.slots - SPARE
-        joining.join(self._budget, group, session.token, first, slots, result)
+        joining.join(mate, session.token, first, slots, result)
         self._jobs.join(session.token, request, spec)
         self._joining[session.token] = session
-        wish.group = group
-        joining.begin_growth(self._context, self._budget, group)
+        wish.group = mate
+        mate.slab.begin_growth(mate.members)
 
     def _found(
         self,
@@ -325,14 +307,23 @@ class Openings:
         wish: Wish,
         result: BuildResult,
         spec: StreamSpec,
-        course: Course,
-        fork: Fork | None,
+        steps: RankSteps,
+        mate: Group | None,
     ) -> None:
-        """Found a group, which the session is the first member of, and reserve its slab."""
-        request, layout = wish.request, course.largest.layout
+        """Found a group, which the session is the first member of, and reserve its slab.
+
+        Args:
+            session: the session.
+            wish: its OPEN.
+            result: the build.
+            spec: the stream.
+            steps: of its rank.
+            mate: the group of another member of the fork that it joins.
+        """
+        request, layout = wish.request, steps.largest.layout
         self._numbers += 1
-        forks = request.mode == "fork"
-        if forks:
+        fork = None if mate is None else self._groups.forks.of(mate)
+        if request.mode == "fork":
             fork = self._groups.forks.enter(fork, self._numbers, request, result)
         try:
             self._budget.take(wish.slots, layout.slot_bytes, result)
@@ -340,29 +331,30 @@ class Openings:
             self._groups.forks.leave(fork)
             raise
         record = OpenStream(
-            self._numbers, wish.key[0], spec, result.graph, layout, course.largest.first_row,
+            self._numbers, wish.key[0], spec, result.graph, layout, steps.largest.first_row,
             bool(request.params and result.params_bytes), request.rank, request.world_size,
             request.buckets, b"" if result.subset else request.exclude,
             result.subset or request.subset, request.verify, request.weights,
             result.parts, result.sources, *(() if fork is None else (fork.number, fork.size_bytes)),
         )  # fmt: skip
-        slab = self._numbers
+        slab = GroupSlab(
+            self._context, self._budget, self._numbers, wish.first, layout.slot_bytes,
+            joining.capacity_of(request, wish.slots, layout.slot_bytes),
+        )  # fmt: skip
         group = Group(
-            slab, self._streams.join(spec, result), record, course, wish.first,
-            name="" if forks else request.group or "",
-            size=request.group_size,
-            capacity=joining.capacity_of(request, wish.slots, layout.slot_bytes),
+            self._streams.join(spec, result), record, steps, slab,
+            name=request.group or "", size=request.group_size,
         )  # fmt: skip
         if fork is not None:
             self._groups.forks.add(fork, group)
         group.members[session.token] = Member(session.token, wish.first - SPARE)
-        self._groups.by_number[group.number] = self._groups.by_slab[slab] = group
-        self._reserving[slab] = session
+        self._groups.by_number[group.number] = group
+        self._reserving[slab.number] = session
         wish.group = group
-        first_bytes = group.used_bytes
-        joining.follow(group, session.token, wish.slots - wish.first)
+        first_bytes = slab.used_bytes
+        slab.follow(session.token, wish.slots - wish.first)
         self._context.out.append(
-            ReserveSlab(slab, first_bytes, group.slab_bytes, needed_bytes=group.used_bytes)
+            ReserveSlab(slab.number, first_bytes, slab.size_bytes, needed_bytes=slab.used_bytes)
         )
 
     def _prefetch(self, request: Open, slot_bytes: int, build: BuildResult) -> int:
@@ -398,7 +390,7 @@ class Openings:
 
 
 def _refused_memory(group: Group, slots: int, reason: str) -> ResourceError:
-    size_bytes = slots * group.slot_bytes
+    size_bytes = slots * group.slab.slot_bytes
     return ResourceError(
         f"not enough memory: the kernel refused {size_bytes} bytes for {slots} slots: {reason}; "
         + REMEDY,

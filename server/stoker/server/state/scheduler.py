@@ -21,11 +21,11 @@ there is work; except that suspected streams wait for the one worker that is set
 from collections.abc import Collection
 
 from stoker.protocol.errors import StokerError
-from stoker.server.state.bad import BadSamples
+from stoker.server.state.bad_samples import BadSamples
 from stoker.server.state.claims import Claim
 from stoker.server.state.context import CoreContext
-from stoker.server.state.delivery import Deliveries
-from stoker.server.state.groups import BatchState, Group, Range
+from stoker.server.state.groups.delivery import Deliveries
+from stoker.server.state.groups.group import BatchState, Group, Range
 from stoker.server.state.instructions import Assign, Recall, TellStream
 from stoker.server.state.workers import Pool, WorkerState
 from stoker.server.work.records import Done, Work
@@ -52,7 +52,7 @@ class Scheduler:
         while passed < len(rotation):
             group = rotation[0]
             if not group.open:
-                rotation.popleft().queued = False
+                rotation.popleft().in_rotation = False
                 continue
             batch = group.open[0]
             if self.is_suspected(group):
@@ -73,7 +73,7 @@ class Scheduler:
             if group.open:
                 rotation.append(group)
             else:
-                group.queued = False
+                group.in_rotation = False
             assigned.setdefault(worker.number, []).extend(works)
         for number, works in assigned.items():
             self._context.out.append(Assign(number, tuple(works)))
@@ -173,17 +173,17 @@ class Scheduler:
 
     def _work(self, worker: WorkerState, claim: Claim) -> Work:
         batch, group = claim.batch, claim.batch.group
-        slot, slot_bytes = batch.slot, group.slot_bytes
+        slot, slot_bytes = batch.slot, group.slab.slot_bytes
         group.slots.writer_began(slot)
         self.claims += 1
         self._pool.give(worker, claim)
-        if worker.number not in group.told:
-            group.told[worker.number] = None
+        if worker.number not in group.workers:
+            group.workers[worker.number] = None
             self._context.out.append(
-                TellStream(worker.number, group.record, group.slab, group.slab_bytes)
+                TellStream(worker.number, group.record, group.slab.number, group.slab.size_bytes)
             )
         return Work(
-            claim.number, group.number, batch.epoch, batch.step, group.slab, slot.index,
+            claim.number, group.number, batch.epoch, batch.step, group.slab.number, slot.index,
             slot.generation, slot.index * slot_bytes, slot_bytes, claim.lo, claim.hi,
             batch.crashed, claim.behind,
         )  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Open
 from stoker.server.state.builds import Key
-from stoker.server.state.groups import Group
+from stoker.server.state.groups.group import Group
 from stoker.server.work.cuts import Share
 
 

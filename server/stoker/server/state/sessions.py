@@ -34,10 +34,10 @@ from stoker.protocol.messages import (
     Welcome,
 )
 from stoker.server.state.context import CoreContext, error_record
-from stoker.server.state.delivery import Deliveries
 from stoker.server.state.events import Greeted, Received
 from stoker.server.state.faults import broken
-from stoker.server.state.groups import Group
+from stoker.server.state.groups.delivery import Deliveries
+from stoker.server.state.groups.group import Group
 from stoker.server.state.instructions import EndSession, SendPeer
 from stoker.server.state.names import names_of
 from stoker.server.state.opening import Openings
@@ -131,7 +131,7 @@ class Sessions:
         """
         session = self.by_token.pop(token, None)
         if session is None:
-            self._openings.bury(token)
+            self._groups.free_departed(token)
             return
         self._unattached.pop(token, None)
         self._openings.leave(session)

@@ -22,7 +22,7 @@ from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Open
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.protocol.splits import split_from_bytes
-from stoker.server.state.course import BucketCourse, Course, PlainCourse
+from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.settings import Settings
 from stoker.server.work.cuts import RankCut, Share
 from stoker.server.work.records import BuildResult
@@ -267,8 +267,8 @@ def check_request(request: Open) -> Share:
     return share
 
 
-def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open) -> Course:
-    """Return the course of a rank.
+def steps_of_rank(share: Share, spec: StreamSpec, build: BuildResult, request: Open) -> RankSteps:
+    """Return the steps of a rank.
 
     Raises:
         UsageError: the rank has no row of some batch, or too many, or more than can be verified; or
@@ -277,14 +277,14 @@ def lay_course(share: Share, spec: StreamSpec, build: BuildResult, request: Open
     if not build.buckets:
         cut = share.cut(spec.batch_size, delivered(build, params=request.params))
         _check_verified(request, cut)
-        return PlainCourse(mix_steps(spec) if spec.mix else steps_per_epoch(spec), cut)
+        return RankSteps((cut,), mix_steps(spec) if spec.mix else steps_per_epoch(spec))
     more = params_output(build.params_bytes) if request.params else ()
     cuts = tuple(
         share.cut(bucket.positions, outputs + more)
         for bucket, outputs in zip(build.buckets, build.bucket_outputs, strict=True)
     )
     _check_verified(request, *cuts)
-    return BucketCourse(BucketTurns(spec, build.buckets, build.leftovers), cuts)
+    return RankSteps(cuts, BucketTurns(spec, build.buckets, build.leftovers))
 
 
 def _check_mix(request: Open) -> None:

@@ -1,4 +1,4 @@
-"""Groups, members and runs, as data: a slab, its slots, its sessions, the batches in the slots.
+"""Groups, members, runs and batches, as data.
 
 The members of a group are its sessions. A session that names no group is the only member of its
 own. A run is the delivery to one member that starts with its SEEK; `delivery` drives it, and
@@ -22,14 +22,15 @@ from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
 from stoker.protocol.remote.shares import HostShare, Place
-from stoker.server.state.admission import Growth, StartGate
 from stoker.server.state.context import Fault
-from stoker.server.state.course import Course
-from stoker.server.state.slots import Slot, SlotPool, SlotState
+from stoker.server.state.groups.slab import GroupSlab
+from stoker.server.state.groups.slots import Slot, SlotPool, SlotState
+from stoker.server.state.groups.start_gate import StartGate
+from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.streams import Stream
 from stoker.server.work.records import OpenStream
 
-Key = tuple[int, int, tuple[int, ...]]
+BatchKey = tuple[int, int, tuple[int, ...]]
 """(epoch, step, samples that are replaced): batches with the same key have the same bytes."""
 
 
@@ -42,8 +43,8 @@ class Run:
         epoch: epoch of the next step to begin.
         step: the next step to begin.
         begun: number of batches begun for it, or shared with it.
-        pending: those of them that are not announced, in order; but in forks never more than
-            `credits + AHEAD_OF_CREDITS`.
+        pending: batches that were begun and are not announced, in order; at most `credits +
+            AHEAD_OF_CREDITS`, except in forks.
         ending: whether no more steps are begun, because one failed.
         ended: whether it delivers nothing more.
         crashed: samples that are replaced from its start on, from the client's cursor.
@@ -68,6 +69,11 @@ class Run:
         self.ending = False
         self.ended = False
         self.chain = b""
+
+    @property
+    def place(self) -> Place:
+        """The (epoch, step) of the next batch to begin."""
+        return self.epoch, self.step
 
     def advance(self, steps: Callable[[int], int]) -> None:
         """Go to the next step that it has; `steps` gives the number of steps of an epoch."""
@@ -99,9 +105,9 @@ class Member:
     @property
     def place(self) -> Place:
         """The (epoch, step) of the next batch that it will ask for; the start before a SEEK."""
-        return (0, 0) if self.run is None else (self.run.epoch, self.run.step)
+        return (0, 0) if self.run is None else self.run.place
 
-    def comes_to(self, place: Place) -> bool:
+    def will_ask_for(self, place: Place) -> bool:
         """Return whether it will ask this daemon for the batch of a place."""
         share = None if self.run is None else self.run.share
         return self.place <= place and (share is None or share.owner(*place) == share.host)
@@ -119,83 +125,88 @@ class Group:
     Attributes:
         number: its number; workers use it as the number of the stream.
         name: the name that its sessions gave; empty for a session of its own.
-        slab: number of its slab.
-        capacity: number of slots that the slab has room for; others than those present cost none.
-        slab_bytes: size of the slab with all of them.
-        used_bytes: the part of the memory budget that it has.
+        slab: its memory.
         stream: its stream.
         record: the description of the stream that workers get.
-        course: the steps of the members' rank.
-        slot_bytes: size of a slot; it has room for the largest batch.
-        slots: its slots.
-        reserved: whether the memory of the slab is reserved.
+        steps: the steps of the members' rank.
         members: its sessions, by token.
-        growths: slots of members that have no memory yet, in turn.
-        growing: those whose memory is being reserved.
         gate: whether it has begun.
-        ghosts: sessions that ended while their clients may live -> slots that these may read.
+        departed: sessions that ended while their clients may live -> slots that these may read.
         begun: number of batches begun, which is the serial of the next one.
         by_place: batches that sessions can share.
         by_slot: batches that are wanted, leased or kept, by the number of their slot.
         under_way: number of batches that a run waits for.
         open: batches with unclaimed rows, in order.
         starved: whether a member with room got no slot; the next one that is free is for it.
-        queued: whether it is in the rotation.
-        told: the workers that have its description.
+        in_rotation: whether workers will be given its rows.
+        workers: those that have its description.
         bare_deaths: workers in a row that died with claims of the group before they started one.
         bare_since: when the first of them died.
         stopped: the error with which its stream stopped for good.
-        closing: whether its sessions are gone; it ends with its last claim.
     """
 
     __slots__ = (
-        "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "capacity",
-        "closing", "course", "gate", "ghosts", "growing", "growths", "members", "name", "number",
-        "open", "queued", "record", "reserved", "slab", "slab_bytes", "slot_bytes", "slots",
-        "starved", "stopped", "stream", "told", "under_way", "used_bytes",
+        "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "departed", "gate",
+        "in_rotation", "members", "name", "number", "open", "record", "slab", "starved", "steps",
+        "stopped", "stream", "under_way", "workers",
     )  # fmt: skip
 
     def __init__(
         self,
-        slab: int,
         stream: Stream,
         record: OpenStream,
-        course: Course,
-        slots: int,
+        steps: RankSteps,
+        slab: GroupSlab,
         *,
         name: str = "",
-        capacity: int = 0,
         size: int = 0,
     ) -> None:
+        """Describe a group without members.
+
+        Args:
+            stream: its stream.
+            record: its description, with the group's number.
+            steps: of the rank.
+            slab: its memory.
+            name: of the group.
+            size: how many members begin together.
+        """
         self.number = record.stream
         self.name = name
-        self.slab = slab
-        self.capacity = max(capacity, slots)
-        self.slot_bytes = record.layout.slot_bytes
-        self.slab_bytes = self.capacity * self.slot_bytes
-        self.used_bytes = slots * self.slot_bytes
         self.stream = stream
         self.record = record
-        self.course = course
-        self.slots = SlotPool(slots, self._after)
-        self.reserved = False
+        self.steps = steps
+        self.slab = slab
+        slab.slots.after = self._after
         self.members: dict[bytes, Member] = {}
-        self.growths: deque[Growth] = deque()
-        self.growing: Growth | None = None
         self.gate = StartGate(size)
-        self.ghosts: dict[bytes, int] = {}
+        self.departed: dict[bytes, int] = {}
         self.begun = 0
-        self.by_place: dict[Key, BatchState] = {}
+        self.by_place: dict[BatchKey, BatchState] = {}
         self.by_slot: dict[int, BatchState] = {}
         self.under_way = 0
         self.open: list[BatchState] = []
         self.starved = False
-        self.queued = False
-        self.told: dict[int, None] = {}
+        self.in_rotation = False
+        self.workers: dict[int, None] = {}
         self.bare_deaths = 0
         self.bare_since = 0.0
         self.stopped: StokerError | None = None
-        self.closing = False
+
+    @property
+    def slots(self) -> SlotPool:
+        """The slots of its slab."""
+        return self.slab.slots
+
+    @property
+    def closing(self) -> bool:
+        """Whether its sessions are gone; it ends with its last claim."""
+        return self.slab.closing
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether its members share slots, which each of them may only read."""
+        return bool(self.name) and not self.record.fork
 
     @property
     def claims(self) -> int:
@@ -235,12 +246,12 @@ class Group:
         if self.by_slot.get(batch.slot.index) is batch:
             del self.by_slot[batch.slot.index]
 
-    def comes_to(self, batch: "BatchState") -> bool:
+    def is_awaited(self, batch: "BatchState") -> bool:
         """Return whether a member that did not get a batch will ask for it later."""
-        if not self.name or self.by_place.get(batch.key) is not batch:
+        if not self.is_mirror or self.by_place.get(batch.key) is not batch:
             return False
         return any(
-            member.comes_to(batch.place) and member.token not in batch.had
+            member.will_ask_for(batch.place) and member.token not in batch.had
             for member in self.members.values()
         )
 
@@ -251,7 +262,7 @@ class Group:
             return SlotState.FREE
         if batch.runs:
             return SlotState.READY
-        if self.comes_to(batch):
+        if self.is_awaited(batch):
             return SlotState.KEPT
         self.forget(batch)
         return SlotState.FREE
@@ -302,7 +313,7 @@ class BatchState:
         self.serial = serial
         self.epoch, self.step = place
         self.slot = slot
-        self.cut = group.course.cut(*place)
+        self.cut = group.steps.cut(*place)
         self.missing = self.unclaimed = self.cut.rows
         self.ranges = deque([Range(self.cut.first_row, self.cut.first_row + self.cut.rows)])
         self.crashed = crashed
@@ -319,7 +330,7 @@ class BatchState:
         return self.epoch, self.step
 
     @property
-    def key(self) -> Key:
+    def key(self) -> BatchKey:
         """What its bytes depend on, besides the stream."""
         return self.epoch, self.step, self.crashed
 

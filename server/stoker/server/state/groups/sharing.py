@@ -18,21 +18,18 @@ with room always finds a slot, without waiting for another member:
 When a member leaves, as many slots go as it brought, as soon as they are free.
 """
 
-from stoker.protocol.errors import ResourceError, UsageError
-from stoker.protocol.messages import Seek
 from stoker.protocol.remote.shares import Place
 from stoker.server.state.budget import Budget
-from stoker.server.state.context import CoreContext
-from stoker.server.state.groups import BatchState, Group, Member, Run
-from stoker.server.state.instructions import ShrinkSlab
-from stoker.server.state.slots import Slot, SlotState
+from stoker.server.state.context import Counts
+from stoker.server.state.groups.group import BatchState, Group, Member, Run
+from stoker.server.state.groups.slots import Slot, SlotState
 
 _FAR = 2**62
 
 
 def find(group: Group, member: Member, run: Run) -> BatchState | None:
     """Return a batch for the next place of a member's run that is in a slot, or on its way."""
-    if not group.name:
+    if not group.is_mirror:
         return None
     crashed = group.crashed(run, run.epoch, run.step)
     batch = group.by_place.get((run.epoch, run.step, crashed))
@@ -43,13 +40,13 @@ def find(group: Group, member: Member, run: Run) -> BatchState | None:
     return batch
 
 
-def take(context: CoreContext, group: Group) -> Slot | None:
+def take_slot(counts: Counts, group: Group) -> Slot | None:
     """Return a slot to fill: a free one, or one whose batch was kept; None if there is none.
 
     A kept one may be owed for a member that has left, and then another one is needed.
     """
     slot = group.slots.take()
-    while slot is None and _drop_kept(context, group):
+    while slot is None and _drop_kept(counts, group):
         slot = group.slots.take()
     return slot
 
@@ -84,66 +81,47 @@ def drop(group: Group, run: Run, kept: int) -> None:
         group.slots.void(batch.slot)
 
 
-def depart(
-    context: CoreContext, budget: Budget, group: Group, member: Member, *, reads_on: bool
-) -> None:
+def depart(counts: Counts, budget: Budget, group: Group, member: Member, *, reads_on: bool) -> None:
     """Release the slots of a member that has left, whose run has ended, and let go what it brought.
 
     Args:
-        context: the core's.
+        counts: the core's.
         budget: the memory budget.
         group: the group without the member.
         member: the member.
         reads_on: whether its client may still read the slots that it holds; they are not used
-            again until `bury`.
+            again until `free_departed`.
     """
     kept = member.held if reads_on else 0
     if kept:
-        group.ghosts[member.token] = kept
+        group.departed[member.token] = kept
     else:
-        _release_all(group, member.token)
+        group.slab.release_all(member.token)
     budget.give(0, group.stream.build)
-    withdraw(context, group, member.quota - kept)
-    shrink(context, budget, group)
+    withdraw(counts, group, member.quota - kept)
 
 
-def bury(context: CoreContext, budget: Budget, group: Group, token: bytes) -> None:
+def free_departed(counts: Counts, group: Group, token: bytes) -> None:
     """Release the slots of a session that ended before, whose client is gone now."""
-    _release_all(group, token)
-    withdraw(context, group, group.ghosts.pop(token))
-    shrink(context, budget, group)
+    group.slab.release_all(token)
+    withdraw(counts, group, group.departed.pop(token))
 
 
-def _release_all(group: Group, token: bytes) -> None:
-    for slot in group.slots.slots:
-        group.slots.release(slot.index, slot.generation, token)
-
-
-def shrink(context: CoreContext, budget: Budget, group: Group) -> None:
-    """Have the memory of slots freed that are gone."""
-    left = group.slots.left
-    if left and group.reserved and not group.closing:
-        size_bytes = len(left) * group.slot_bytes
-        context.out.append(ShrinkSlab(group.slab, tuple(left), group.slot_bytes))
-        left.clear()
-        group.used_bytes -= size_bytes
-        budget.give_slots(size_bytes)
-
-
-def withdraw(context: CoreContext, group: Group, count: int) -> None:
+def withdraw(counts: Counts, group: Group, count: int) -> None:
     """Let this many slots go, kept ones at once."""
     group.slots.withdraw(count)
-    while group.slots.owed and _drop_kept(context, group):
+    while group.slots.owed and _drop_kept(counts, group):
         pass
+    group.slab.shrink()
 
 
-def _drop_kept(context: CoreContext, group: Group) -> bool:
+def _drop_kept(counts: Counts, group: Group) -> bool:
     """Give up the kept batch that is needed last; whether there was one."""
     kept = [b for b in group.by_slot.values() if b.slot.state is SlotState.KEPT]
     if not kept:
         return False
     batch = max(kept, key=lambda one: _distance(group, one))
-    context.counts.dropped_batches += group.comes_to(batch)
+    counts.dropped_batches += group.is_awaited(batch)
     group.forget(batch)
     group.slots.give_up(batch.slot)
     return True
@@ -155,7 +133,7 @@ def _distance(group: Group, batch: BatchState) -> int:
         (
             steps_between(group, member.place, batch.place)
             for member in group.members.values()
-            if member.comes_to(batch.place) and member.token not in batch.had
+            if member.will_ask_for(batch.place) and member.token not in batch.had
         ),
         default=_FAR,
     )
@@ -163,24 +141,4 @@ def _distance(group: Group, batch: BatchState) -> int:
 
 def steps_between(group: Group, first: Place, last: Place) -> int:
     """Return the steps from a place to a later one, as if all epochs had as many."""
-    return (last[0] - first[0]) * group.course.steps(first[0]) + last[1] - first[1]
-
-
-def no_such_step(record: Seek, steps: int) -> UsageError:
-    """Return the error of a SEEK to a step that an epoch of this many steps does not have."""
-    return UsageError(
-        f"SEEK: expected a step from 0 to {steps}, the number of steps of an epoch,"
-        f" got {record.step}",
-        epoch=record.epoch,
-        step=record.step,
-    )
-
-
-def no_spare(group: Group) -> ResourceError:
-    """Return the error of a group that has no spare slot left."""
-    return ResourceError(
-        f"slab {group.slab}: two workers that were killed cannot be confirmed dead, and there"
-        " is only one spare slot; open a new session, and check what blocks the workers"
-        " (state D in ps: usually a network file system)",
-        slab=group.slab,
-    )
+    return (last[0] - first[0]) * group.steps.count(first[0]) + last[1] - first[1]

@@ -13,24 +13,20 @@ A member that is farther behind computes its batches alone. Memory grows to what
 any member needs, and is given back with the last one.
 """
 
-from collections.abc import Iterable
-
-from stoker.protocol.errors import ResourceError, UsageError
+from stoker.protocol.errors import ResourceError
 from stoker.protocol.messages import Open
 from stoker.protocol.remote.shares import Place
-from stoker.protocol.spec import StreamSpec, differences
-from stoker.server.state.admission import StartGate
 from stoker.server.state.budget import REMEDY, Budget
-from stoker.server.state.groups import BatchState, Group, Member
-from stoker.server.state.joining import MEMBERS, refuse_edited
-from stoker.server.state.sharing import steps_between
-from stoker.server.work.records import BuildResult, MixPart
+from stoker.server.state.groups.group import BatchState, Group, Member
+from stoker.server.state.groups.joining import MEMBERS
+from stoker.server.state.groups.sharing import steps_between
+from stoker.server.state.groups.start_gate import StartGate
+from stoker.server.work.records import BuildResult
 
 ROWS = 64
 """Rows of usual size for which a worker has room, if they fit into `MOST_BYTES`."""
 MOST_BYTES = 2**25
 """The memory of a worker for rows of usual size; more only if one row needs it."""
-_OF_MEMBERS = ("pipeline", "seed", "freeze", "total_epochs", "on_error", "mix")
 NOWHERE: Place = (-1, 0)
 
 
@@ -39,21 +35,17 @@ class Fork:
 
     Attributes:
         number: that of its first group; workers know it by this number.
-        name: the name that its sessions gave.
-        rank: their rank.
         gate: whether they have begun.
         groups: those of its members.
         size_bytes: the memory of each worker for decoded samples; 0: no member decodes anything.
         usual_bytes: what a row of usual size needs of it.
     """
 
-    __slots__ = ("gate", "groups", "name", "number", "rank", "size_bytes", "usual_bytes")
+    __slots__ = ("gate", "groups", "number", "size_bytes", "usual_bytes")
 
-    def __init__(self, number: int, request: Open) -> None:
+    def __init__(self, number: int, group_size: int) -> None:
         self.number = number
-        self.name = request.group or ""
-        self.rank = request.rank
-        self.gate = StartGate(request.group_size)
+        self.gate = StartGate(group_size)
         self.groups: list[Group] = []
         self.size_bytes = 0
         self.usual_bytes = 0
@@ -71,35 +63,6 @@ class Forks:
         self._budget = budget
         self.by_number: dict[int, Fork] = {}
 
-    def find(
-        self, request: Open, spec: StreamSpec, build: BuildResult, groups: Iterable[Group]
-    ) -> Fork | None:
-        """Return the fork that a request joins; None if it founds one, or wants none.
-
-        Raises:
-            UsageError: the fork of that name has another order, or the name is that of a group of
-                the other mode.
-        """
-        if request.group is None:
-            return None
-        mates = [
-            fork
-            for fork in self.by_number.values()
-            if fork.name == request.group and not all(group.closing for group in fork.groups)
-        ]
-        mirrors = any(group.name == request.group and not group.closing for group in groups)
-        wanted = request.mode == "fork"
-        if mirrors if wanted else mates:
-            there = "mirror" if wanted else "fork"
-            raise UsageError(
-                f"group {request.group!r}: its members have mode={there!r}, but this one asks for"
-                f" mode={request.mode!r}: give all the same mode, or this one another group",
-                group=request.group,
-            )
-        if mates:
-            _check_alike(request, spec, build, mates[0])
-        return next((fork for fork in mates if fork.rank == request.rank), None)
-
     def enter(self, fork: Fork | None, number: int, request: Open, build: BuildResult) -> Fork:
         """Prepare for a member; found a fork with the number of its group, if there is none.
 
@@ -111,11 +74,11 @@ class Forks:
         """
         if fork is not None and len(fork.groups) >= MEMBERS:
             raise ResourceError(
-                f"group {fork.name!r} has {MEMBERS} members, the most of a fork: use another group"
-                " for some of the members",
+                f"group {request.group!r} has {MEMBERS} members, the most of a fork: use another"
+                " group for some of the members",
                 members=MEMBERS,
             )
-        one = Fork(number, request) if fork is None else fork
+        one = Fork(number, request.group_size) if fork is None else fork
         usual_bytes = max(one.usual_bytes, build.usual_bytes)
         size_bytes = max(min(ROWS * usual_bytes, MOST_BYTES), build.decoded_bytes, one.size_bytes)
         more = size_bytes - one.size_bytes
@@ -150,11 +113,6 @@ class Forks:
         """Return the fork that a group belongs to."""
         return self.by_number.get(group.record.fork) if group.record.fork else None
 
-    def name_of(self, group: Group) -> str:
-        """Return the name that the sessions of a group gave; empty if they gave none."""
-        fork = self.of(group)
-        return group.name if fork is None else fork.name
-
     def together(self, group: Group) -> list[Group]:
         """Return a group and its mates; without a fork it is alone."""
         fork = self.of(group)
@@ -168,7 +126,7 @@ class Forks:
         for mate in self.together(group)[1:]:
             for run in mate.runs:
                 if not run.ended:
-                    found = max(found, reach(group, member, (run.epoch, run.step)))
+                    found = max(found, reach(group, member, run.place))
         return found
 
     def in_step(self, batch: BatchState) -> list[BatchState]:
@@ -196,45 +154,3 @@ def reach(group: Group, member: Member, place: Place) -> Place:
     steps = member.quota * (1 if share is None else len(share.hosts))
     far = member.place < place and steps_between(group, member.place, place) > steps
     return NOWHERE if far else place
-
-
-def order_of(spec: StreamSpec, parts: Iterable[MixPart] = ()) -> dict[str, object]:
-    """Return what members have in common: which samples come when, as plain data.
-
-    Args:
-        spec: the stream of a member.
-        parts: the datasets of its mixture, each of which may have a pipeline of the member.
-    """
-    data = {name: value for name, value in spec.to_data().items() if name not in _OF_MEMBERS}
-    order = data["order"]
-    assert isinstance(order, dict)
-    data["order"] = {name: value for name, value in order.items() if name != "seed"}
-    data["mixture"] = [(part.fingerprint, part.rows, part.share) for part in parts]
-    drawn = spec.order.shuffle or spec.order.weights or spec.mix
-    return data | {"shuffle_seed": spec.order_seed if drawn else None}
-
-
-def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, fork: Fork) -> None:
-    mate = next(group for group in fork.groups if not group.closing)
-    changed = differences(
-        order_of(mate.stream.spec, mate.record.parts), order_of(spec, build.parts)
-    )
-    for name, before, now in (
-        ("world_size", mate.record.world_size, request.world_size),
-        ("group_size", fork.gate.size, request.group_size),
-    ):
-        if before != now:
-            changed.append(f"{name}: was {before}, is {now}")
-    if not changed:
-        refuse_edited(request, build, mate.record.sources)
-        return
-    remedy = "give all members the same order, or give this one another group"
-    if {line.partition(":")[0] for line in changed} & {"order", "shuffle_seed"} == {"shuffle_seed"}:
-        remedy = "give all members the same shuffle_seed=; then their seed= may differ"
-    raise UsageError(
-        f"group {request.group!r}: all members of a fork read the same samples in the same order,"
-        " but this one asks for another (was: the fork; is: this member):\n  "
-        + "\n  ".join(changed)
-        + f"\n{remedy}",
-        group=request.group,
-    )

@@ -1,26 +1,10 @@
-"""What a member of a group waits for: memory of its own, and the other members at the start.
+"""The start of a group: its members begin together.
 
 Trainings of a sweep are started one after the other, seconds apart, which is hundreds of batches.
 So a group may have a size: it computes nothing until as many members have sent SEEK. It begins
 without the others after a while, so that one that never comes costs the rest only that time. A
 member that comes after the begin waits for no other member.
 """
-
-from typing import NamedTuple
-
-
-class Growth(NamedTuple):
-    """Slots that a member brings, and whose memory is not reserved yet.
-
-    Attributes:
-        token: the member.
-        slots: their numbers.
-        opens: whether the member's session waits for them to be open.
-    """
-
-    token: bytes
-    slots: list[int]
-    opens: bool
 
 
 class StartGate:

@@ -18,16 +18,16 @@ from collections import deque
 from operator import attrgetter
 
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
-from stoker.protocol.errors import ProtocolError, StokerError
+from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, UsageError
 from stoker.protocol.messages import Credit, Ready, Release, Seek
 from stoker.protocol.remote.shares import HostShare, Place
-from stoker.server.state import sharing
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import CoreContext, Fault, error_record
-from stoker.server.state.forks import Forks, reach
-from stoker.server.state.groups import BatchState, Group, Member, Range, Run
+from stoker.server.state.groups import sharing
+from stoker.server.state.groups.forks import Forks, reach
+from stoker.server.state.groups.group import BatchState, Group, Member, Range, Run
+from stoker.server.state.groups.slots import SlotState
 from stoker.server.state.instructions import ForgetStream, FreeSlab
-from stoker.server.state.slots import SlotState
 from stoker.server.state.streams import Stream, Streams
 
 MAX_CREDITS = 2**48
@@ -44,7 +44,6 @@ class Deliveries:
         self._streams = streams
         self._budget = budget
         self.by_number: dict[int, Group] = {}
-        self.by_slab: dict[int, Group] = {}
         self.rotation: deque[Group] = deque()
         self.forks = Forks(budget)
 
@@ -71,7 +70,7 @@ class Deliveries:
         run.share = share
         if group.record.verify:
             run.chain = chain_start(group.stream.stream_id, run.epoch, run.step)
-        steps = group.course.steps(run.epoch)
+        steps = group.steps.count(run.epoch)
         if run.step == steps:
             run.epoch, run.step = run.epoch + 1, 0
         run.ended = run.step > steps or group.stopped is not None
@@ -79,9 +78,9 @@ class Deliveries:
         if group.stopped is not None:
             raise group.stopped
         if run.ended:
-            raise sharing.no_such_step(record, steps)
+            raise _wrong_step(record, steps)
         if share is not None:
-            run.epoch, run.step = share.first(run.epoch, run.step, group.course.steps)
+            run.epoch, run.step = share.first(run.epoch, run.step, group.steps.count)
 
     def credit(self, group: Group, token: bytes, record: Credit) -> None:
         """Add credits to the member's run; credits for another run are void."""
@@ -126,21 +125,20 @@ class Deliveries:
             return False
         begun = run.begun
         granted = run.credits or run.begun
-        brief = bool(granted) and group.stream.is_brief(group.course.largest.rows)
+        brief = bool(granted) and group.stream.is_brief(group.steps.largest.rows)
         pending, limit = run.pending, run.credits + AHEAD_OF_CREDITS * brief
-        while member.has_room and (len(pending) < limit or (run.epoch, run.step) < front):
+        while member.has_room and (len(pending) < limit or run.place < front):
             batch = sharing.find(group, member, run)
             if batch is None:
                 if len(group.open) >= AHEAD:
                     break
-                slot = sharing.take(self._context, group)
+                slot = sharing.take_slot(self._context.counts, group)
                 if slot is None:
                     group.starved = True
                     break
-                place = run.epoch, run.step
-                batch = group.begin(place, group.crashed(run, *place), slot)
+                batch = group.begin(run.place, group.crashed(run, *run.place), slot)
             sharing.wait_for(run, batch)
-            run.advance(group.course.steps)
+            run.advance(group.steps.count)
         self._queue(group)
         if pending and not pending[0].missing:
             self._deliver(group, member)
@@ -153,7 +151,7 @@ class Deliveries:
         if group.closing:
             self._finish(group)
         elif batch.void:
-            sharing.shrink(self._context, self._budget, group)
+            group.slab.shrink()
             self.fill(group)
         elif batch.missing == 0:
             group.slots.complete(batch.slot)
@@ -259,19 +257,16 @@ class Deliveries:
         batch.drop()
         group.forget(batch)
         self._reopen(group)
-        if not wanted:
-            if replaced:
-                sharing.withdraw(self._context, group, 0)  # the spare may be owed
-                sharing.shrink(self._context, self._budget, group)
-                self.fill(group)
-            else:
-                self._no_spare(group)
-            return None
         if not replaced:
             for run in runs:
                 run.pending.remove(batch)
                 sharing.leave(run, batch)
-            self._no_spare(group)
+            group.stopped = group.stopped or _spare_used(group)
+            self.end_runs(group, group.stopped.to_record())
+            return None
+        if not wanted:
+            sharing.withdraw(self._context.counts, group, 0)  # the spare may be owed
+            self.fill(group)
             return None
         slot = group.slots.take()
         assert slot is not None  # the spare
@@ -305,33 +300,59 @@ class Deliveries:
             member.run.ended = True
             self._void(group, member.run, 0)
         if group.members:
-            sharing.depart(self._context, self._budget, group, member, reads_on=reads_on)
+            sharing.depart(self._context.counts, self._budget, group, member, reads_on=reads_on)
             self.fill(group)
             return
-        group.closing = True
+        group.slab.closing = True
         self._finish(group)
 
     def freed(self, group: Group) -> None:
         """Continue after slots may have become free."""
-        sharing.shrink(self._context, self._budget, group)
+        group.slab.shrink()
         if group.starved:
             self.fill(group)
 
     def reserved(self, group: Group) -> bool:
         """Note that the slab is reserved; False if it is no longer wanted."""
-        group.reserved = True
-        sharing.shrink(self._context, self._budget, group)
+        group.slab.reserved = True
+        group.slab.shrink()
         self._finish(group)
         return not group.closing
 
-    def refused(self, group: Group) -> None:
-        """Remove a group whose slab was refused."""
-        group.closing = True
-        self._remove(group)
+    def grown(self, group: Group) -> bytes:
+        """Let a member use slots whose memory is there now; return its token, or b"" for none.
 
-    def _no_spare(self, group: Group) -> None:
-        group.stopped = group.stopped or sharing.no_spare(group)
-        self.end_runs(group, group.stopped.to_record())
+        They go again if it has left.
+        """
+        growth = group.slab.end_growth()
+        if growth is None:
+            return b""
+        member = group.members.get(growth.token)
+        if member is None:
+            sharing.withdraw(self._context.counts, group, len(growth.slots))
+        else:
+            member.quota += len(growth.slots)
+        self.freed(group)
+        if member is not None:
+            self.fill_run(group, member)
+        return growth.token
+
+    def free_departed(self, token: bytes) -> None:
+        """Free the slots that an ended session's client could still read, because it is gone."""
+        for group in self.by_number.values():
+            if token in group.departed and not group.closing:
+                sharing.free_departed(self._context.counts, group, token)
+                self.freed(group)
+
+    def remove(self, group: Group) -> None:
+        """Remove a group whose slab was refused, or is free."""
+        group.slab.closing = True
+        del self.by_number[group.number]
+        self.forks.leave(self.forks.of(group), group)
+        self._streams.leave(group.stream)
+        for _ in list(group.members)[1:]:  # that waited for memory which was refused
+            self._budget.give(0, group.stream.build)
+        self._budget.give(group.slab.used_bytes, group.stream.build)
 
     def _announce(self, group: Group, member: Member, run: Run, batch: BatchState) -> Ready:
         run.credits -= 1
@@ -342,14 +363,14 @@ class Deliveries:
         batch.had.add(member.token)
         member.held += 1
         group.slots.lease(slot, member.token)
-        if group.record.rank == 0 and batch.step + 1 == group.course.steps(batch.epoch):
-            self._context.counts.add_epoch(group.course.account(batch.epoch))
+        if group.record.rank == 0 and batch.step + 1 == group.steps.count(batch.epoch):
+            self._context.counts.add_epoch(group.steps.account(batch.epoch))
         if group.record.verify:
             digest = batch_of_rows(batch.digests)
             run.chain = chain_on(run.chain, batch.epoch, batch.step, digest)
         return Ready(
-            run.number, group.stream.stream_id, batch.epoch, batch.step, group.slab, slot.index,
-            slot.generation, batch.cut.rows, batch.outputs, list(batch.crashed),
+            run.number, group.stream.stream_id, batch.epoch, batch.step, group.slab.number,
+            slot.index, slot.generation, batch.cut.rows, batch.outputs, list(batch.crashed),
             bytes(batch.digests), run.chain,
         )  # fmt: skip
 
@@ -372,23 +393,34 @@ class Deliveries:
         self._queue(group)
 
     def _queue(self, group: Group) -> None:
-        if group.open and not group.queued:
-            group.queued = True
+        if group.open and not group.in_rotation:
+            group.in_rotation = True
             self.rotation.append(group)
 
     def _finish(self, group: Group) -> None:
-        if not group.closing or group.claims or not group.reserved:
+        if not group.closing or group.claims or not group.slab.reserved:
             return
-        for worker in group.told:
-            self._context.out.append(ForgetStream(worker, group.number, group.slab))
-        self._context.out.append(FreeSlab(group.slab))
-        self._remove(group)
+        for worker in group.workers:
+            self._context.out.append(ForgetStream(worker, group.number, group.slab.number))
+        self._context.out.append(FreeSlab(group.slab.number))
+        self.remove(group)
 
-    def _remove(self, group: Group) -> None:
-        del self.by_number[group.number]
-        del self.by_slab[group.slab]
-        self.forks.leave(self.forks.of(group), group)
-        self._streams.leave(group.stream)
-        for _ in list(group.members)[1:]:  # that waited for memory which was refused
-            self._budget.give(0, group.stream.build)
-        self._budget.give(group.used_bytes, group.stream.build)
+
+def _wrong_step(record: Seek, steps: int) -> UsageError:
+    """Return the error of a SEEK to a step that an epoch of this many steps does not have."""
+    return UsageError(
+        f"SEEK: expected a step from 0 to {steps}, the number of steps of an epoch,"
+        f" got {record.step}",
+        epoch=record.epoch,
+        step=record.step,
+    )
+
+
+def _spare_used(group: Group) -> ResourceError:
+    """Return the error of a group that has no spare slot left."""
+    return ResourceError(
+        f"slab {group.slab.number}: two workers that were killed cannot be confirmed dead, and"
+        " there is only one spare slot; open a new session, and check what blocks the workers"
+        " (state D in ps: usually a network file system)",
+        slab=group.slab.number,
+    )

@@ -65,23 +65,19 @@ class SlotPool:
     """All slots of one slab, including the spare.
 
     Attributes:
+        after: returns what a complete slot without holders becomes: ready, kept or free.
         slots: by number.
         owed: number of slots that are still to go.
         left: slots that are gone, and whose memory is not freed yet.
     """
 
     def __init__(self, count: int, after: Callable[[Slot], SlotState] = _free) -> None:
-        """Make `count` slots, the last of which is the spare; at least 2. `plan` adds others.
-
-        Args:
-            count: how many.
-            after: returns what a complete slot without holders becomes: ready, kept or free.
-        """
+        """Make `count` slots, the last of which is the spare; at least 2. `plan` adds others."""
+        self.after = after
         self.slots = [Slot(index, SlotState.FREE) for index in range(count)]
         self.slots[-1].state = SlotState.SPARE
         self.owed = 0
         self.left: list[int] = []
-        self._after = after
         self._free = self.slots[-2::-1]
 
     def plan(self, count: int, most: int) -> list[int] | None:
@@ -154,7 +150,7 @@ class SlotPool:
 
     def settle(self, slot: Slot) -> None:
         """Decide about a complete slot without holders: ready, kept or free."""
-        slot.state = self._after(slot)
+        slot.state = self.after(slot)
         if slot.state is SlotState.FREE:
             self._to_free(slot)
 

@@ -8,7 +8,7 @@ then larger than a few samples.
 
 from stoker.protocol.errors import StreamStoppedError
 from stoker.server.state.context import CoreContext
-from stoker.server.state.delivery import Deliveries
+from stoker.server.state.groups.delivery import Deliveries
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.streams import Stream
 from stoker.server.work.records import BadSample

@@ -1,0 +1,159 @@
+"""Who may join a group, and how many slots a member brings.
+
+All members of a name have one world size, and run the same code of users. Those of a mirror have
+one StreamSpec, and ask alike for draw records and digests; those of a fork have one order. A
+session that differs is refused with the differences. Each rank of the name has its own group,
+because each has its own rows.
+
+The first member founds the group: its slab has room for `MEMBERS` times its own slots, of which
+only its own have memory. A further member brings its slots: their memory is reserved in turn, one
+growth of a slab at a time, and then it is open. Until then it uses no slot.
+
+To reserve memory takes time, so a session is open as soon as its first slots have theirs: as many
+as its caller may hold, and a few more. The others follow while it reads the first batches. Its
+budget is taken for all of them before. If the kernel refuses them later, the session ends.
+"""
+
+from collections.abc import Iterable
+
+from stoker.protocol.errors import ResourceError, UsageError
+from stoker.protocol.messages import Open
+from stoker.protocol.spec import StreamSpec, differences
+from stoker.server.state.groups.group import Group, Member
+from stoker.server.state.settings import Settings
+from stoker.server.work.records import BuildResult, MixPart
+
+MEMBERS = 64
+"""Members of a group that all ask for as many slots as the first one."""
+MAX_SLOTS = 2**20
+MAX_SLAB_BYTES = 2**44
+SPARE = 1
+LEAST_PREFETCH = 2
+"""Of a stream whose prefetch the daemon chooses."""
+_OF_MEMBERS = ("pipeline", "seed", "freeze", "total_epochs", "on_error", "mix")
+"""Fields of the spec in which members of a fork may differ."""
+
+
+def capacity_of(request: Open, slots: int, slot_bytes: int) -> int:
+    """Return for how many slots a new slab has room; without a group exactly its own."""
+    if request.group is None or request.mode == "fork":
+        return slots
+    return max(slots, min(slots * MEMBERS, MAX_SLOTS, MAX_SLAB_BYTES // slot_bytes))
+
+
+def first_slots(settings: Settings, request: Open, slots: int, slot_bytes: int) -> int:
+    """Return how many of this many slots have memory when the session opens, with the spare."""
+    least = request.leases + LEAST_PREFETCH + SPARE
+    return min(slots, max(least, settings.at_once_bytes // slot_bytes))
+
+
+def find_mate(
+    request: Open, spec: StreamSpec, build: BuildResult, groups: Iterable[Group]
+) -> Group | None:
+    """Return the group that a request joins, of a fork the group of a mate; None if it founds one.
+
+    Raises:
+        UsageError: the group of that name has another mode, or delivers something else.
+    """
+    if request.group is None:
+        return None
+    mates = [
+        group
+        for group in groups
+        if group.name == request.group
+        and not group.closing
+        and (group.stopped is None or group.record.fork)
+    ]
+    if mates:
+        _check_mode(request, mates[0])
+        _check_alike(request, spec, build, mates[0])
+    return next((group for group in mates if group.record.rank == request.rank), None)
+
+
+def join(group: Group, token: bytes, first: int, slots: int, build: BuildResult) -> None:
+    """Add a member, whose slots are reserved when it is their turn; the first ones open it.
+
+    Raises:
+        ResourceError: the group has no room for more slots, or the budget is not sufficient.
+    """
+    if not group.slab.join(token, first, slots, build):
+        raise ResourceError(
+            f"group {group.name!r} has room for {group.slab.capacity} slots in all, and"
+            f" {len(group.members)} members; this one needs {slots} more: use a smaller prefetch,"
+            " or another group for some of the members",
+            members=len(group.members),
+            slots=group.slab.capacity,
+        )
+    group.members[token] = Member(token, 0)
+
+
+def _refuse_edited(request: Open, build: BuildResult, sources: tuple[tuple[str, str], ...]) -> None:
+    """Refuse a member whose code is not that of the first one, of which `sources` are.
+
+    Raises:
+        UsageError: a file was edited in between.
+    """
+    was = dict(sources)
+    edited = [path for path, digest in build.sources if was.get(path, digest) != digest]
+    if edited:
+        raise UsageError(
+            f"group {request.group!r}: {edited[0]} was edited after the first member opened"
+            " the stream, and the group runs the code from before: start all members again, or"
+            " give this one another group",
+            group=request.group,
+        )
+
+
+def order_of(spec: StreamSpec, parts: Iterable[MixPart] = ()) -> dict[str, object]:
+    """Return what members of a fork have in common: which samples come when, as plain data.
+
+    Args:
+        spec: the stream of a member.
+        parts: the datasets of its mixture, each of which may have a pipeline of the member.
+    """
+    data = {name: value for name, value in spec.to_data().items() if name not in _OF_MEMBERS}
+    order = data["order"]
+    assert isinstance(order, dict)
+    data["order"] = {name: value for name, value in order.items() if name != "seed"}
+    data["mixture"] = [(part.fingerprint, part.rows, part.share) for part in parts]
+    drawn = spec.order.shuffle or spec.order.weights or spec.mix
+    return data | {"shuffle_seed": spec.order_seed if drawn else None}
+
+
+def _check_mode(request: Open, mate: Group) -> None:
+    mode = "fork" if mate.record.fork else "mirror"
+    if mode != request.mode:
+        raise UsageError(
+            f"group {request.group!r}: its members have mode={mode!r}, but this one asks for"
+            f" mode={request.mode!r}: give all the same mode, or this one another group",
+            group=request.group,
+        )
+
+
+def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, mate: Group) -> None:
+    theirs = mate.record
+    fields: list[tuple[str, object, object]] = [
+        ("world_size", theirs.world_size, request.world_size),
+        ("group_size", mate.gate.size, request.group_size),
+    ]
+    if theirs.fork:
+        before, now = order_of(mate.stream.spec, theirs.parts), order_of(spec, build.parts)
+        asked = "all members of a fork read the same samples in the same order"
+    else:
+        before, now = mate.stream.spec.to_data(), spec.to_data()
+        fields.append(("params", theirs.params, bool(request.params and build.params_bytes)))
+        fields.append(("verify", theirs.verify, request.verify))
+        asked = "all its members read the same batches"
+    changed = differences(before, now)
+    changed += [f"{name}: was {was}, is {is_}" for name, was, is_ in fields if was != is_]
+    if not changed:
+        _refuse_edited(request, build, theirs.sources)
+        return
+    remedy = "give all members the same arguments, or give this one another group"
+    if {line.partition(":")[0] for line in changed} & {"order", "shuffle_seed"} == {"shuffle_seed"}:
+        remedy = "give all members the same shuffle_seed=; then their seed= may differ"
+    raise UsageError(
+        f"group {request.group!r}: {asked}, but this one asks for others (was: the group; is: this"
+        " member):\n  " + "\n  ".join(changed) + f"\n{remedy}",
+        group=request.group,
+    )
