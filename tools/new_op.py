@@ -23,12 +23,12 @@ OP = '''"""One sentence: what it does, with probability p, and which library doe
 Draws: 0 applied if uniform < p.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance, begin
-from stoker.ops.contract.op import Kernel, Value
+from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 
 
@@ -45,37 +45,26 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class {cls}(ByChance):
-    """One sentence.
+    """One sentence."""
 
-    Attributes:
-        p: probability.
-    """
-
-    name: ClassVar[str] = "{name}"
-    kernels: ClassVar[dict[str, Kernel]] = {{"image": Kernel(_run, _plain, in_place=True)}}
+    kernels = {{"image": Kernel(_run, _plain, in_place=True)}}
 
 
-def {name}(
-    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
-) -> Any:
-    """One sentence; see `{cls}`."""
-    return {cls}(p)(*values, stream=stream, relative=relative)
+{name} = function({cls})
 '''
 
 FOLD = '''"""One sentence: what it makes of several images, and which library does the same."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.folds import Fold
 from stoker.ops.contract.forms import FoldKernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.runs import copy_run
@@ -94,12 +83,10 @@ def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any
 
 
 @register
-@dataclass(frozen=True)
 class {cls}(Fold):
     """One sentence."""
 
-    name: ClassVar[str] = "{name}"
-    folds: ClassVar[dict[str, FoldKernel]] = {{"image": FoldKernel(_run, _plain)}}
+    folds = {{"image": FoldKernel(_run, _plain)}}
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return an image of the inputs' size."""
@@ -107,9 +94,7 @@ class {cls}(Fold):
         return states[:1], 0
 
 
-def {name}(*values: Value, stream: str | None = None) -> Any:
-    """One sentence; see `{cls}`."""
-    return {cls}()(*values, stream=stream)
+{name} = function({cls})
 '''
 
 TEST = '''"""{name} against a plain reference."""

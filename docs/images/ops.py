@@ -54,61 +54,6 @@ UNSEEN: Final = frozenset(
         "window",
     )
 )
-PARAMETERS: Final[dict[str, dict[str, Any]]] = {
-    "affine": {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)},
-    "augmix_transform": {"severity": 10},
-    "blend": {"weights": (2, 1)},
-    "box_blur": {"size_range": (7, 7)},
-    "brightness": {"factor_range": (1.5, 1.5)},
-    "center_crop": {"size": 120},
-    "clahe": {"limit_range": (4, 4)},
-    "coarse_dropout": {"holes_range": (6, 6), "fill": 127},
-    "brightness_contrast": {"brightness_limit": (0.1, 0.1), "contrast_limit": (0.5, 0.5)},
-    "color_jitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3},
-    "contrast": {"factor_range": (1.8, 1.8)},
-    "corner_crop": {"size": 120, "corner": "bottom_right"},
-    "crop": {"size": (120, 140), "top": 10, "left": 50},
-    "crop_around_box": {"margin": 0.1},
-    "crop_non_empty_mask": {"size": 80},
-    "defocus": {"radius_range": (6, 6)},
-    "downscale": {"down": "area"},
-    "elastic": {"amount_range": (12, 12)},
-    "erase": {"scale": (0.1, 0.2), "fill": 127},
-    "fit_bucket": {"size": (160, 120)},
-    "gamma": {"gamma_range": (2.0, 2.0)},
-    "gaussian_blur": {"kernel_size": 15, "sigma_range": (3, 3)},
-    "gaussian_noise": {"sigma_range": (25, 25)},
-    "grid_distortion": {"stretch_range": (-0.6, 0.6)},
-    "grid_mask": {"unit_range": (40, 40)},
-    "hue": {"turn_range": (0.35, 0.35)},
-    "rgb_shift": {"red_range": (60, 60), "blue_range": (-60, -60)},
-    "iou_crop": {"options": (0.5,)},
-    "jpeg_compression": {"quality_range": (8, 8)},
-    "letterbox": {"size": 160, "fill": 114},
-    "median_blur": {"size_range": (7, 7)},
-    "motion_blur": {"size_range": (15, 15), "degrees": (30, 30)},
-    "optical_distortion": {"distort_range": (0.7, 0.7)},
-    "pad": {"padding": 24, "mode": "reflect"},
-    "pad_to_size": {"size": (200, 300), "fill": 114},
-    "posterize": {"bits": 2},
-    "random_blend": {"count": 2},
-    "random_crop": {"size": 120},
-    "random_resized_crop": {"size": (160, 240), "scale": (0.2, 0.4)},
-    "safe_rotate": {"degrees": (20, 20)},
-    "scale_jitter": {"size": 160, "scale": (0.5, 0.5)},
-    "random_short_side_scale": {"sizes": (80, 120), "max_size": 240},
-    "resize": {"size": (160, 120)},
-    "resize_long": {"size": 120},
-    "resize_short": {"size": 100, "max_size": 240},
-    "rot90": {"turns": (1,)},
-    "rotate": {"degrees": (30, 30)},
-    "rotate_expand": {"degrees": (30, 30)},
-    "saturation": {"factor_range": (0.3, 0.3)},
-    "sharpness": {"factor_range": (6, 6)},
-    "zoom_out": {"side_range": (1.6, 1.6), "fill": 114},
-}
-"""Parameters for drawing ops whose defaults are missing or would show little."""
-
 BEFORE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "autocontrast": ("contrast", {"factor_range": (0.4, 0.4), "p": 1.0}),
     "equalize": ("contrast", {"factor_range": (0.4, 0.4), "p": 1.0}),
@@ -129,8 +74,9 @@ def draw(name: str) -> Image.Image:
     before = np.asarray(Image.fromarray(skimage.data.coffee()).resize(SIDES[::-1]))
     if name in BEFORE:
         before = result(make(*BEFORE[name]), before)
-    chance = {"p": 1.0} if "p" in lookup(name).__dataclass_fields__ else {}
-    after = result(make(name, {**PARAMETERS.get(name, {}), **chance}), before)
+    cls = lookup(name)
+    chance = {"p": 1.0} if "p" in cls.__dataclass_fields__ else {}
+    after = result(cls(**{**cls.picture, **chance}), before)
     page = Image.new("RGB", (2 * SIDES[1] + GAP, SIDES[0]), (255, 255, 255))
     page.paste(Image.fromarray(before), (0, 0))
     shown = Image.fromarray(after[..., 0] if after.shape[2] == 1 else after)

@@ -13,24 +13,12 @@ from numba.core.runtime import _nrt_python as nrt
 from stoker.jit import compiled
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import Op, State, StateError, make, registered
+from stoker.ops.contract.rules import ANY_CHANNELS
 from stoker.ops.contract.states import storage
 from stoker.ops.testing import check_op
 from stoker.rng.streams import machine_key, make_key, stream_key
 
 SIZES = [(1, 1), (1, 9), (8, 1), (2, 3), (17, 13), (33, 64), (65, 31), (49, 97)]
-
-
-LEVELS_ONLY = {
-    "augmix_transform",
-    "clahe",
-    "equalize",
-    "iso_noise",
-    "jpeg_compression",
-    "posterize",
-    "shot_noise",
-    "to_float",
-}
-"""Ops that have no rule for images of floats: they count or look up the 256 levels."""
 
 
 def accepts(op: Op, dtype: str, channels: int) -> bool:
@@ -53,10 +41,19 @@ def channels_of(op: Op, dtype: str = "") -> list[int]:
     return [c for c in (1, 2, 3, 4) if accepts(op, dtype or dtype_of(op), c)]
 
 
-def test_which_ops_have_no_rule_for_floats(examples):
-    ops = [make(name, params[0]) for name, params in examples.items()]
-    of_images = [op for op in ops if "image" in op.kernels]
-    assert {op.name for op in of_images if not channels_of(op, "float32")} == LEVELS_ONLY
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32"])
+def test_an_op_declares_the_dtypes_of_images_that_it_takes(examples, dtype):
+    of_images = {name: cls for name, cls in registered().items() if "image" in cls.kernels}
+    taken = {n for n in of_images if any(channels_of(make(n, p), dtype) for p in examples[n])}
+    assert taken == {name for name, cls in of_images.items() if dtype in cls.image_dtypes}
+
+
+def test_an_op_declares_the_channels_of_images_that_it_takes(every_example):
+    for op in every_example:
+        lists = [getattr(op, name, 0) for name in ("fill", "mean", "std")]
+        if "image" in op.kernels and not any(isinstance(v, tuple) and len(v) > 1 for v in lists):
+            taken = [c for c in ANY_CHANNELS if accepts(op, dtype_of(op), c)]
+            assert taken == list(op.image_channels), op
 
 
 def test_every_op_has_examples(examples):

@@ -8,61 +8,28 @@ import functools
 
 import numpy as np
 
-from stoker.ops.contract.registry import make, registered
+from stoker.ops.contract.registry import folds, lookup, make, registered
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State, StateError
-from stoker.ops.geometry.corner_crop import CORNERS
+from stoker.pipeline.planning.history import moves
 
-CHANGES_OF_LEVELS = tuple(
-    name
-    for name, cls in sorted(registered().items())
-    if cls.__module__.startswith(("stoker.ops.color.", "stoker.ops.filters."))
-    and "p" in {field.name for field in dataclasses.fields(cls)}
-)
-"""Ops that change levels, and happen with a probability; they need no other parameter."""
-PARAMS = {
-    **{name: lambda r: {"p": float(r.uniform())} for name in CHANGES_OF_LEVELS},
-    "random_resized_crop": lambda r: {"size": [pick(r, (24, 40)), 32], "scale": [0.2, 1.0]},
-    "resize": lambda r: {"size": [32, pick(r, (24, 48))]},
-    "fit_bucket": lambda r: {
-        "size": [32, pick(r, (24, 48))],
-        "crop": pick(r, ("center", "random")),
-    },
-    "random_crop": lambda r: {"size": [16, 24], "padding": pick(r, (0, 4))},
-    "center_crop": lambda r: {"size": [pick(r, (16, 20)), 16]},
-    "crop": lambda r: {"size": [20, 24], "top": pick(r, (-3, 2)), "left": pick(r, (0, 5))},
-    "corner_crop": lambda r: {"size": [16, pick(r, (16, 20))], "corner": pick(r, CORNERS)},
-    "augmix_transform": lambda r: {"severity": 10, "all_ops": pick(r, (True, False))},
-    "mirror": lambda r: {"axis": pick(r, ("horizontal", "vertical"))},
-    "blend": lambda r: {"weights": [float(r.uniform()), 1.0]},
-    "random_blend": lambda r: {"count": 2, "alpha": 0.7},
-    "horizontal_flip": lambda r: {"p": float(r.uniform())},
-    "color_jitter": lambda r: {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3},
-    "vertical_flip": lambda r: {"p": float(r.uniform())},
-    "transpose": lambda r: {"p": float(r.uniform())},
-    "rot90": lambda r: {"p": float(r.uniform())},
-    "pad": lambda r: {"padding": 3, "mode": pick(r, ("edge", "reflect"))},
-    "resize_short": lambda r: {"size": pick(r, (20, 30)), "max_size": 50},
-    "resize_long": lambda r: {"size": pick(r, (30, 40))},
-    "random_short_side_scale": lambda r: {"sizes": [16, 30], "max_size": 40},
-    "letterbox": lambda r: {"size": [pick(r, (20, 30)), 24]},
-    "affine": lambda r: {"degrees": 30, "translate": 0.1, "scale": [0.8, 1.2], "shear": 5},
-    "rotate": lambda r: {"degrees": pick(r, (20, 180))},
-    "rotate_expand": lambda r: {"degrees": pick(r, (20, (90, 90)))},
-    "safe_rotate": lambda r: {"degrees": pick(r, (20, (90, 90)))},
-    "scale_jitter": lambda r: {"size": [30, 24], "scale": [0.6, 1.3]},
-    "perspective": lambda r: {"p": float(r.uniform())},
-    "elastic": lambda r: {"amount_range": [1, 3.5], "spacing": 8, "p": float(r.uniform())},
-    "grid_distortion": lambda r: {"cells": pick(r, (2, 5)), "p": float(r.uniform())},
-    "optical_distortion": lambda r: {"distort_range": [-0.2, 0.3], "p": float(r.uniform())},
-    "pad_to_size": lambda r: {"size": 60, "place": pick(r, ("top_left", "center"))},
-    "zoom_out": lambda r: {"side_range": [1.0, 1.5], "p": float(r.uniform())},
-    "rgb_to_hsv": lambda r: {},
-    "hsv_to_rgb": lambda r: {},
-    "rgb_to_ycbcr": lambda r: {},
-    "ycbcr_to_rgb": lambda r: {},
-    "to_rgb": lambda r: {},
-}
+
+def varied(name):
+    """Return the function that makes parameters of an op; None if no random pipeline has it."""
+    cls = lookup(name)
+    by_chance = "p" in {field.name for field in dataclasses.fields(cls)}
+    in_place = "image" in cls.kernels and not moves(cls, resized=False)
+    if cls.varied is None and not (by_chance and in_place):
+        return None
+
+    def params(r):
+        found = {parameter: pick(r, values) for parameter, values in (cls.varied or {}).items()}
+        return found | ({"p": float(r.uniform())} if by_chance else {})
+
+    return params
+
+
+PARAMS = {name: varied(name) for name in sorted({*registered(), *folds()}) if varied(name)}
 CONVERSIONS = {"uint8": "to_float", FLOAT: "from_float"}
 """The op that makes floats of levels, and levels of floats."""
 MADE = {"to_float": FLOAT, "from_float": "uint8"}

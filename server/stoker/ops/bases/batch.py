@@ -67,6 +67,7 @@ class BatchOp(Op):
     of_dataset: ClassVar[bool] = False
     needs_picture: ClassVar[bool] = False
     random: ClassVar[bool] = True
+    call_options = ("stream",)
     kernels: ClassVar[dict[str, Kernel]] = {}
 
     def mixed(self, state: State) -> State:

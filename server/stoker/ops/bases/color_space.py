@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from stoker.ops.bases.wide_floats import float_room
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import WIDE, refuse, require_pixels
+from stoker.ops.contract.rules import FLOAT, RGB, WIDE
 from stoker.ops.contract.states import State
 
 
@@ -17,16 +17,13 @@ from stoker.ops.contract.states import State
 class ColorSpaceOp(Op):
     """Base of conversions between color spaces; it has no parameters and keeps every state."""
 
+    image_dtypes: ClassVar[tuple[str, ...]] = ("uint8", FLOAT)
+    image_channels = RGB
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=bool(self.wide))
-        for state in states:
-            if state.shape[2] != 3:
-                remedy = "Convert where the image has three channels"
-                raise refuse(self.name, "an image of 3 channels", state, remedy)
+        self.require_pixels(states)
         rooms = (float_room(s, self.wide["image"]) for s in states if s.dtype == WIDE)
         return states, max(rooms, default=0)
 

@@ -14,7 +14,7 @@ from stoker.ops.bases.fills import Fills
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.points import scaled
@@ -86,6 +86,7 @@ class Cropped(Fills, Op):
 
     size: int | tuple[int, int]
 
+    image_dtypes = ANY_DTYPE
     out_size = staticmethod(asked_size)
 
     def checked(self) -> dict[str, Any]:
@@ -98,8 +99,7 @@ class Cropped(Fills, Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         self.require_fills(states)
         size = self.sides()
         return tuple(state.resized(*size, size) for state in states), 0

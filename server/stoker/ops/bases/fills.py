@@ -4,14 +4,21 @@ A mixin next to `Op`: the op has the two fields, this has their check, their run
 their requirements on states. Levels and classes for all kinds of an op are handled only here.
 """
 
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.ops.contract import checks
+from stoker.ops.contract.parameters import Levels, MaskClass, PerChannel
 from stoker.ops.contract.rules import MAX_CHANNELS
 from stoker.ops.contract.states import State, StateError
 
+Fill = Annotated[
+    PerChannel, Levels(), "level of pixels from outside of the image, or one for each channel"
+]
+"""The parameter `fill`."""
+MaskFill = Annotated[int, MaskClass(), "class of pixels from outside of the mask"]
+"""The parameter `mask_fill`."""
 FILL_FIELDS: Final[list[tuple[Any, ...]]] = [
     ("mask_fill", "i4", (1,)),
     ("fill", "f4", (MAX_CHANNELS,)),

@@ -4,12 +4,13 @@ Draw 0 decides: flipped if uniform < p. The record's `flip` is 0 or 1.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.rng.draws import bernoulli
 
@@ -22,17 +23,11 @@ def draw_flip(key: Any, params: Any, height: int, width: int, record: Any) -> No
 
 @dataclass(frozen=True)
 class FlipOp(ByChance):
-    """Base of flips.
+    """Base of flips."""
 
-    Attributes:
-        p: probability.
-    """
-
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
-    takes_signed: ClassVar[bool] = True
-    record: ClassVar[np.dtype[Any]] = np.dtype([("flip", "u1")])
-    mirrors: ClassVar[str] = "flip"
+    image_dtypes = ANY_DTYPE
+    record = np.dtype([("flip", "u1")])
+    mirrors = "flip"
     draw = staticmethod(draw_flip)
 
 

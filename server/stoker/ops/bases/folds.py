@@ -22,6 +22,7 @@ class Fold(Op):
     """Base of folds: two values or more, all of one kind, dtype and shape."""
 
     kernels: ClassVar[dict[str, Kernel]] = {}
+    call_options = ("stream",)
     folds: ClassVar[dict[str, FoldKernel]]
 
     def require_alike(self, states: tuple[State, ...]) -> None:

@@ -128,7 +128,7 @@ def declare_mix(fold: Fold, states: tuple[State, ...]) -> tuple[tuple[State, ...
     """
     fold.require_alike(states)
     for state in states:
-        require_image(fold.name, state, floats=True)
+        require_image(fold.name, state, fold.image_dtypes)
     # float64 sums next to float32, or int32 next to uint8.
     each = 2 if states[0].dtype == FLOAT else 4
     return states[:1], each * max(state.bound_bytes for state in states)

@@ -15,8 +15,9 @@ from stoker.jit import kernel
 from stoker.ops.bases.wide_floats import WideKernel, as_floats, float_room
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Probability
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import MAX_CHANNELS, WIDE, require_pixels
+from stoker.ops.contract.rules import WIDE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.lookup import map_colors, map_levels
 from stoker.ops.kernels.runs import copy_run
@@ -94,22 +95,10 @@ def plain_floats(change: Callable[[np.ndarray, Any, Any], np.ndarray]) -> Callab
 
 @dataclass(frozen=True)
 class PixelOp(Op):
-    """Base of ops that keep every state and happen with probability p.
+    """Base of ops that keep every state and happen with probability p."""
 
-    Class attributes:
-        takes_floats: whether there is also a rule for images of float32.
-        takes_wide: whether there is also a rule for images of uint16.
-        takes_signed: whether there is also a rule for images of int16.
-        most_channels: the most channels of an image that there is a rule for.
-    """
-
-    takes_floats: ClassVar[bool] = False
-    takes_wide: ClassVar[bool] = False
-    takes_signed: ClassVar[bool] = False
-    most_channels: ClassVar[int] = MAX_CHANNELS
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([APPLY])
+    random = True
+    record = np.dtype([APPLY])
     draw = staticmethod(draw_apply)
     rescale: ClassVar[Callable[..., bool] | None] = staticmethod(keep_record)
 
@@ -123,15 +112,7 @@ class PixelOp(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
-        self.require_kinds(states)
-        require_pixels(
-            self.name,
-            states,
-            floats=self.takes_floats,
-            wide=self.takes_wide,
-            signed=self.takes_signed,
-            most=self.most_channels,
-        )
+        self.require_pixels(states)
         return states, max(self._room(state) for state in states)
 
     def _room(self, state: State) -> int:
@@ -143,18 +124,8 @@ class PixelOp(Op):
 
 @dataclass(frozen=True)
 class ByChance(PixelOp):
-    """Base of ops whose only parameter is the probability.
+    """Base of ops whose only parameter is the probability."""
 
-    Attributes:
-        p: probability.
-    """
+    p: Probability = 0.5
 
-    p: float = 0.5
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.p,), self.parameters)
+    examples = ({"p": 0.5}, {"p": 1})

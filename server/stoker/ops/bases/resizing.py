@@ -1,10 +1,11 @@
 """The parts that ops that resize share: interpolation names, masks, images of floats, scratch."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.contract.parameters import Word
 from stoker.ops.contract.rules import SIGNED, WIDE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.nearest import nearest, nearest_bytes, plain_nearest
@@ -22,6 +23,8 @@ from stoker.ops.kernels.resample_floats import (
 )
 
 INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic", "lanczos", "area")
+Interpolation = Annotated[str, Word(INTERPOLATIONS), "filter of images; masks are always nearest"]
+"""The parameter `interpolation` of ops that resize."""
 NEAREST: Final = 0
 
 

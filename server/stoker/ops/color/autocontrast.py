@@ -19,7 +19,7 @@ from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import (
     BELOW,
@@ -172,8 +172,9 @@ class Autocontrast(ByChance):
     """Stretch the levels of each channel to the whole range; parameters as `ByChance`."""
 
     name: ClassVar[str] = "autocontrast"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)

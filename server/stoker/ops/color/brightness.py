@@ -16,6 +16,7 @@ from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color import LOW, blend_with, fixed, plain_blend
 from stoker.ops.kernels.color_floats import blend_unit, plain_blend_unit
 from stoker.ops.kernels.float_levels import ZERO
@@ -59,8 +60,11 @@ class Brightness(FactorOp):
     """Multiply levels by a factor; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "brightness"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"factor_range": (0, 3), "p": 0.5})
+    picture = {"factor_range": (1.5, 1.5)}
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)

@@ -19,6 +19,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import plain_unit, unit
 from stoker.ops.kernels.lane_sums import EMPTY, add_lanes, plain_total, total
@@ -170,8 +171,15 @@ class BrightnessContrast(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "brightness_contrast"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
+    examples = (
+        {"p": 0.9},
+        {"brightness_limit": 1, "contrast_limit": (-1, 3), "brightness_by_max": False, "p": 0.9},
+        {"brightness_limit": 1, "contrast_limit": 2, "ensure_safe_range": True, "p": 0.9},
+    )
+    picture = {"brightness_limit": (0.1, 0.1), "contrast_limit": (0.5, 0.5)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             *((name, "f8") for name in ("dark", "bright", "low", "high")),

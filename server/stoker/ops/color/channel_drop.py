@@ -18,7 +18,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import COLORS
+from stoker.ops.contract.rules import ALPHA, ANY_DTYPE, COLORS
 from stoker.ops.contract.states import State
 from stoker.rng.draws import bernoulli, integers
 
@@ -73,10 +73,10 @@ class ChannelDrop(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "channel_drop"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
-    takes_signed: ClassVar[bool] = True
-    most_channels: ClassVar[int] = COLORS
+    image_dtypes = ANY_DTYPE
+    image_channels = ALPHA
+    of_levels = True
+    examples = ({"p": 0.9}, {"count_range": (1, 3), "fill": (7, 8, 9), "p": 0.5})
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "i4"), ("high", "i4"), ("fill", "f4", (COLORS,)), ("p", "f8")]
     )

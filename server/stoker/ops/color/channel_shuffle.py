@@ -16,7 +16,7 @@ from stoker.ops.color.color_jitter import write_order
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import COLORS
+from stoker.ops.contract.rules import ALPHA, ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.rng.draws import bernoulli, integers
 
@@ -95,10 +95,10 @@ class ChannelShuffle(ByChance):
     """Put the channels into a random order; parameters as `ByChance`."""
 
     name: ClassVar[str] = "channel_shuffle"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
-    takes_signed: ClassVar[bool] = True
-    most_channels: ClassVar[int] = COLORS
+    image_dtypes = ANY_DTYPE
+    image_channels = ALPHA
+    of_levels = True
+    examples = ({"p": 0.9}, {"p": 0.5})
     record: ClassVar[np.dtype[Any]] = np.dtype([("order", "u1", (4,)), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)

@@ -22,7 +22,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colors
+from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import HIGH, K1, K2, K3, LOW, luma, plain_luma
 from stoker.ops.kernels.extend import place, plain_place
@@ -242,6 +242,11 @@ class Clahe(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "clahe"
+    image_channels = GRAY_OR_RGB
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"limit_range": (0, 40), "tiles": (3, 5), "p": 0.5})
+    picture = {"limit_range": (4, 4)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("rows", "i4"), ("columns", "i4"), ("p", "f8")]
     )
@@ -269,12 +274,6 @@ class Clahe(PixelOp):
         height, width, _ = state.bound
         rows, columns = checks.pair(self.name, "tiles", self.tiles, 1)
         return padded(height * width) + COUNTS + 24 * (width + height) + LEVELS * rows * columns
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        require_colors(self.name, states)
-        return declared
 
 
 def clahe(

@@ -23,7 +23,12 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import FLOAT, WIDE, require_colors, require_pixels
+from stoker.ops.contract.rules import (
+    FLOAT,
+    GRAY_OR_RGB,
+    LEVELS_FLOATS,
+    WIDE,
+)
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import (
     LOW,
@@ -201,6 +206,16 @@ class ColorJitter(Op):
     hue: float = 0.0
 
     name: ClassVar[str] = "color_jitter"
+    image_dtypes = LEVELS_FLOATS
+    image_channels = GRAY_OR_RGB
+    of_levels = True
+    clips_floats = True
+    examples = (
+        {"brightness": 0.4, "contrast": 0.5, "saturation": 0.6, "hue": 0.2},
+        {"contrast": 0.9},
+    )
+    picture = {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3}
+    varied = {"brightness": (0.3,), "contrast": (0.3,), "saturation": (0.3,)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("brightness", "f8"), ("contrast", "f8"), ("saturation", "f8"), ("hue", "f8")]
@@ -236,9 +251,7 @@ class ColorJitter(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
-        require_colors(self.name, states)
+        self.require_pixels(states)
         rooms = [float_room(state, self.wide["image"]) for state in states if state.dtype == WIDE]
         mean = MEAN_BYTES if any(state.dtype in (FLOAT, WIDE) for state in states) else 0
         return states, max(rooms, default=0) + mean

@@ -16,7 +16,7 @@ from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT, require_colors
+from stoker.ops.contract.rules import FLOAT, GRAY_OR_RGB, LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import blend_with, fixed, mean_level, plain_blend, plain_mean
 from stoker.ops.kernels.color_floats import (
@@ -68,8 +68,12 @@ class Contrast(FactorOp):
     """Blend an image with its mean gray; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "contrast"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    image_channels = GRAY_OR_RGB
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"factor_range": (0, 3), "p": 0.5})
+    picture = {"factor_range": (1.8, 1.8)}
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
@@ -79,12 +83,6 @@ class Contrast(FactorOp):
     def scratch(self, state: State) -> int:
         """Return the bytes of some gray values of floats."""
         return MEAN_BYTES if state.dtype == FLOAT else 0
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        require_colors(self.name, states)
-        return declared
 
 
 def contrast(

@@ -74,6 +74,8 @@ class Equalize(ByChance):
     """Spread the levels of each channel evenly; parameters as `ByChance`."""
 
     name: ClassVar[str] = "equalize"
+    of_levels = True
+    clips_floats = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
 
     def scratch(self, state: State) -> int:

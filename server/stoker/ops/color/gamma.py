@@ -19,6 +19,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.powers import plain_raised, raise_all
 from stoker.rng.draws import bernoulli, uniform_range
@@ -90,8 +91,11 @@ class Gamma(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "gamma"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5})
+    picture = {"gamma_range": (2.0, 2.0)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("gamma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}

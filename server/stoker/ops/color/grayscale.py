@@ -4,18 +4,17 @@ Gray is Pillow's luma, of uint16 too (`kernels.color`; for floats `kernels.color
 keeps three channels. An image of one channel is gray already.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance, begin, plain_floats
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colors
-from stoker.ops.contract.states import State
+from stoker.ops.contract.rules import GRAY_OR_RGB, LEVELS_FLOATS
 from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
 from stoker.ops.kernels.color_floats import gray_of, plain_gray
 from stoker.ops.kernels.float_levels import plain_unit, unit
@@ -84,33 +83,17 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Grayscale(ByChance):
-    """Make an image gray; it keeps its channels.
+    """Make an image gray, with probability p; it keeps its channels."""
 
-    Attributes:
-        p: probability.
-    """
+    p: Probability = 0.1
 
-    p: float = 0.1
-
-    name: ClassVar[str] = "grayscale"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        require_colors(self.name, states)
-        return declared
+    image_dtypes = LEVELS_FLOATS
+    image_channels = GRAY_OR_RGB
+    of_levels = True
+    clips_floats = True
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
 
 
-def grayscale(
-    *values: Value, p: float = 0.1, stream: str | None = None, relative: bool = False
-) -> Any:
-    """Make images of a pipeline gray with probability p; see `Grayscale`."""
-    return Grayscale(p)(*values, stream=stream, relative=relative)
+grayscale = function(Grayscale)

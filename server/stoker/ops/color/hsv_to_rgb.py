@@ -57,6 +57,9 @@ class HsvToRgb(ColorSpaceOp):
     """Turn hue, saturation and value into red, green and blue."""
 
     name: ClassVar[str] = "hsv_to_rgb"
+    of_levels = True
+    clips_floats = True
+    varied = {}
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)
     }

@@ -17,8 +17,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colors
-from stoker.ops.contract.states import State
+from stoker.ops.contract.rules import GRAY_OR_RGB, LEVELS_FLOATS
 from stoker.ops.kernels.color import fixed, plain_hue, rotate_hue
 from stoker.ops.kernels.color_floats import plain_rotate_unit, rotate_unit
 from stoker.rng.draws import bernoulli, uniform_range
@@ -76,8 +75,12 @@ class Hue(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "hue"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    image_channels = GRAY_OR_RGB
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5})
+    picture = {"turn_range": (0.35, 0.35)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("turn", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
@@ -95,12 +98,6 @@ class Hue(PixelOp):
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         return np.array((*self.turn_range, self.p), self.parameters)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        require_colors(self.name, states)
-        return declared
 
 
 def hue(

@@ -13,6 +13,7 @@ from stoker.ops.bases.pixelwise import ByChance, begin, plain_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.float_levels import ONE, number, plain_number
 
 HIGH: Final = np.uint16(65535)
@@ -82,8 +83,9 @@ class Invert(ByChance):
     """Invert every level; parameters as `ByChance`."""
 
     name: ClassVar[str] = "invert"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)

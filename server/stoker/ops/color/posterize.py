@@ -56,6 +56,10 @@ class Posterize(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "posterize"
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.5}, {"bits": 2, "p": 1})
+    picture = {"bits": 2}
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("mask", "u1"), ("p", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
 

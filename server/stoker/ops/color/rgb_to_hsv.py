@@ -47,6 +47,9 @@ class RgbToHsv(ColorSpaceOp):
     """Turn red, green and blue into hue, saturation and value."""
 
     name: ClassVar[str] = "rgb_to_hsv"
+    of_levels = True
+    clips_floats = True
+    varied = {}
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_hsv), in_place=True)
     }

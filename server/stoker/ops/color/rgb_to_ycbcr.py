@@ -12,6 +12,7 @@ from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color import K1, K2, K3, luma
 from stoker.ops.kernels.ycbcr import chroma, plain_to_ycbcr
 from stoker.ops.kernels.ycbcr_floats import floats_to_ycbcr, plain_floats_to_ycbcr
@@ -52,6 +53,10 @@ class RgbToYcbcr(ColorSpaceOp):
     """Turn red, green and blue into Y, Cb and Cr."""
 
     name: ClassVar[str] = "rgb_to_ycbcr"
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
+    varied = {}
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_ycbcr), in_place=True)
     }

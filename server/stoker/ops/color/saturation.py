@@ -16,8 +16,7 @@ from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colors
-from stoker.ops.contract.states import State
+from stoker.ops.contract.rules import GRAY_OR_RGB, LEVELS_FLOATS
 from stoker.ops.kernels.color import fixed, plain_blend, plain_luma, saturate
 from stoker.ops.kernels.color_floats import plain_blend_unit, plain_gray, saturate_unit
 
@@ -63,19 +62,17 @@ class Saturation(FactorOp):
     """Blend pixels with their gray; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "saturation"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    image_channels = GRAY_OR_RGB
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"factor_range": (0, 3), "p": 0.5})
+    picture = {"factor_range": (0.3, 0.3)}
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
     wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        require_colors(self.name, states)
-        return declared
 
 
 def saturation(

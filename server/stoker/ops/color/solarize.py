@@ -16,6 +16,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color_floats import PART
 from stoker.ops.kernels.float_levels import ONE
 
@@ -95,8 +96,10 @@ class Solarize(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "solarize"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.5}, {"threshold": 200, "p": 1})
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("threshold", "u2"), ("p", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
     floats: ClassVar[dict[str, Kernel]] = {

@@ -15,7 +15,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import COLORS, require_image
+from stoker.ops.contract.rules import ALPHA, LEVELS_FLOATS, require_image
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
 from stoker.ops.kernels.color_floats import gray_of, plain_gray
@@ -149,6 +149,9 @@ class ToGray(Op):
     """Turn images of 1 to 4 channels into gray images of one."""
 
     name: ClassVar[str] = "to_gray"
+    image_dtypes = LEVELS_FLOATS
+    image_channels = ALPHA
+    of_levels = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
     wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain)}
@@ -158,7 +161,7 @@ class ToGray(Op):
         """Return states of one channel."""
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True, wide=True, most=COLORS)
+            require_image(self.name, state, self.image_dtypes, self.image_channels)
         split = any(state.dtype == "float32" and state.shape[2] == 4 for state in states)
         return tuple(of_channels(state, 1) for state in states), PLANES_BYTES * split
 

@@ -16,7 +16,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import COLORS, require_image
+from stoker.ops.contract.rules import ALPHA, LEVELS_FLOATS, require_image
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import K1, K2, K3
 from stoker.ops.kernels.runs import copy_run
@@ -86,6 +86,10 @@ class ToRgb(Op):
     """Turn images of 1 to 4 channels into images of three."""
 
     name: ClassVar[str] = "to_rgb"
+    image_dtypes = LEVELS_FLOATS
+    image_channels = ALPHA
+    of_levels = True
+    varied = {}
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     rescale = staticmethod(keep_record)
@@ -94,7 +98,7 @@ class ToRgb(Op):
         """Return states of three channels."""
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True, wide=True, most=COLORS)
+            require_image(self.name, state, self.image_dtypes, self.image_channels)
         return tuple(of_channels(state, 3) for state in states), 0
 
 

@@ -12,6 +12,7 @@ from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color import K1, K2, K3
 from stoker.ops.kernels.ycbcr import colors, plain_to_rgb
 from stoker.ops.kernels.ycbcr_floats import plain_ycbcr_to_floats, ycbcr_to_floats
@@ -49,6 +50,10 @@ class YcbcrToRgb(ColorSpaceOp):
     """Turn Y, Cb and Cr into red, green and blue."""
 
     name: ClassVar[str] = "ycbcr_to_rgb"
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
+    varied = {}
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)
     }

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 
@@ -28,8 +28,9 @@ from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel, no_draw, 
 from stoker.ops.contract.frozen import seal
 from stoker.ops.contract.looked_at import looked_at
 from stoker.ops.contract.numbers import settled
+from stoker.ops.contract.parameters import DeclaredLayout, rules_of
 from stoker.ops.contract.row_numbers import row_number
-from stoker.ops.contract.rules import remedy_of
+from stoker.ops.contract.rules import ANY_CHANNELS, UINT8, remedy_of, require_pixels
 from stoker.ops.contract.running import running_tracer
 from stoker.ops.contract.states import ITEM_KINDS, VECTORS, ParameterError, State, StateError
 from stoker.protocol.canonical import Canonical
@@ -107,7 +108,8 @@ class Op:
         name: the op's name, also its default stream name.
         version: increased with any change to a draw or a pixel.
         random: whether `draw` reads its key.
-        parameters: dtype of the run-time parameters that `params()` returns.
+        parameters: dtype of the run-time parameters that `params()` returns; it follows from the
+            declared parameters (`contract.parameters`) unless an op computes others.
         record: dtype of the draw record: the full content of one decision.
         kernels: kind -> Kernel; a kind without a rule is a build error.
         floats: kind -> Kernel of float32 values, if it differs from the one in `kernels`.
@@ -140,6 +142,21 @@ class Op:
         mirrors: field of the record that is 1 where the op turns left into right; "always"; or
             empty for never.
         units: field of the record -> its unit, for people; see `stoker.ops.contract.units`.
+        image_dtypes: dtypes of images that there is a rule for.
+        image_channels: numbers of channels of images that there is a rule for.
+        moves_pixels: whether pixels change their places, so that a mask of the image must follow;
+            None: if the op has a rule for points.
+        of_levels: whether numbers of pixels mean levels or colors to the op: it refuses an image
+            that was normalized.
+        clips_floats: whether it takes floats for parts of white, and clips or misreads others: it
+            refuses stored floats that leave 0 to 1.
+        by_user: whether a user wrote the op, which then may do anything; `register` sets it.
+        call_options: keywords of the op's function besides its parameters.
+        examples: parameters for tests; the first also completes what has no default, where the
+            kernel cache is warmed. See `contract.examples`.
+        picture: parameters that show the op in docs/ops.md, if its defaults show little.
+        varied: name of a parameter -> values that random pipelines choose from, besides `p`; None:
+            they have the op only if it keeps pixels in place and has a `p`.
         calls_python: whether kernels leave compiled code to call a Python function of the author,
             named by the parameter `function`; see `stoker.ops.custom.python_call`.
         result_number: the parameter that only numbers the results of one decision; empty: none.
@@ -148,7 +165,7 @@ class Op:
     name: ClassVar[str]
     version: ClassVar[int] = 1
     random: ClassVar[bool] = False
-    parameters: ClassVar[np.dtype[Any]] = EMPTY
+    parameters: ClassVar[np.dtype[Any]] = cast(Any, DeclaredLayout())
     record: ClassVar[np.dtype[Any]] = EMPTY
     kernels: ClassVar[dict[str, Kernel]]
     floats: ClassVar[dict[str, Kernel]] = {}
@@ -166,6 +183,16 @@ class Op:
     float_folds: ClassVar[dict[str, FoldKernel]] = {}
     mirrors: ClassVar[str] = ""
     units: ClassVar[Mapping[str, str]] = {}
+    image_dtypes: ClassVar[tuple[str, ...]] = UINT8
+    image_channels: ClassVar[tuple[int, ...]] = ANY_CHANNELS
+    moves_pixels: ClassVar[bool | None] = None
+    of_levels: ClassVar[bool] = False
+    clips_floats: ClassVar[bool] = False
+    by_user: ClassVar[bool] = True
+    call_options: ClassVar[tuple[str, ...]] = ("stream", "relative")
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    picture: ClassVar[Mapping[str, Any]] = {}
+    varied: ClassVar[Mapping[str, Sequence[Any]] | None] = None
     calls_python: ClassVar[bool] = False
     result_number: ClassVar[str] = ""
 
@@ -229,11 +256,13 @@ class Op:
         return tracer.applied(self)
 
     def check(self) -> None:
-        """Check the parameters; ops override this.
+        """Check each declared parameter; ops override this for what several have in common.
 
         Raises:
             ParameterError: a parameter is of the wrong type or out of bounds.
         """
+        for name, rule in rules_of(type(self)).items():
+            self.settle(**{name: rule.check(self.name, name, getattr(self, name))})
 
     def settle(self, **values: Any) -> None:
         """Store checked parameters in their canonical form; `check` calls this."""
@@ -242,7 +271,9 @@ class Op:
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters, a 0-d array of dtype `parameters`."""
-        return np.zeros((), self.parameters)
+        rules = rules_of(type(self)).items()
+        found = [one for name, rule in rules for one in rule.store(getattr(self, name))]
+        return np.array(tuple(found), self.parameters) if found else np.zeros((), self.parameters)
 
     def for_state(self, state: State) -> Op:
         """Return the op for a field: parameters that mean its names of classes become numbers.
@@ -328,6 +359,15 @@ class Op:
         for state in states:
             if state.kind not in self.kernels:
                 raise self.no_rule(state)
+
+    def require_pixels(self, states: tuple[State, ...]) -> None:
+        """Refuse kinds, dtypes and channels without a rule, and values of different sizes.
+
+        Raises:
+            StateError: names op, state and what was expected.
+        """
+        self.require_kinds(states)
+        require_pixels(self.name, states, self.image_dtypes, self.image_channels)
 
     @classmethod
     def kernel_of(cls, kind: str, dtype: str) -> Kernel:

@@ -7,8 +7,10 @@ contract tests run over all registered ops. User ops are not registered: their n
 """
 
 import difflib
+import re
 from collections.abc import Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import TypeVar, cast, dataclass_transform
 
 from stoker.jit.named import reference, resolve
 from stoker.ops.contract.op import Op
@@ -23,18 +25,34 @@ _BATCH: set[str] = set()
 T = TypeVar("T", bound=type[Op])
 
 
+@dataclass_transform(frozen_default=True)
 def register(cls: T) -> T:
     """Register an op class under its name; usable as a decorator.
+
+    The class becomes a frozen dataclass, unless it is one. Without a `name`, it gets that of the
+    class in lower case: RgbShift is rgb_shift.
 
     Raises:
         ValueError: the name is already registered.
     """
-    if cls.name in _OPS:
-        raise ValueError(f"op {cls.name!r} is registered twice: {_OPS[cls.name]} and {cls}")
-    _OPS[cls.name] = cls
+    made = _made(cls)
+    made.by_user = made.calls_python
+    if made.name in _OPS:
+        raise ValueError(f"op {made.name!r} is registered twice: {_OPS[made.name]} and {made}")
+    _OPS[made.name] = made
+    return made
+
+
+def _made(cls: T) -> T:
+    """Return an op class as a frozen dataclass with a name."""
+    if "__dataclass_params__" not in vars(cls):
+        cls = cast(T, dataclass(frozen=True)(cls))
+    if getattr(cls, "name", None) is None:
+        cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
     return cls
 
 
+@dataclass_transform(frozen_default=True)
 def register_unlisted(cls: T) -> T:
     """Register an op class that is not listed for users.
 
@@ -43,18 +61,21 @@ def register_unlisted(cls: T) -> T:
     Raises:
         ValueError: the name is already registered.
     """
-    _UNLISTED.add(cls.name)
-    return register(cls)
+    made = register(cls)
+    _UNLISTED.add(made.name)
+    return made
 
 
+@dataclass_transform(frozen_default=True)
 def register_batch(cls: T) -> T:
     """Register an op class that reads other rows (`bases.batch`), which has another contract.
 
     Raises:
         ValueError: the name is already registered.
     """
-    _BATCH.add(cls.name)
-    return register(cls)
+    made = register(cls)
+    _BATCH.add(made.name)
+    return made
 
 
 def register_earlier(cls: T) -> T:
@@ -123,6 +144,11 @@ def at(name: str, version: int) -> type[Op]:
         versions = ", ".join(map(str, there))
         raise VersionError(f"op {name!r} has no version {version}; it has {versions}", op=name)
     return found
+
+
+def listed() -> Mapping[str, type[Op]]:
+    """Return all ops that users call by name: kernels, folds, batch ops and choices."""
+    return {name: cls for name, cls in _OPS.items() if name not in _UNLISTED}
 
 
 def registered() -> Mapping[str, type[Op]]:

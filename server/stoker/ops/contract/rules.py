@@ -1,8 +1,7 @@
 """State rules that ops share: which images and masks the kernels of v1 handle.
 
-image: (H, W, C) uint8 with 1 to 16 channels; most ops take float32 too, see `floats`, and some
-uint16, whose levels reach 65535, see `wide`, or int16, see `signed`. mask: (H, W) uint8, uint16 or
-int32 class numbers.
+image: (H, W, C) with 1 to 16 channels, of the dtypes that an op names: uint8, uint16, whose levels
+reach 65535, int16 or float32. mask: (H, W) uint8, uint16 or int32 class numbers.
 Values of one call must have the same size, because they share one decision.
 """
 
@@ -19,6 +18,11 @@ MASK_DTYPES: Final = ("uint8", "uint16", "int32")
 MAX_CHANNELS: Final = MOST_CHANNELS
 COLORS: Final = 4
 """The most channels of an image whose channels may be colors and alpha."""
+ANY_CHANNELS: Final = tuple(range(1, MAX_CHANNELS + 1))
+ALPHA: Final = (1, 2, 3, 4)
+"""Channels of an image that may be gray or colors, and alpha."""
+GRAY_OR_RGB: Final = (1, 3)
+RGB: Final = (3,)
 WIDE: Final = "uint16"
 """Dtype of images with levels from 0 to 65535."""
 SIGNED: Final = "int16"
@@ -27,6 +31,14 @@ WINDOW: Final = "ops.window(image, center=, width=)"
 """The call that makes floats from 0 to 1 of images of int16, for ops of levels or colors."""
 FLOAT: Final = "float32"
 """Dtype of images of floats, whose levels are in [0, 1] if an op says so."""
+UINT8: Final = ("uint8",)
+"""Dtypes of images for an op of the 256 levels."""
+LEVELS_FLOATS: Final = ("uint8", WIDE, FLOAT)
+"""Dtypes of images for an op of levels of 8 and 16 bits, and of floats."""
+ANY_DTYPE: Final = ("uint8", WIDE, SIGNED, FLOAT)
+"""Dtypes of images for an op of any numbers."""
+NO_COLORS: Final = "Leave the image out of this call: its channels are not colors"
+TO_RGB: Final = "three channels; to_rgb makes them of gray, and drops alpha"
 
 
 def refuse(op: str, expected: str, state: State, remedy: str) -> StateError:
@@ -37,30 +49,22 @@ def refuse(op: str, expected: str, state: State, remedy: str) -> StateError:
 
 
 def require_pixels(
-    op: str,
-    states: tuple[State, ...],
-    *,
-    floats: bool = False,
-    wide: bool = False,
-    signed: bool = False,
-    most: int = MAX_CHANNELS,
+    op: str, states: tuple[State, ...], dtypes: tuple[str, ...], channels: tuple[int, ...]
 ) -> None:
     """Refuse images and masks of a dtype or shape without a rule, and values of different sizes.
 
     Args:
         op: the op's name.
         states: the states of the values of one call.
-        floats: whether the op also has a rule for images of float32.
-        wide: whether the op also has a rule for images of uint16.
-        signed: whether the op also has a rule for images of int16.
-        most: the most channels of an image that the op has a rule for.
+        dtypes: dtypes of images that the op has a rule for.
+        channels: numbers of channels of images that it has a rule for.
 
     Raises:
         StateError: names op, state and what was expected.
     """
     for state in states:
         if state.kind == "image":
-            require_image(op, state, floats=floats, wide=wide, signed=signed, most=most)
+            require_image(op, state, dtypes, channels)
         elif state.kind == "mask" and (len(state.shape) != 2 or state.dtype not in MASK_DTYPES):
             raise refuse(
                 op,
@@ -78,42 +82,38 @@ def require_pixels(
 
 
 def require_image(
-    op: str,
-    state: State,
-    *,
-    floats: bool = False,
-    wide: bool = False,
-    signed: bool = False,
-    most: int = MAX_CHANNELS,
+    op: str, state: State, dtypes: tuple[str, ...], channels: tuple[int, ...] = ANY_CHANNELS
 ) -> None:
-    """Refuse an image that is not uint8 (or a dtype that is allowed) with 1 to `most` channels.
+    """Refuse an image of a dtype or number of channels without a rule.
 
     Raises:
         StateError: names op, state and what was expected.
     """
-    channels = state.shape[2] if len(state.shape) == 3 else None
-    dtypes = ("uint8", *(WIDE,) * wide, *(SIGNED,) * signed, *(FLOAT,) * floats)
-    if state.dtype not in dtypes or channels is None or not 1 <= channels <= most:
+    count = state.shape[2] if len(state.shape) == 3 else None
+    most = MAX_CHANNELS if channels in (GRAY_OR_RGB, RGB) else channels[-1]
+    if state.dtype not in dtypes or count is None or not 1 <= count <= most:
         remedy = f"Call {op} before the image is converted"
-        if channels is not None and most < channels <= MAX_CHANNELS:
-            remedy = "Leave the image out of this call: its channels are not colors"
+        if count is not None and most < count <= MAX_CHANNELS:
+            remedy = NO_COLORS
         if state.dtype == FLOAT:
             remedy += ", or call from_float before it, or before what contains it (as rand_augment)"
-        if state.dtype == WIDE and not wide:
+        if state.dtype == WIDE and WIDE not in dtypes:
             remedy = f"Call to_float before {op}"
-            if not floats:
+            if FLOAT not in dtypes:
                 remedy = (
                     f"It works with the 256 levels of uint8. {remedy}, and from_float after that"
                 )
-        if state.dtype == SIGNED and not signed:
+        if state.dtype == SIGNED and SIGNED not in dtypes:
             remedy = f"Its numbers are not levels: call {WINDOW} before {op}"
-            remedy += "" if floats else ", and from_float after that"
-        raise refuse(
-            op,
-            f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {most} channels",
-            state,
-            remedy,
-        )
+            remedy += "" if FLOAT in dtypes else ", and from_float after that"
+        expected = f"an image of shape (H, W, C), dtype {' or '.join(dtypes)} and 1 to {most}"
+        raise refuse(op, f"{expected} channels", state, remedy)
+    if count not in channels and channels == RGB:
+        raise refuse(op, "an image of 3 channels", state, f"Call {op} where the image has {TO_RGB}")
+    if count not in channels:
+        expected = "an image of 1 (gray) or 3 channels (red, green, blue)"
+        remedy = NO_COLORS if count > COLORS else "Drop the other channels first"
+        raise refuse(op, expected, state, remedy)
 
 
 def float_first(op: str, state: State, otherwise: str) -> str:
@@ -153,21 +153,6 @@ def _declare(kind: str) -> str:
         f"If it is {a} {kind}, declare it: pack with --field NAME={kind}, give a live source "
         f'schema.{kind}(NAME), or call the pipeline with kinds={{NAME: "{kind}"}}.'
     )
-
-
-def require_colors(op: str, states: tuple[State, ...]) -> None:
-    """Refuse images that are neither gray nor RGB.
-
-    Raises:
-        StateError: names op, state and what was expected.
-    """
-    for state in states:
-        channels = state.shape[2]
-        if channels not in (1, 3):
-            expected = "an image of 1 (gray) or 3 channels (red, green, blue)"
-            many = channels is not None and channels > COLORS
-            remedy = "Leave the image out of this call: its channels are not colors"
-            raise refuse(op, expected, state, remedy if many else "Drop the other channels first")
 
 
 def visible_word(state: State) -> int:

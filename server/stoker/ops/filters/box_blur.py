@@ -24,7 +24,7 @@ from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, wid
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.resample import padded
 from stoker.ops.kernels.windows_floats import plain_smooth_floats, smooth_bytes, smooth_floats
@@ -163,8 +163,9 @@ class BoxBlur(BlurOp):
     """Blur with a box; parameters as `BlurOp`, sides up to 63."""
 
     name: ClassVar[str] = "box_blur"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    examples = ({"p": 0.9}, {"size_range": (1, 31), "p": 0.5})
+    picture = {"size_range": (7, 7)}
     largest: ClassVar[int] = 63
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}

@@ -20,6 +20,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import span
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import fill_rows, fill_values
 from stoker.ops.kernels.points import stay
@@ -128,9 +129,13 @@ class CoarseDropout(Fills, PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "coarse_dropout"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
-    takes_signed: ClassVar[bool] = True
+    image_dtypes = ANY_DTYPE
+    moves_pixels = False
+    examples = (
+        {"fill": 114, "mask_fill": 200, "p": 0.9},
+        {"holes_range": (5, 32), "height_range": (0.01, 1), "width_range": (0.1, 0.1), "p": 0.5},
+    )
+    picture = {"holes_range": (6, 6), "fill": 127}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("fewest", "i4"),

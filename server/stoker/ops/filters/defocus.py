@@ -32,6 +32,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.extend import place
 from stoker.rng.draws import bernoulli, integers, uniform_range
@@ -162,8 +163,9 @@ class Defocus(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "defocus"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    examples = ({"p": 0.9}, {"radius_range": (1, 12), "alias_blur_range": (0.3, 2), "p": 0.5})
+    picture = {"radius_range": (6, 6)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "i4"), ("high", "i4"), ("least", "f8"), ("most", "f8"), ("p", "f8")]
     )

@@ -19,6 +19,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.resample import padded
 from stoker.rng.draws import bernoulli, uniform_range
@@ -108,8 +109,9 @@ class Downscale(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "downscale"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    examples = ({"p": 0.9}, {"scale_range": (0.1, 0.9), "down": "area", "up": "lanczos", "p": 0.8})
+    picture = {"down": "area"}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("down", "u1"), ("up", "u1"), ("p", "f8")]
     )

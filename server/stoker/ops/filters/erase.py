@@ -21,6 +21,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import fill_rows, fill_values
 from stoker.ops.kernels.points import stay
@@ -113,9 +114,10 @@ class Erase(Fills, PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "erase"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
-    takes_signed: ClassVar[bool] = True
+    image_dtypes = ANY_DTYPE
+    moves_pixels = False
+    examples = ({"fill": 114, "mask_fill": 200, "p": 0.9}, {"scale": (0.1, 0.9), "p": 0.5})
+    picture = {"scale": (0.1, 0.2), "fill": 127}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("scale_low", "f8"),

@@ -21,7 +21,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.resample import padded
 from stoker.ops.kernels.windows import UNIT, plain_smooth, smooth
@@ -141,8 +141,9 @@ class GaussianBlur(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "gaussian_blur"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    examples = ({"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5})
+    picture = {"kernel_size": 15, "sigma_range": (3, 3)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("radius", "i4"), ("p", "f8")]
     )

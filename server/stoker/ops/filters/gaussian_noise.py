@@ -24,6 +24,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import level
 from stoker.ops.kernels.float_levels import plain_unit, unit
@@ -161,8 +162,11 @@ class GaussianNoise(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "gaussian_noise"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"sigma_range": (0, 128), "p": 0.5})
+    picture = {"sigma_range": (25, 25)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}

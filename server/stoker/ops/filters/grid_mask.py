@@ -18,6 +18,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import fill_run
 from stoker.ops.kernels.points import stay
@@ -106,9 +107,13 @@ class GridMask(Fills, PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "grid_mask"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
-    takes_signed: ClassVar[bool] = True
+    image_dtypes = ANY_DTYPE
+    moves_pixels = False
+    examples = (
+        {"fill": 114, "mask_fill": 200, "p": 0.9},
+        {"unit_range": (5, 20), "ratio": 0.3, "p": 0.5},
+    )
+    picture = {"unit_range": (40, 40)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("ratio", "f8"),

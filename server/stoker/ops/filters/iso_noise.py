@@ -25,7 +25,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colors
+from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
 from stoker.ops.filters.gaussian_noise import TABLE, fill_noise, fill_points
 from stoker.ops.kernels.random_bytes import BLOCKS, VALUES, plain_blocks
@@ -252,6 +252,8 @@ class IsoNoise(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "iso_noise"
+    image_channels = GRAY_OR_RGB
+    examples = ({"p": 0.9}, {"color_shift": (0, 1), "intensity": (0, 1), "p": 0.5})
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("shift_low", "f8"), ("shift_high", "f8"), ("low", "f8"), ("high", "f8"), ("p", "f8")]
     )
@@ -277,12 +279,6 @@ class IsoNoise(PixelOp):
     def scratch(self, state: State) -> int:
         """Return the bytes of the blocks made at a time, the turns and the thresholds."""
         return ROOM + TABLE + 4 * COUNTS
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        require_colors(self.name, states)
-        return declared
 
 
 def iso_noise(

@@ -20,7 +20,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colors
+from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.jpeg_blocks import (
     SIZE,
@@ -140,6 +140,11 @@ class JpegCompression(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "jpeg_compression"
+    image_channels = GRAY_OR_RGB
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"quality_range": (1, 100), "p": 0.5})
+    picture = {"quality_range": (8, 8)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("low", "i4"),
@@ -170,12 +175,6 @@ class JpegCompression(PixelOp):
         chroma = padded(whole_blocks(half(height)) * whole_blocks(half(width)))
         gray = padded(whole_blocks(height) * whole_blocks(width))
         return padded(WORK) + gray + 2 * chroma + 20 * half(width)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        require_colors(self.name, states)
-        return declared
 
 
 def jpeg_compression(

@@ -22,7 +22,7 @@ from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, wid
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT
+from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import plain_floats as floats_of_keys
 from stoker.ops.kernels.float_levels import plain_keys
@@ -243,8 +243,9 @@ class MedianBlur(BlurOp):
     """Replace every level by the median of its window; parameters as `BlurOp`, sides up to 15."""
 
     name: ClassVar[str] = "median_blur"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    examples = ({"p": 0.9}, {"size_range": (1, 15), "p": 0.5})
+    picture = {"size_range": (7, 7)}
     largest: ClassVar[int] = 15
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}

@@ -33,6 +33,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.affinity import RADIANS
 from stoker.rng.draws import uniform_range
@@ -141,8 +142,9 @@ class MotionBlur(BlurOp):
     degrees: tuple[float, float] = (0.0, 180.0)
 
     name: ClassVar[str] = "motion_blur"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    examples = ({"p": 0.9}, {"size_range": (1, 31), "degrees": (-90, 270), "p": 0.5})
+    picture = {"size_range": (15, 15), "degrees": (30, 30)}
     largest: ClassVar[int] = 63
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("from", "f8"), ("to", "f8"), ("low", "i4"), ("high", "i4"), ("p", "f8")]

@@ -17,6 +17,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import ONE, ZERO
 from stoker.ops.kernels.random_bytes import BLOCKS, VALUES, fill_blocks, plain_blocks
@@ -123,8 +124,9 @@ class SaltAndPepper(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "salt_and_pepper"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    clips_floats = True
+    examples = ({"p": 0.9}, {"amount_range": (0, 1), "p": 0.5})
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}

@@ -20,6 +20,7 @@ from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, wid
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color import ONE, fixed, level, plain_blend
 from stoker.ops.kernels.float_levels import plain_unit, unit
 
@@ -153,8 +154,11 @@ class Sharpness(FactorOp):
     """Smooth or sharpen; parameters as `FactorOp`."""
 
     name: ClassVar[str] = "sharpness"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    of_levels = True
+    clips_floats = True
+    examples = ({"p": 0.9}, {"factor_range": (0, 5), "p": 0.5})
+    picture = {"factor_range": (6, 6)}
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
     wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])

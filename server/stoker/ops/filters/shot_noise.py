@@ -150,6 +150,7 @@ class ShotNoise(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "shot_noise"
+    examples = ({"p": 0.9}, {"scale_range": (0.01, 1), "p": 0.5})
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("scale", "f8"), ("seed", "u8", (2,)), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}

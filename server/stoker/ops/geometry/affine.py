@@ -19,7 +19,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried, one_ratio
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.affinity import (
     forward,
@@ -143,6 +143,14 @@ class Affine(Fills, Op):
     mask_fill: int = 0
 
     name: ClassVar[str] = "affine"
+    image_dtypes = LEVELS_FLOATS
+    examples = (
+        {"degrees": 30, "translate": (0.1, 0.2), "scale": (0.7, 1.4), "shear": 10, "fill": 114},
+        {"degrees": 180, "shear": (-20, 20, -9, 30), "interpolation": "nearest", "mask_fill": 7},
+        {"degrees": (5, 9), "scale": (0.5, 0.6), "fill": (1, 2, 3, 4)},
+    )
+    picture = {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)}
+    varied = {"degrees": (30,), "translate": (0.1,), "scale": ((0.8, 1.2),), "shear": (5,)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
@@ -209,8 +217,7 @@ class Affine(Fills, Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        self.require_pixels(states)
         self.require_fills(states)
         return states, 0
 

@@ -28,7 +28,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import lower, upper
 from stoker.rng.draws import integers
@@ -100,6 +100,8 @@ class BboxSafeRandomCrop(Op):
     erosion_rate: float = 0.0
 
     name: ClassVar[str] = "bbox_safe_random_crop"
+    image_dtypes = ANY_DTYPE
+    examples = ({}, {"erosion_rate": 0.3})
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("erosion_rate", "f8")])
     record: ClassVar[np.dtype[Any]] = BOX_RECORD
@@ -122,8 +124,7 @@ class BboxSafeRandomCrop(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to that of the image."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 

@@ -80,6 +80,9 @@ class CenterCrop(Cropped):
     mask_fill: int = 0
 
     name: ClassVar[str] = "center_crop"
+    examples = ({"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)})
+    picture = {"size": 120}
+    varied = {"size": ((16, 16), (20, 16))}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("height", "i4"), ("width", "i4"), *FILL_FIELDS]
     )

@@ -82,6 +82,12 @@ class CornerCrop(Cropped):
     mask_fill: int = 0
 
     name: ClassVar[str] = "corner_crop"
+    examples = (
+        {"size": 24, "corner": "bottom_right", "fill": (7, 8, 9, 10), "mask_fill": 200},
+        {"size": (9, 40), "corner": "top_right"},
+    )
+    picture = {"size": 120, "corner": "bottom_right"}
+    varied = {"size": ((16, 16), (16, 20)), "corner": CORNERS}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("height", "i4"), ("width", "i4"), ("bottom", "u1"), ("right", "u1"), *FILL_FIELDS]
     )

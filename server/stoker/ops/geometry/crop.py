@@ -70,6 +70,12 @@ class Crop(Cropped):
     mask_fill: int = 0
 
     name: ClassVar[str] = "crop"
+    examples = (
+        {"size": (24, 30), "top": 3, "left": 9},
+        {"size": (40, 70), "top": -4, "left": -9, "fill": (7, 8, 9, 10), "mask_fill": 200},
+    )
+    picture = {"size": (120, 140), "top": 10, "left": 50}
+    varied = {"size": ((20, 24),), "top": (-3, 2), "left": (0, 5)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("height", "i4"), ("width", "i4"), ("top", "i4"), ("left", "i4"), *FILL_FIELDS]
     )

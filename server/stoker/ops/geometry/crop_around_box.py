@@ -22,7 +22,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.geometry.bbox_safe_random_crop import counts
 from stoker.ops.kernels.points import lower, upper
@@ -105,6 +105,9 @@ class CropAroundBox(Op):
     margin: float = 0.0
 
     name: ClassVar[str] = "crop_around_box"
+    image_dtypes = ANY_DTYPE
+    examples = ({}, {"margin": 0.3})
+    picture = {"margin": 0.1}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("margin", "f8"), ("which", "u1")])
     record: ClassVar[np.dtype[Any]] = np.dtype([*BOX_RECORD.descr, ("box", "i4")])
@@ -129,8 +132,7 @@ class CropAroundBox(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to that of the image."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 

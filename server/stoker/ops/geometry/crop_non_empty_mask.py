@@ -82,6 +82,11 @@ class CropNonEmptyMask(Cropped):
     mask_fill: int = 0
 
     name: ClassVar[str] = "crop_non_empty_mask"
+    examples = (
+        {"size": (24, 18), "fill": (7, 8, 9, 10), "mask_fill": 200},
+        {"size": (9, 70), "ignore": (0, 1, 255)},
+    )
+    picture = {"size": 80}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [

@@ -17,6 +17,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.resample import padded
 from stoker.ops.kernels.sampling_points import sample_row
@@ -129,8 +130,14 @@ class Elastic(Fills, PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "elastic"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    moves_pixels = True
+    examples = (
+        {"fill": 114, "mask_fill": 200, "p": 0.9},
+        {"amount_range": (0, 3), "spacing": 8, "interpolation": "nearest", "p": 0.5},
+    )
+    picture = {"amount_range": (12, 12)}
+    varied = {"amount_range": ((1, 3.5),), "spacing": (8,)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("low", "f8"),

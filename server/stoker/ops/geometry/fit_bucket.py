@@ -33,7 +33,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import ParameterError, State
 from stoker.rng.draws import integers
 
@@ -79,6 +79,14 @@ class FitBucket(Op):
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "fit_bucket"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"size": (24, 40)},
+        {"size": (40, 9), "crop": "random", "interpolation": "bicubic"},
+        {"size": (33, 31), "crop": "random", "interpolation": "nearest"},
+    )
+    picture = {"size": (160, 120)}
+    varied = {"size": ((32, 24), (32, 48)), "crop": ("center", "random")}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("height", "i4"), ("width", "i4"), ("crop", "u1"), ("interpolation", "u1")]
@@ -112,8 +120,7 @@ class FitBucket(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the bucket's size."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         size = self._known_size()
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need

@@ -23,7 +23,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import MAX_CHANNELS
+from stoker.ops.contract.rules import LEVELS_FLOATS, MAX_CHANNELS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import beyond, move_boxes, scaled
 from stoker.ops.kernels.sampling_points import sample_row
@@ -212,8 +212,13 @@ class GridDistortion(PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "grid_distortion"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    examples = (
+        {"p": 0.9},
+        {"cells": 16, "stretch_range": (-0.9, 0.9), "interpolation": "nearest", "p": 0.5},
+    )
+    picture = {"stretch_range": (-0.6, 0.6)}
+    varied = {"cells": (2, 5)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("cells", "i4"), ("interpolation", "u1"), ("p", "f8")]
     )

@@ -3,13 +3,12 @@
 Draw 0 decides: flipped if uniform < p. The record's `flip` is 0 or 1.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.flips import FlipOp
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import FunctionCall, calls
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import mirror_image, move_rows
@@ -37,29 +36,19 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class HorizontalFlip(FlipOp):
-    """Mirror left and right; parameters as `FlipOp`."""
+    """Mirror left and right, with probability p."""
 
-    name: ClassVar[str] = "horizontal_flip"
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, _plain),
-        "mask": Kernel(_run, _plain),
-    }
+    varied = {}
+    kernels = {"image": Kernel(_run, _plain), "mask": Kernel(_run, _plain)}
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
+    affine = True
 
 
-def horizontal_flip(
-    *values: Value,
-    p: float = 0.5,
-    swap: Pairs | str | None = None,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Mirror values of a pipeline with probability p; see `HorizontalFlip`.
+@calls(HorizontalFlip)
+def horizontal_flip(call: FunctionCall, swap: Pairs | str | None = None) -> Any:
+    """Mirror; with `swap`, left and right keypoints change places.
 
-    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
-    change places where it mirrors.
+    `swap` has pairs as for `swap_keypoints`. The last value is then keypoints.
     """
-    return swap_last(HorizontalFlip(p)(*values, stream=stream, relative=relative), swap)
+    return swap_last(call(HorizontalFlip), swap)

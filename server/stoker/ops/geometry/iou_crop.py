@@ -27,7 +27,7 @@ from stoker.ops.contract.forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import lower, move_boxes, upper
 from stoker.rng.draws import integers, uniform_range
@@ -134,6 +134,9 @@ class IouCrop(Op):
     trials: int = 40
 
     name: ClassVar[str] = "iou_crop"
+    image_dtypes = ANY_DTYPE
+    examples = ({}, {"options": (0.2,), "min_scale": 0.1, "max_aspect": 4, "trials": 9})
+    picture = {"options": (0.5,)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
@@ -196,8 +199,7 @@ class IouCrop(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to that of the image."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 

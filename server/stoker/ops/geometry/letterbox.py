@@ -19,7 +19,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import require_ratio
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.nearest import nearest
@@ -136,6 +136,14 @@ class Letterbox(Fills, Op):
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "letterbox"
+    image_dtypes = LEVELS_FLOATS
+    examples = (
+        {"size": (30, 44), "fill": 114, "mask_fill": 255},
+        {"size": 37, "interpolation": "bicubic"},
+        {"size": (20, 9), "interpolation": "nearest", "fill": (1, 2, 3, 4)},
+    )
+    picture = {"size": 160, "fill": 114}
+    varied = {"size": ((20, 24), (30, 24))}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("height", "i4"),
@@ -173,8 +181,7 @@ class Letterbox(Fills, Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        self.require_pixels(states)
         self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         after = tuple(state.resized(*size, size) for state in states)

@@ -11,7 +11,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import mirror_image, move_rows
@@ -52,6 +52,9 @@ class Mirror(Op):
     axis: str = "horizontal"
 
     name: ClassVar[str] = "mirror"
+    image_dtypes = ANY_DTYPE
+    examples = ({}, {"axis": "vertical"})
+    varied = {"axis": ("horizontal", "vertical")}
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("vertical", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, _plain),
@@ -72,8 +75,7 @@ class Mirror(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         return states, 0
 
 

@@ -27,6 +27,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import beyond, lower, move_boxes, scaled, upper
 from stoker.ops.kernels.sampling_points import sample_row
@@ -244,8 +245,13 @@ class OpticalDistortion(Fills, PixelOp):
     p: float = 0.5
 
     name: ClassVar[str] = "optical_distortion"
-    takes_floats: ClassVar[bool] = True
-    takes_wide: ClassVar[bool] = True
+    image_dtypes = LEVELS_FLOATS
+    examples = (
+        {"distort_range": (-0.3, 1), "fill": 114, "mask_fill": 200, "p": 0.9},
+        {"interpolation": "nearest", "p": 0.5},
+    )
+    picture = {"distort_range": (0.7, 0.7)}
+    varied = {"distort_range": ((-0.2, 0.3),)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), *FILL_FIELDS, ("interpolation", "u1"), ("p", "f8")]
     )

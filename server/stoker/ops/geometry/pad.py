@@ -16,7 +16,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.extend import extend, plain_extend
@@ -120,6 +120,14 @@ class Pad(Fills, Op):
     mask_fill: int = 0
 
     name: ClassVar[str] = "pad"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"padding": 30, "mode": "reflect"},
+        {"padding": (2, 5), "mode": "edge", "multiple": (16, 24)},
+        {"padding": (3, 0, 9, 50), "fill": (7, 8, 9, 10), "mask_fill": 200},
+    )
+    picture = {"padding": 24, "mode": "reflect"}
+    varied = {"padding": (3,), "mode": ("edge", "reflect")}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("top", "i4"),
@@ -158,8 +166,7 @@ class Pad(Fills, Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states with extended sides."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         if self.mode == "constant":
             self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0

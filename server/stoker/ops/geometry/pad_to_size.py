@@ -15,7 +15,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import refuse, require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE, refuse
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.points import scaled
@@ -85,6 +85,13 @@ class PadToSize(Fills, Op):
     mask_fill: int = 0
 
     name: ClassVar[str] = "pad_to_size"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"size": (1000, 300), "fill": 114, "mask_fill": 200},
+        {"size": (999, 301), "place": "center"},
+    )
+    picture = {"size": (200, 300), "fill": 114}
+    varied = {"size": (60,), "place": ("top_left", "center")}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("height", "i4"), ("width", "i4"), ("centered", "u1"), *FILL_FIELDS]
     )
@@ -115,8 +122,7 @@ class PadToSize(Fills, Op):
         Raises:
             StateError: an image may be larger than the frame, besides `Op.declare`'s reasons.
         """
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         self.require_fills(states)
         size = checks.pair(self.name, "size", self.size, 1)
         for state in states:

@@ -21,7 +21,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.projected import projection_bytes, warp_projection
@@ -137,6 +137,12 @@ class Perspective(Fills, Op):
     mask_fill: int = 0
 
     name: ClassVar[str] = "perspective"
+    image_dtypes = LEVELS_FLOATS
+    examples = (
+        {"p": 0.7, "fill": 114, "mask_fill": 7},
+        {"distortion_scale": 0.6, "p": 0.9, "interpolation": "nearest"},
+    )
+    varied = {}
     version: ClassVar[int] = 2
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
@@ -174,8 +180,7 @@ class Perspective(Fills, Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True)
+        self.require_pixels(states)
         self.require_fills(states)
         return states, max(projection_bytes(state.bound[1]) for state in states)
 

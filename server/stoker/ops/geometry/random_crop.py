@@ -54,6 +54,12 @@ class RandomCrop(Cropped):
     mask_fill: int = 0
 
     name: ClassVar[str] = "random_crop"
+    examples = (
+        {"size": (20, 30), "padding": 4, "fill": 114, "mask_fill": 255},
+        {"size": 33, "padding": (0, 9)},
+    )
+    picture = {"size": 120}
+    varied = {"size": ((16, 24),), "padding": (0, 4)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [

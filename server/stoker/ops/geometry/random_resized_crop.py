@@ -7,10 +7,7 @@ reads draws 4a (area), 4a + 1 (ratio), 4a + 2 (top), 4a + 3 (left), so attempts 
 each other. Sides are rounded to floor(x + 0.5). The crop is resized as in `stoker.ops.resize`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_resize import (
@@ -21,18 +18,21 @@ from stoker.ops.bases.box_resize import (
     box_out_size,
     box_reads,
 )
-from stoker.ops.bases.resizing import INTERPOLATIONS, resize_scratch
+from stoker.ops.bases.resizing import Interpolation, resize_scratch
 from stoker.ops.bases.wide_resize import SIGNED_BOX, WIDE_BOX
-from stoker.ops.contract import checks
-from stoker.ops.contract.checks import ATTEMPTS, LOWEST_RATIO
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.checks import ATTEMPTS, LOWEST_RATIO, MAX_SIDE
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Interval, Range, SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.rng.draws import integers, log_uniform, uniform_range
 from stoker.rng.maths import floor, sqrt
+
+SCALE: Final = Interval(0.0, 1.0)
+RATIO: Final = Interval(LOWEST_RATIO, MAX_SIDE)
 
 
 @kernel
@@ -68,84 +68,43 @@ def _central(low: float, high: float, height: int, width: int, record: Any) -> N
 
 
 @register
-@dataclass(frozen=True)
 class RandomResizedCrop(Op):
-    """Crop a random part and resize it to a fixed size.
+    """Crop a random part and resize it to a fixed size."""
 
-    Attributes:
-        size: output side, or (height, width), in pixels.
-        scale: (low, high) of the crop's area, as fractions of the image's area.
-        ratio: (low, high) of the crop's width / height.
-        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
-            always nearest.
-    """
+    size: Annotated[Sides, SidePair(1), "the output side, or (height, width), in pixels"]
+    scale: Annotated[Range, SCALE, "area of the crop, as a part of the image's"] = (0.08, 1.0)
+    ratio: Annotated[Range, RATIO, "width / height of the crop"] = (3 / 4, 4 / 3)
+    interpolation: Interpolation = "bilinear"
 
-    size: int | tuple[int, int]
-    scale: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    interpolation: str = "bilinear"
-
-    name: ClassVar[str] = "random_resized_crop"
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("scale_low", "f8"),
-            ("scale_high", "f8"),
-            ("ratio_low", "f8"),
-            ("ratio_high", "f8"),
-            ("height", "i4"),
-            ("width", "i4"),
-            ("interpolation", "u1"),
-        ]
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"size": (19, 28)},
+        {"size": 24, "interpolation": "bicubic", "scale": (0.01, 0.4)},
+        {"size": (41, 5), "interpolation": "nearest", "ratio": (0.2, 9)},
+        {"size": (30, 21), "interpolation": "lanczos", "scale": (0.2, 1)},
+        {"size": 20, "interpolation": "area"},
     )
-    record: ClassVar[np.dtype[Any]] = BOX_RECORD
-    kernels: ClassVar[dict[str, Kernel]] = BOX_KERNELS
-    floats: ClassVar[dict[str, Kernel]] = BOX_FLOATS
-    wide: ClassVar[dict[str, Kernel]] = WIDE_BOX
-    signed: ClassVar[dict[str, Kernel]] = SIGNED_BOX
+    picture = {"size": (160, 240), "scale": (0.2, 0.4)}
+    varied = {"size": ((24, 32), (40, 32)), "scale": ((0.2, 1.0),)}
+    random = True
+    record = BOX_RECORD
+    kernels = BOX_KERNELS
+    floats = BOX_FLOATS
+    wide = WIDE_BOX
+    signed = SIGNED_BOX
     draw = staticmethod(_draw)
     out_size = staticmethod(box_out_size)
     reads = staticmethod(box_reads)
     rescale = staticmethod(rescale_box)
     forward = staticmethod(box_forward)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            size=checks.pair(self.name, "size", self.size, 1),
-            scale=checks.interval(self.name, "scale", self.scale, 0.0, 1.0),
-            ratio=checks.interval(self.name, "ratio", self.ratio, LOWEST_RATIO, checks.MAX_SIDE),
-            interpolation=checks.choice(
-                self.name, "interpolation", self.interpolation, INTERPOLATIONS
-            ),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        size = checks.pair(self.name, "size", self.size, 1)
-        code = INTERPOLATIONS.index(self.interpolation)
-        return np.array((*self.scale, *self.ratio, *size, code), self.parameters)
+    affine = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
-        size = checks.pair(self.name, "size", self.size, 1)
+        self.require_pixels(states)
+        height, width = size = both_sides(self.size)
         need = resize_scratch(states, size, self.interpolation)
-        return tuple(state.resized(*size, size) for state in states), need
+        return tuple(state.resized(height, width, size) for state in states), need
 
 
-def random_resized_crop(
-    *values: Value,
-    size: int | tuple[int, int],
-    scale: tuple[float, float] = (0.08, 1.0),
-    ratio: tuple[float, float] = (3 / 4, 4 / 3),
-    interpolation: str = "bilinear",
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Crop a random part of values of a pipeline and resize it; see `RandomResizedCrop`."""
-    return RandomResizedCrop(size, scale, ratio, interpolation)(
-        *values, stream=stream, relative=relative
-    )
+random_resized_crop = function(RandomResizedCrop)

@@ -25,7 +25,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import fill_frame
 from stoker.rng.draws import integers
@@ -79,6 +79,13 @@ class RandomShortSideScale(Op):
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "random_short_side_scale"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"sizes": (12, 40), "max_size": 70},
+        {"sizes": (5, 90), "max_size": 90, "interpolation": "bicubic"},
+    )
+    picture = {"sizes": (80, 120), "max_size": 240}
+    varied = {"sizes": ((16, 30),), "max_size": (40,)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "i4"), ("high", "i4"), ("max_size", "i4"), ("interpolation", "u1")]
@@ -112,8 +119,7 @@ class RandomShortSideScale(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of bounded sizes."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         need = [
             fit_scratch(s, short_most(s, self.sizes[1], self.max_size), self.interpolation)
             for s in states

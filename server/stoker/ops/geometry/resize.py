@@ -26,7 +26,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import ParameterError, State
 from stoker.ops.kernels.nearest import nearest
 from stoker.ops.kernels.points import fill_frame
@@ -93,6 +93,16 @@ class Resize(Op):
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "resize"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"size": (24, 33)},
+        {"size": (7, 11), "interpolation": "bicubic"},
+        {"size": (50, 20), "interpolation": "nearest"},
+        {"size": (24, 90), "interpolation": "lanczos"},
+        {"size": (90, 13), "interpolation": "area"},
+    )
+    picture = {"size": (160, 120)}
+    varied = {"size": ((32, 24), (32, 48))}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("height", "i4"), ("width", "i4"), ("interpolation", "u1")]
     )
@@ -125,8 +135,7 @@ class Resize(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         size = _sides(self.name, self.size)
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need

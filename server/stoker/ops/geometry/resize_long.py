@@ -14,7 +14,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import fill_frame
 
@@ -39,6 +39,14 @@ class ResizeLong(Op):
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "resize_long"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"size": 40},
+        {"size": 21, "interpolation": "bicubic"},
+        {"size": 33, "interpolation": "area"},
+    )
+    picture = {"size": 120}
+    varied = {"size": (30, 40)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("size", "i4"), ("interpolation", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
     floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
@@ -64,8 +72,7 @@ class ResizeLong(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of a bounded size."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         most = (self.size, self.size)
         need = [fit_scratch(s, most, self.interpolation) for s in states]
         return tuple(self._fitted(s) for s in states), max(need, default=0)

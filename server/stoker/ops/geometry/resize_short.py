@@ -26,7 +26,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import fill_frame
 
@@ -56,6 +56,14 @@ class ResizeShort(Op):
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "resize_short"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"size": 24, "max_size": 60},
+        {"size": 30, "max_size": 31, "interpolation": "nearest"},
+        {"size": 17, "max_size": 60, "interpolation": "lanczos"},
+    )
+    picture = {"size": 100, "max_size": 240}
+    varied = {"size": (20, 30), "max_size": (50,)}
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("size", "i4"), ("max_size", "i4"), ("interpolation", "u1")]
     )
@@ -87,8 +95,7 @@ class ResizeShort(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of bounded sizes."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         need = [
             fit_scratch(s, short_most(s, self.size, self.max_size), self.interpolation)
             for s in states

@@ -19,7 +19,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import turned as turned_by
 from stoker.ops.kernels.reorder import reorder, turned
@@ -83,6 +83,10 @@ class Rot90(Op):
     p: float = 0.5
 
     name: ClassVar[str] = "rot90"
+    image_dtypes = ANY_DTYPE
+    examples = ({}, {"turns": 3, "p": 1})
+    picture = {"turns": (1,)}
+    varied = {}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("p", "f8"), ("count", "i4"), ("turns", "u1", (4,))]
@@ -114,8 +118,7 @@ class Rot90(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         odd = [turn % 2 == 1 for turn in _turns(self.name, self.turns)]
         kept, swaps = self.p < 1.0 or not all(odd), self.p > 0.0 and any(odd)
         return tuple(swapped(state, kept, swaps) for state in states), 0

@@ -5,14 +5,13 @@ Pixels that leave the image are lost, pixels from outside are filled. With `expa
 leaves the image: see `rotate_expand`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import FunctionCall, calls
 from stoker.ops.contract.registry import register
 from stoker.ops.geometry.rotate_expand import RotateExpand
 from stoker.ops.kernels.affinity import (
@@ -53,42 +52,22 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class Rotate(Rotated):
-    """Rotate about the center; the size is kept.
+    """Rotate about the center; the size is kept."""
 
-    Attributes:
-        degrees: range of the angle, counter-clockwise: (low, high), or d for (-d, d).
-        interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-    """
-
-    name: ClassVar[str] = "rotate"
-    kernels: ClassVar[dict[str, Kernel]] = {
+    examples = ({"degrees": 45}, {"degrees": (80, 100), "interpolation": "nearest", "fill": 9})
+    picture = {"degrees": (30, 30)}
+    varied = {"degrees": (20, 180)}
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
 
 
-def rotate(
-    *values: Value,
-    degrees: float | tuple[float, float],
-    interpolation: str = "bilinear",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    expand: bool = False,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Rotate values of a pipeline about the center; see `Rotate`, and `RotateExpand` for `expand`.
-
-    Raises:
-        ParameterError: a parameter is invalid.
-    """
+@calls(Rotate)
+def rotate(call: FunctionCall, expand: bool = False) -> Any:
+    """Rotate; with `expand`, the result is as large as the rotated image: see `RotateExpand`."""
     if not isinstance(expand, bool):
         raise checks.refuse(Rotate.name, "expand", "True or False", expand)
-    made = RotateExpand if expand else Rotate
-    return made(degrees, interpolation, fill, mask_fill)(*values, stream=stream, relative=relative)
+    return call(RotateExpand if expand else Rotate)

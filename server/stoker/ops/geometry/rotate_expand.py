@@ -10,14 +10,13 @@ The size differs from row to row. It is bounded when the pipeline is built, by t
 angle and the bound of the image.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.affinity import (
@@ -107,28 +106,25 @@ def longest(along: int, across: int, angles: tuple[float, float]) -> int:
 
 
 @register
-@dataclass(frozen=True)
 class RotateExpand(Rotated):
     """Rotate about the center; the result is as large as the rotated image.
 
     The class behind `rotate(expand=True)`. Its size differs from row to row unless one angle is
     given: call `resize`, `letterbox` or a crop after it.
-
-    Attributes:
-        degrees: range of the angle, counter-clockwise: (low, high), or d for (-d, d).
-        interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
     """
 
-    name: ClassVar[str] = "rotate_expand"
-    kernels: ClassVar[dict[str, Kernel]] = {
+    examples = (
+        {"degrees": 180},
+        {"degrees": (80, 100), "interpolation": "nearest", "fill": 9, "mask_fill": 7},
+    )
+    picture = {"degrees": (30, 30)}
+    varied = {"degrees": (20, (90, 90))}
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of bounded sizes; of one size for one angle and images of one size."""
@@ -158,16 +154,4 @@ class RotateExpand(Rotated):
         return state.resized(*after, most)
 
 
-def rotate_expand(
-    *values: Value,
-    degrees: float | tuple[float, float],
-    interpolation: str = "bilinear",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Rotate values of a pipeline, as `rotate` does with `expand=True`; see `RotateExpand`."""
-    return RotateExpand(degrees, interpolation, fill, mask_fill)(
-        *values, stream=stream, relative=relative
-    )
+rotate_expand = function(RotateExpand)

@@ -9,15 +9,14 @@ Difference: Albumentations rounds the rotated sides down to whole pixels first, 
 pixel is lost.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.affinity import RADIANS
 from stoker.ops.kernels.points import inverse
@@ -82,24 +81,20 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class SafeRotate(Rotated):
-    """Rotate about the center and fit the result into the old size.
+    """Rotate about the center and fit the result into the old size: all content is kept."""
 
-    Attributes:
-        degrees: range of the angle, counter-clockwise: (low, high), or d for (-d, d).
-        interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-    """
-
-    name: ClassVar[str] = "safe_rotate"
-    kernels: ClassVar[dict[str, Kernel]] = {
+    examples = (
+        {"degrees": 180, "fill": 114},
+        {"degrees": (20, 70), "interpolation": "nearest", "fill": 9, "mask_fill": 7},
+    )
+    picture = {"degrees": (20, 20)}
+    varied = {"degrees": (20, (90, 90))}
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
 
     def vector_fault(self, kind: str) -> str | None:
         """Return why the op cannot treat normals: its map stretches them."""
@@ -108,16 +103,4 @@ class SafeRotate(Rotated):
         return super().vector_fault(kind)
 
 
-def safe_rotate(
-    *values: Value,
-    degrees: float | tuple[float, float],
-    interpolation: str = "bilinear",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Rotate values of a pipeline and keep all their content; see `SafeRotate`."""
-    return SafeRotate(degrees, interpolation, fill, mask_fill)(
-        *values, stream=stream, relative=relative
-    )
+safe_rotate = function(SafeRotate)

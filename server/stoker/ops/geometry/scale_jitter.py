@@ -23,7 +23,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import fill_frame
 from stoker.rng.draws import uniform_range
@@ -75,6 +75,14 @@ class ScaleJitter(Op):
     interpolation: str = "bilinear"
 
     name: ClassVar[str] = "scale_jitter"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"size": 32},
+        {"size": (20, 40), "scale": (0.5, 1.5), "interpolation": "bicubic"},
+        {"size": 24, "scale": (0.2, 3.0), "interpolation": "nearest"},
+    )
+    picture = {"size": 160, "scale": (0.5, 0.5)}
+    varied = {"size": ((30, 24),), "scale": ((0.6, 1.3),)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
@@ -118,8 +126,7 @@ class ScaleJitter(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of bounded sizes."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         most = self.most()
         need = [fit_scratch(state, most, self.interpolation) for state in states]
         return tuple(s.resized(None, None, most) for s in states), max(need, default=0)

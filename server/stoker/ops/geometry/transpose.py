@@ -15,7 +15,7 @@ from stoker.ops.bases.pixelwise import ByChance
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import move_rows, turn_image
@@ -69,6 +69,8 @@ class Transpose(ByChance):
     """Swap rows and columns; parameters as `ByChance`."""
 
     name: ClassVar[str] = "transpose"
+    image_dtypes = ANY_DTYPE
+    varied = {}
     record: ClassVar[np.dtype[Any]] = np.dtype([("swap", "u1")])
     mirrors: ClassVar[str] = "swap"
     kernels: ClassVar[dict[str, Kernel]] = {
@@ -83,8 +85,7 @@ class Transpose(ByChance):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         return tuple(swapped(state, self.p < 1.0, self.p > 0.0) for state in states), 0
 
 

@@ -40,6 +40,7 @@ class VerticalFlip(FlipOp):
     """Mirror top and bottom; parameters as `FlipOp`."""
 
     name: ClassVar[str] = "vertical_flip"
+    varied = {}
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),

@@ -17,7 +17,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried
-from stoker.ops.contract.rules import refuse, require_pixels
+from stoker.ops.contract.rules import ANY_DTYPE, refuse
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.points import scaled
@@ -105,6 +105,13 @@ class ZoomOut(Fills, Op):
     p: float = 0.5
 
     name: ClassVar[str] = "zoom_out"
+    image_dtypes = ANY_DTYPE
+    examples = (
+        {"fill": 114, "mask_fill": 200, "p": 0.9},
+        {"side_range": (1, 2), "fill": (1, 2, 3, 4), "p": 0.5},
+    )
+    picture = {"side_range": (1.6, 1.6), "fill": 114}
+    varied = {"side_range": ((1.0, 1.5),)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), *FILL_FIELDS, ("p", "f8")]
@@ -140,8 +147,7 @@ class ZoomOut(Fills, Op):
         Raises:
             StateError: the largest canvas is too large, besides `Op.declare`'s reasons.
         """
-        self.require_kinds(states)
-        require_pixels(self.name, states, floats=True, wide=True, signed=True)
+        self.require_pixels(states)
         self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0
 

@@ -31,7 +31,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_colors, require_pixels
+from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
 from stoker.ops.filters.sharpness import Sharpness, sharpen
 from stoker.ops.kernels.affinity import inverse_steps
@@ -177,6 +177,11 @@ class AugmixTransform(Op):
     fill: float | tuple[float, ...] = 0
 
     name: ClassVar[str] = "augmix_transform"
+    image_channels = GRAY_OR_RGB
+    moves_pixels = True
+    examples = ({"severity": 10, "fill": 114}, {"all_ops": False, "interpolation": "nearest"})
+    picture = {"severity": 10}
+    varied = {"severity": (10,), "all_ops": (True, False)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("count", "i4"), ("severity", "i4"), ("interpolation", "u1"), ("fill", "f4", (4,))]
@@ -206,9 +211,7 @@ class AugmixTransform(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
-        self.require_kinds(states)
-        require_pixels(self.name, states)
-        require_colors(self.name, states)
+        self.require_pixels(states)
         require_fill(self.name, states, checks.levels(self.name, "fill", self.fill), 0)
         return states, max(8 * LEVELS + LEVELS * state.bound[2] for state in states)
 

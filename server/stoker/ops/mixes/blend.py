@@ -27,6 +27,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import FoldKernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State, StateError
 
 HEAVIEST = 2.0**53
@@ -66,6 +67,14 @@ class Blend(Fold):
     weights: tuple[float, ...]
 
     name: ClassVar[str] = "blend"
+    image_dtypes = ("uint8", FLOAT)
+    examples = (
+        {"weights": (1, 2, 3)},
+        {"weights": (0.1,) * 16},
+        {"weights": (0, 5)},
+    )
+    picture = {"weights": (2, 1)}
+    varied = {"weights": ((0.2, 1.0), (0.7, 1.0))}
     parameters: ClassVar[np.dtype[Any]] = np.dtype([WEIGHTS])
     folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run, _plain)}
     float_folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run_floats, _plain_floats)}

@@ -47,7 +47,7 @@ from stoker.ops.bases.tiled import FORMATS, as_form, with_corners
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
-from stoker.ops.contract.rules import VISIBLE, float_first, refuse
+from stoker.ops.contract.rules import FLOAT, VISIBLE, float_first, refuse
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.means import Tools
 from stoker.protocol.items import ItemField
@@ -97,6 +97,7 @@ class CopyPaste(BatchOp):
     p: float = 1.0
 
     name: ClassVar[str] = "copy_paste"
+    image_dtypes = ("uint8", FLOAT)
     needs_picture: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype(

@@ -22,6 +22,7 @@ from stoker.ops.bases.batch import OFFSETS, grid, picture_size, require_fixed, r
 from stoker.ops.bases.partnered import Partnered
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.gammas import beta
 from stoker.ops.kernels.means import Tools
@@ -54,6 +55,7 @@ class Cutmix(Partnered):
     alpha: float = 1.0
 
     name: ClassVar[str] = "cutmix"
+    image_dtypes = ANY_DTYPE
     needs_picture: ClassVar[bool] = True
     record: ClassVar[np.dtype[Any]] = np.dtype(
         [

@@ -25,7 +25,7 @@ from stoker.ops.bases.batch import (
 from stoker.ops.bases.partnered import Partnered
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
-from stoker.ops.contract.rules import float_first, refuse
+from stoker.ops.contract.rules import FLOAT, float_first, refuse
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.gammas import beta
 from stoker.ops.kernels.means import Tools
@@ -56,6 +56,7 @@ class Mixup(Partnered):
     alpha: float = 0.2
 
     name: ClassVar[str] = "mixup"
+    image_dtypes = ("uint8", FLOAT)
     record: ClassVar[np.dtype[Any]] = np.dtype(
         [("applied", "u1"), ("offset", "u2"), ("lam", "f8"), ("partner", "i8")]
     )

@@ -23,6 +23,7 @@ from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Tile, Tiled
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import ParameterError, State
 from stoker.ops.kernels.means import Tools
 from stoker.ops.mixes.mosaic_scaled import MosaicScaled
@@ -54,6 +55,7 @@ class Mosaic(Tiled):
     p: float = 1.0
 
     name: ClassVar[str] = "mosaic"
+    image_dtypes = ANY_DTYPE
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype(CENTER_FIELDS)
     draw = staticmethod(_draw)

@@ -25,7 +25,7 @@ from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Tile, Tiled
 from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register_batch
-from stoker.ops.contract.rules import float_first, refuse
+from stoker.ops.contract.rules import FLOAT, float_first, refuse
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.means import Tools
 from stoker.ops.kernels.warp import BITS, fixed
@@ -71,6 +71,7 @@ class MosaicScaled(Fills, Tiled):
     p: float = 1.0
 
     name: ClassVar[str] = "mosaic_scaled"
+    image_dtypes = ("uint8", FLOAT)
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("low", "f8"), ("high", "f8"), ("least", "f8"), ("most", "f8"), ("p", "f8")]
     )

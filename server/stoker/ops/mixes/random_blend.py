@@ -29,6 +29,7 @@ from stoker.ops.contract import checks
 from stoker.ops.contract.forms import FoldKernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.gammas import beta, dirichlet
 from stoker.rng.maths import floor
@@ -90,6 +91,10 @@ class RandomBlend(Fold):
     alpha: float = 1.0
 
     name: ClassVar[str] = "random_blend"
+    image_dtypes = ("uint8", FLOAT)
+    examples = ({"count": 2}, {"count": 4, "alpha": 0.2}, {"count": 16, "alpha": 30})
+    picture = {"count": 2}
+    varied = {"count": (2,), "alpha": (0.7,)}
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("count", "i4"), ("alpha", "f8")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("shares", "f8", (MOST,)), WEIGHTS])

@@ -11,6 +11,7 @@ from stoker.ops.bases.folds import Fold
 from stoker.ops.contract.forms import FoldKernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
+from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.runs import copy_run
 
@@ -34,6 +35,7 @@ class Stack(Fold):
     """Put values of one shape into one array."""
 
     name: ClassVar[str] = "stack"
+    image_dtypes = ANY_DTYPE
     folds: ClassVar[dict[str, FoldKernel]] = dict.fromkeys(KINDS, FoldKernel(_run, _plain))
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

@@ -19,7 +19,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.rules import ANY_DTYPE, refuse
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.half import narrow_run, to_halves
 
@@ -85,6 +85,8 @@ class Cast(Op):
     dtype: str
 
     name: ClassVar[str] = "cast"
+    image_dtypes = ANY_DTYPE
+    examples = ({"dtype": "float16"}, {"dtype": "float32"}, {"dtype": "int64"})
     version: ClassVar[int] = 2
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("half", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = {

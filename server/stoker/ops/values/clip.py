@@ -14,7 +14,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import FLOAT, require_image
+from stoker.ops.contract.rules import ANY_DTYPE, FLOAT, require_image
 from stoker.ops.contract.states import State, StateError
 
 MOST = 1e30
@@ -57,6 +57,8 @@ class Clip(Op):
     high: float
 
     name: ClassVar[str] = "clip"
+    image_dtypes = ANY_DTYPE
+    examples = ({"low": 20, "high": 200}, {"low": 0, "high": 1})
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
@@ -80,7 +82,7 @@ class Clip(Op):
         """
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True, wide=True, signed=True)
+            require_image(self.name, state, self.image_dtypes, self.image_channels)
             for name, bound in (("low", self.low), ("high", self.high)):
                 if state.dtype != FLOAT and not _holds(state.dtype, bound):
                     raise StateError(

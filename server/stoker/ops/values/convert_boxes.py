@@ -44,6 +44,7 @@ class ConvertBoxes(Op):
     form: str
 
     name: ClassVar[str] = "convert_boxes"
+    moves_pixels = False
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("form", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = {}
     items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(_run)}

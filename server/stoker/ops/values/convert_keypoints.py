@@ -41,6 +41,7 @@ class ConvertKeypoints(Op):
     form: str = "pixel_xy"
 
     name: ClassVar[str] = "convert_keypoints"
+    moves_pixels = False
     kernels: ClassVar[dict[str, Kernel]] = {}
     items: ClassVar[dict[str, ItemsKernel]] = {"keypoints": ItemsKernel(_run)}
 

@@ -68,6 +68,7 @@ class FilterBoxes(Op):
     min_visible: float = 0.0
 
     name: ClassVar[str] = "filter_boxes"
+    moves_pixels = False
     version: ClassVar[int] = 2
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("min_area", "f8"), ("min_side", "f8"), ("min_visible", "f8"), ("tracked", "u1")]

@@ -81,6 +81,8 @@ class FitLength(Op):
     keep: str = "first"
 
     name: ClassVar[str] = "fit_length"
+    moves_pixels = False
+    examples = ({"length": 20}, {"length": 7, "keep": "last"}, {"length": 9, "keep": "random"})
     random: ClassVar[bool] = True
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("length", "i4"), ("keep", "u1")])
     record: ClassVar[np.dtype[Any]] = np.dtype([("start", "i8"), ("length", "i8")])

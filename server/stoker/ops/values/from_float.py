@@ -49,6 +49,9 @@ class FromFloat(Op):
     """Convert images of float32 from 0 to 1 to levels, 0 to 255."""
 
     name: ClassVar[str] = "from_float"
+    image_dtypes = (FLOAT,)
+    of_levels = True
+    clips_floats = True
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     rescale = staticmethod(keep_record)
 
@@ -60,9 +63,9 @@ class FromFloat(Op):
         """
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True)
-            if state.dtype != FLOAT:
+            if state.dtype == "uint8":
                 raise refuse(self.name, "an image of floats", state, "It has levels already")
+            require_image(self.name, state, self.image_dtypes, self.image_channels)
         return tuple(State(s.kind, "uint8", s.shape, s.bound) for s in states), 0
 
 

@@ -15,7 +15,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import refuse
+from stoker.ops.contract.rules import ANY_DTYPE, refuse
 from stoker.ops.contract.states import State
 
 ORDERS: Final = ("CHW", "HWC")
@@ -75,6 +75,7 @@ class Layout(Op):
     order: str = "CHW"
 
     name: ClassVar[str] = "layout"
+    image_dtypes = ANY_DTYPE
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("planar", "u1")])
     kernels: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run, _plain),

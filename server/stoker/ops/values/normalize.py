@@ -12,18 +12,19 @@ Everything else becomes an array. No randomness.
 Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.states.storage`.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import ChannelNumbers, PerChannel, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import MAX_CHANNELS, require_image
+from stoker.ops.contract.rules import ANY_DTYPE, MAX_CHANNELS, require_image
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.float_levels import plain_number, settle
 from stoker.ops.kernels.half import narrow_run, to_halves
@@ -31,6 +32,9 @@ from stoker.ops.kernels.runs import SIXTEEN, flat, planes16
 
 DTYPES: Final = ("float32", "float16")
 LAYOUTS: Final = ("HWC", "CHW")
+CONSTANTS: Final = ("mean", "gain", "float_mean", "float_gain", "wide_mean", "wide_gain")
+POSITIVE: Final = ChannelNumbers(positive=True)
+MEANING: Final = "mean of x / 255, or of x of images of floats and of int16"
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
 ZERO: Final = np.uint64(0)
@@ -197,70 +201,52 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class Normalize(Op):
-    """Turn an image into normalized floats.
+    """Turn an image into normalized floats."""
 
-    Attributes:
-        mean: mean of x / 255, one for all channels or one for each; of images of floats and of
-            int16 that of x.
-        std: standard deviation of the same.
-        dtype: float32 or float16.
-        layout: HWC or CHW.
-    """
+    mean: Annotated[PerChannel, ChannelNumbers(), MEANING] = IMAGENET_MEAN
+    std: Annotated[PerChannel, POSITIVE, "standard deviation of the same"] = IMAGENET_STD
+    dtype: Annotated[str, Word(DTYPES), "dtype of the result"] = "float32"
+    layout: Annotated[str, Word(LAYOUTS), "order of the result's sides"] = "HWC"
 
-    mean: float | tuple[float, ...] = IMAGENET_MEAN
-    std: float | tuple[float, ...] = IMAGENET_STD
-    dtype: str = "float32"
-    layout: str = "HWC"
-
-    name: ClassVar[str] = "normalize"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+    image_dtypes = ANY_DTYPE
+    of_levels = True
+    examples = (
+        {},
+        {"dtype": "float16"},
+        {"layout": "CHW"},
+        {"mean": 0.5, "std": 1e-7, "dtype": "float16", "layout": "CHW"},
+        {"mean": (0.1, 0.2, 0.3, 0.4), "std": (3e4, 3, 5e4, 1)},
+    )
+    parameters = np.dtype(
         [
-            *(
-                (name, "f4", (MAX_CHANNELS,))
-                for name in ("mean", "gain", "float_mean", "float_gain", "wide_mean", "wide_gain")
-            ),
+            *((name, "f4", (MAX_CHANNELS,)) for name in CONSTANTS),
             *((name, "u1") for name in ("half", "planar")),
         ]
     )
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    kernels = {"image": Kernel(_run, _plain)}
     rescale = staticmethod(keep_record)
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain)}
-    signed: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_signed, _plain)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            mean=checks.numbers(self.name, "mean", self.mean),
-            std=checks.numbers(self.name, "std", self.std, positive=True),
-            dtype=checks.choice(self.name, "dtype", self.dtype, DTYPES),
-            layout=checks.choice(self.name, "layout", self.layout, LAYOUTS),
-        )
+    floats = {"image": Kernel(_run_floats, _plain)}
+    wide = {"image": Kernel(_run_wide, _plain)}
+    signed = {"image": Kernel(_run_signed, _plain)}
 
     def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        mean = checks.numbers(self.name, "mean", self.mean)
-        std = checks.numbers(self.name, "std", self.std, positive=True)
+        """Return the constants for each dtype of images, and two switches."""
+        mean, std = np.array(self.mean), np.array(self.std)
         constants = (
-            [255.0 * m for m in mean],
-            [1.0 / (255.0 * s) for s in std],
-            mean,
-            [1.0 / s for s in std],
-            [65535.0 * m for m in mean],
-            [1.0 / (65535.0 * s) for s in std],
+            *(255.0 * mean, 1.0 / (255.0 * std)),
+            *(mean, 1.0 / std),
+            *(65535.0 * mean, 1.0 / (65535.0 * std)),
         )
-        switches = (self.dtype == "float16", self.layout == "CHW")
         each = (np.resize(numbers, MAX_CHANNELS) for numbers in constants)
-        return np.array((*each, *switches), self.parameters)
+        return np.array((*each, self.dtype == "float16", self.layout == "CHW"), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states with the requested dtype and layout."""
         self.require_kinds(states)
         need = 0
         for state in states:
-            require_image(self.name, state, floats=True, wide=True, signed=True)
+            require_image(self.name, state, self.image_dtypes, self.image_channels)
             self._require_channels(state)
             need = max(need, 3 * ((4 * state.bound[1] * state.bound[2] + 63) // 64 * 64))
         return tuple(self._after(state) for state in states), need
@@ -283,14 +269,4 @@ class Normalize(Op):
                 )
 
 
-def normalize(
-    *values: Value,
-    mean: float | tuple[float, ...] = IMAGENET_MEAN,
-    std: float | tuple[float, ...] = IMAGENET_STD,
-    dtype: str = "float32",
-    layout: str = "HWC",
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Turn images of a pipeline into normalized floats; see `Normalize`."""
-    return Normalize(mean, std, dtype, layout)(*values, stream=stream, relative=relative)
+normalize = function(Normalize)

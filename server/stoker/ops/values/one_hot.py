@@ -56,6 +56,7 @@ class OneHot(Op):
     dtype: str = "float32"
 
     name: ClassVar[str] = "one_hot"
+    examples = ({"classes": 7}, {"classes": 200, "dtype": "float16"})
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("classes", "i4"), ("one", "u2")])
     kernels: ClassVar[dict[str, Kernel]] = {
         kind: Kernel(_run, _plain) for kind in ("label", "mask", "scalar")

@@ -58,6 +58,7 @@ class SwapKeypoints(Op):
     pairs: Pairs | str
 
     name: ClassVar[str] = "swap_keypoints"
+    moves_pixels = False
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [("count", "i4"), ("first", "i4", (MOST_PAIRS,)), ("second", "i4", (MOST_PAIRS,))]
     )

@@ -15,7 +15,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import FLOAT, SIGNED, WINDOW, refuse, require_image
+from stoker.ops.contract.rules import FLOAT, SIGNED, WIDE, WINDOW, refuse, require_image
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color_floats import PART, WIDE_PART
 
@@ -48,6 +48,7 @@ class ToFloat(Op):
     """Convert the levels of images, 0 to 255 or 0 to 65535, to float32 from 0 to 1."""
 
     name: ClassVar[str] = "to_float"
+    image_dtypes = ("uint8", WIDE)
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain_wide)}
     rescale = staticmethod(keep_record)
@@ -59,7 +60,7 @@ class ToFloat(Op):
             if state.dtype == SIGNED:
                 remedy = f"Call {WINDOW} instead, because int16 has no white to divide by"
                 raise refuse(self.name, "an image of uint8 or uint16", state, remedy)
-            require_image(self.name, state, wide=True)
+            require_image(self.name, state, self.image_dtypes, self.image_channels)
         return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
 
 

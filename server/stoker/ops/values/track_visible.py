@@ -37,6 +37,7 @@ class TrackVisible(Op):
     """Give every box or keypoint the field `visible_part`."""
 
     name: ClassVar[str] = "track_visible"
+    moves_pixels = False
     kernels: ClassVar[dict[str, Kernel]] = {}
     items: ClassVar[dict[str, ItemsKernel]] = {
         "boxes": ItemsKernel(_run),

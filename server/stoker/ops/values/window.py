@@ -16,7 +16,7 @@ from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import FLOAT, require_image
+from stoker.ops.contract.rules import ANY_DTYPE, FLOAT, require_image
 from stoker.ops.contract.states import State
 
 LEAST, MOST = 1e-6, 1e9
@@ -55,6 +55,8 @@ class Window(Op):
     width: float
 
     name: ClassVar[str] = "window"
+    image_dtypes = ANY_DTYPE
+    examples = ({"center": 100, "width": 50}, {"center": 0.5, "width": 0.25})
     parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("gain", "f8")])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
@@ -76,7 +78,7 @@ class Window(Op):
         """Return states of dtype float32."""
         self.require_kinds(states)
         for state in states:
-            require_image(self.name, state, floats=True, wide=True, signed=True)
+            require_image(self.name, state, self.image_dtypes, self.image_channels)
         return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING
 from typing import Any, Final, NamedTuple
 
 from numba import float32, float64, int32, int64
 
 from stoker.jit import compiled
+from stoker.ops.contract.examples import smallest_of
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import batch_ops, folds, registered
 from stoker.ops.contract.rules import FLOAT, MASK_DTYPES
@@ -68,25 +68,6 @@ LOOKED_AT: Final = {
     "mask": tuple(State.fixed("mask", dtype, (1, 1)) for dtype in MASK_DTYPES),
 }
 """What a draw may read -> its states."""
-# A value for every parameter without a default; a test detects a missing name.
-REQUIRED: Final[dict[str, Any]] = {
-    "center": 40,
-    "classes": 8,
-    "count": 2,
-    "degrees": 10,
-    "dtype": "float32",
-    "high": 200,
-    "left": 1,
-    "low": 20,
-    "max_size": 64,
-    "size": 64,
-    "sizes": (16, 32),
-    "top": 1,
-    "weights": (1.0, 1.0),
-    "width": 400,
-}
-REQUIRED_OF: Final[dict[str, dict[str, Any]]] = {"resize": {"size": (64, 64)}}
-"""Op -> values that differ from `REQUIRED`."""
 RESULT_DTYPES: Final = ("float32", "float16", "uint8")
 
 
@@ -164,14 +145,8 @@ def warm(calls: Iterable[Call]) -> Warmed:
 
 def _instances(cls: type[Op]) -> Iterator[Op]:
     """Yield an instance for each possible dtype of the result."""
-    fields = dataclasses.fields(cls)
-    values = REQUIRED | REQUIRED_OF.get(cls.name, {})
-    needed = {
-        f.name: values[f.name]
-        for f in fields
-        if f.default in (MISSING, None) and f.default_factory is MISSING and f.name in REQUIRED
-    }
-    if not any(field.name == "dtype" for field in fields):
+    needed = smallest_of(cls)
+    if not any(field.name == "dtype" for field in dataclasses.fields(cls)):
         yield cls(**needed)
         return
     for dtype in RESULT_DTYPES:

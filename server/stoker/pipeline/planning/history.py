@@ -26,9 +26,6 @@ from stoker.pipeline.planning.bound import Bound
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.canonical import canonical_bytes
 
-MOVING_ROOM: Final = "stoker.ops.geometry."
-CUSTOM_ROOM: Final = "stoker.ops.custom."
-OURS: Final = "stoker.ops."
 TARGETS: Final = ("mask", "boxes", "keypoints", *VECTORS)
 MOVED: Final = ("image", *TARGETS, "array")
 
@@ -93,7 +90,7 @@ class Histories:
         if not known or any(self.of[src] != self.of[known[0]] for src in known):
             return
         first = known[0]
-        if self.kinds[first] == "array" and is_of_user(decision.op):
+        if self.kinds[first] == "array" and decision.op.by_user:
             return
         self.kinds[value], self.of[value] = self.kinds[first], self.of[first]
         self.fields[value] = frozenset().union(*(self.fields[src] for src in known))
@@ -150,19 +147,13 @@ class Histories:
         )
 
 
-def moves(op: Op, *, resized: bool) -> bool:
+def moves(op: Op | type[Op], *, resized: bool) -> bool:
     """Whether an op moves pixels; an op of the user does if it has a rule for points or resizes."""
     if isinstance(op, BatchOp):
         return "mask" in op.kinds()
-    if is_of_user(op):
-        return resized or type(op).forward is not None or bool(op.items)
-    return type(op).__module__.startswith(MOVING_ROOM) or op.name == "augmix_transform"
-
-
-def is_of_user(op: Op) -> bool:
-    """Return whether an op does what a user wrote."""
-    module = type(op).__module__
-    return not module.startswith(OURS) or module.startswith(CUSTOM_ROOM)
+    if op.moves_pixels is not None:
+        return op.moves_pixels
+    return op.forward is not None or bool(op.items) or (op.by_user and resized)
 
 
 def key_of(decision: Decision) -> bytes:

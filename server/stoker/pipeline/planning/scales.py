@@ -36,11 +36,8 @@ from stoker.ops.values.to_float import ToFloat
 from stoker.ops.values.window import Window
 from stoker.protocol.errors import BuildError
 
-CLIPPING = frozenset({"from_float", "gaussian_noise", "jpeg_compression", "normalize", "sharpness"})
-"""Ops outside of the color room that expect levels, or floats from 0 to 1."""
 FAR = 16.0
 """Floats beyond it were surely not from 0 to 1."""
-COLOR_ROOM = "stoker.ops.color."
 SCALES = {"uint8": LEVELS, "uint16": LEVELS16, "int16": OTHER, "float32": UNIT}
 """Dtype of an image -> the meaning of its numbers."""
 TOLD = {
@@ -50,10 +47,6 @@ TOLD = {
 }
 """Meanings that numbers of int16 cannot join, in words."""
 KEEPING = frozenset({"cast", "layout", "stack"})
-ANY_FLOATS = frozenset({"channel_drop", "channel_shuffle", "normalize", "to_gray", "to_rgb"})
-"""Ops among those, and of the color room, that do not need 0 to 1."""
-CUSTOM_ROOM = "stoker.ops.custom."
-OURS = "stoker."
 
 
 def scale_of(state: State) -> str:
@@ -71,9 +64,7 @@ def scaled(op: Op, given: State, result: State) -> State:
             or floats from 0 to 1; or it has floats from 0 to 1, and the op's fill or bounds do not.
     """
     before = scale_of(given)
-    of_levels = op.name in CLIPPING or type(op).__module__.startswith(COLOR_ROOM)
-    unit = of_levels or op.name == "salt_and_pepper"
-    if before == OTHER and unit and op.name not in ANY_FLOATS:
+    if before == OTHER and op.clips_floats:
         raise StateError(
             f"{op.name} expects floats from 0 to 1, and would clip the others or take them for "
             f"colors, but the image has floats {_span(given)}in the dataset: bring them to 0 to 1 "
@@ -82,8 +73,8 @@ def scaled(op: Op, given: State, result: State) -> State:
             op=op.name,
             state=str(given),
         )
-    if before == NORMALIZED and (of_levels or isinstance(op, Window)):
-        expected = "levels, or floats from 0 to 1" if of_levels else "the image's own numbers"
+    if before == NORMALIZED and (op.of_levels or isinstance(op, Window)):
+        expected = "levels, or floats from 0 to 1" if op.of_levels else "the image's own numbers"
         raise StateError(
             f"{op.name} expects {expected}, but the image was normalized: call "
             f"{op.name} before normalize",
@@ -111,18 +102,13 @@ def _scale_after(op: Op, given: State, result: State) -> str:
         return before if floats else ""
     if result.kind != "image" or result.dtype != FLOAT:
         return ""
-    if before == OTHER and _is_of_user(op):
+    if before == OTHER and op.by_user:
         return UNKNOWN  # it may have brought them to 0 to 1
     clipped = before == OTHER and isinstance(op, Clip) and op.low >= 0 and op.high <= 1
     if clipped or isinstance(op, Window):
         return ""
     kept = given.dtype == FLOAT and given.scale in (NORMALIZED, OTHER, UNKNOWN)
     return given.scale if kept else ""
-
-
-def _is_of_user(op: Op) -> bool:
-    module = type(op).__module__
-    return module.startswith(CUSTOM_ROOM) or not module.startswith(OURS)
 
 
 def _span(state: State) -> str:
