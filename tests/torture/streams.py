@@ -22,7 +22,7 @@ from stoker.dataset.format.manifest import read_manifest
 from stoker.dataset.format.manifest_splits import split_subset
 from stoker.pipeline.engine.drawing import drawn_by
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest

@@ -22,7 +22,7 @@ from stoker.ops.kernels.resample import scratch_bytes
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.joining import join_states
+from stoker.pipeline.planning.binding.joins import join_states
 from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.errors import BuildError, SampleError
 

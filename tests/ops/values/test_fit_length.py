@@ -48,7 +48,7 @@ def engines(request):
 
 
 def ops_size(length):
-    from stoker.pipeline.planning.bucketed import given_size  # noqa: PLC0415 - one word for it here
+    from stoker.pipeline.planning.bucket_graph import given_size  # noqa: PLC0415 - one word for it here
 
     return given_size(length)
 

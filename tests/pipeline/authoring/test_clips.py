@@ -21,8 +21,8 @@ from stoker.pipeline import (
     scope,
     shared_views,
 )
-from stoker.pipeline.authoring.given import states_by_name
 from stoker.pipeline.authoring.pipeline import branching
+from stoker.pipeline.authoring.sample_states import states_by_name
 from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol.errors import BuildError, UsageError

@@ -7,14 +7,14 @@ from stoker import ops
 from stoker.ops.contract.states import State
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.compiled.sizes import SizeFinder
+from stoker.pipeline.compiled.size_program import SizeFinder
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.plain_sizes import PlainSizes
 from stoker.pipeline.plain.replay import replay
-from stoker.pipeline.plain.sizes import PlainSizes
+from stoker.pipeline.planning.padded_sizes import sizing_of
 from stoker.pipeline.planning.planner import bind
-from stoker.pipeline.planning.sizing import sizing_of
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.rng.row import Row, row_table

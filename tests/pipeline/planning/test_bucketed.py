@@ -9,7 +9,7 @@ from stoker.ops.contract.states import State
 from stoker.pipeline import pipeline, pipelines
 from stoker.pipeline.compiled.machine import address_of
 from stoker.pipeline.compiled.program import write_program
-from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError
 

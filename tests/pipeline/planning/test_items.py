@@ -19,7 +19,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.boxes import windowed
+from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.items import ItemField

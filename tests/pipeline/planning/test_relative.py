@@ -11,12 +11,12 @@ from stoker.ops.contract.states import State
 from stoker.pipeline import one_of, outputs, pipeline, pipelines, sync_seed
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
-from stoker.pipeline.compiled.sizes import SizeFinder
+from stoker.pipeline.compiled.size_program import SizeFinder
 from stoker.pipeline.engine.drawing import drawn_by
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.plain_sizes import PlainSizes
 from stoker.pipeline.plain.replay import replay
-from stoker.pipeline.plain.sizes import PlainSizes
 from stoker.pipeline.planning.planner import bind, shorten
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError

@@ -13,9 +13,9 @@ from stoker.dataset.packing.build import write_dataset
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.pipeline import pipeline, shared_views
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.pipeline.compiled.windows import Windows
-from stoker.pipeline.plain.windows import PlainWindows
-from stoker.pipeline.planning.boxes import windowed
+from stoker.pipeline.compiled.window_program import Windows
+from stoker.pipeline.plain.plain_windows import PlainWindows
+from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout

@@ -17,7 +17,7 @@ from stoker.ops.bases.batch import GROUP, BatchOp
 from stoker.ops.contract.registry import lookup
 from stoker.ops.contract.row_numbers import row_number
 from stoker.ops.contract.states import OTHER, State
-from stoker.pipeline.authoring.given import inputs_of, room_for, states_by_name, unpacked
+from stoker.pipeline.authoring.sample_states import inputs_of, room_for, states_by_name, unpacked
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph

@@ -31,14 +31,19 @@ from stoker.pipeline.authoring.definition import (
     trace,
 )
 from stoker.pipeline.authoring.frames import is_frames, split_frames
-from stoker.pipeline.authoring.given import form_of, outputs_of, states_by_name, with_classes
+from stoker.pipeline.authoring.sample_states import (
+    form_of,
+    outputs_of,
+    states_by_name,
+    with_classes,
+)
 from stoker.pipeline.engine.interface import Engine, Freeze, given_row
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.graph.travel import code_modules
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.bucketed import given_size
+from stoker.pipeline.planning.bucket_graph import given_size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.tracing.refusals import fault
@@ -137,7 +142,7 @@ class Pipeline:
 
         Args:
             fields: field name -> image (H, W, C) uint8, mask (H, W) uint8, boxes and keypoints as
-                dicts of arrays (`authoring.given`), scalar or other array; or a list of
+                dicts of arrays (`authoring.sample_states`), scalar or other array; or a list of
                 frames, arrays of one shape that share one decision.
             seed: seed of the stream.
             epoch: epoch, from 0.
@@ -251,7 +256,7 @@ class Pipeline:
     ) -> Plan:
         """Bind the pipeline to the fields of one sample; kinds follow from names and shapes.
 
-        See `stoker.pipeline.authoring.given.state_of`.
+        See `stoker.pipeline.authoring.sample_states.state_of`.
 
         Args:
             fields: as for a call.

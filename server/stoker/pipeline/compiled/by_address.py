@@ -20,7 +20,7 @@ from numba.np.arrayobj import populate_array as untyped_populate_array
 
 from stoker.jit import handwritten
 from stoker.pipeline.compiled.instructions import ELEMENTS
-from stoker.pipeline.planning.declared import MAX_RANK
+from stoker.pipeline.planning.op_declarations import MAX_RANK
 
 cgutils: Any = untyped_cgutils
 intrinsic: Callable[[Callable[..., Any]], Any] = untyped_intrinsic

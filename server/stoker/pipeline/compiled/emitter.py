@@ -15,7 +15,7 @@ from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.calls import Call, draw_of, rescale_of
 from stoker.pipeline.compiled.instructions import CODES, FORMS, LINE, WIDTH
 from stoker.pipeline.planning.decision import Decision, source_of
-from stoker.pipeline.planning.tables import physical, physical_rank
+from stoker.pipeline.planning.engine_tables import physical, physical_rank
 
 
 @dataclass

@@ -31,14 +31,14 @@ from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.engine.samples import RowSamples, check_samples
 from stoker.pipeline.plain.arrays import check_arrays
-from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.tables import (
+from stoker.pipeline.planning.engine_tables import (
     aligned_arena,
     params_table,
     plain_record,
     records_table,
     streams_table,
 )
+from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import ALIGN
 from stoker.rng.row import Row, row_of, write_row

@@ -29,11 +29,11 @@ from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun, key_of
 from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.engine_tables import physical
 from stoker.pipeline.planning.steps import (
     FoldStep,
     KernelStep,
 )
-from stoker.pipeline.planning.tables import physical
 from stoker.protocol.errors import BuildError
 from stoker.rng.row import Row
 from stoker.rng.streams import machine_key

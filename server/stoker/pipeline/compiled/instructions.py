@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, Final
 
-from stoker.pipeline.planning.declared import MAX_RANK
+from stoker.pipeline.planning.op_declarations import MAX_RANK
 
 WIDTH: Final = 5 + 2 * MAX_RANK
 LINE: Final = 1 + MAX_RANK

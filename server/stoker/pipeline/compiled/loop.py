@@ -341,7 +341,7 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
         sides: (fields, MAX_RANK) int64, the sides of all samples.
         ahead: (fields,) int64, bytes of a sample to prefetch before its row is computed.
         outs: (outputs, 2 + MAX_RANK) int64: address, bytes from row to row, sides of a row.
-        streams: see `stoker.pipeline.planning.tables.streams_table`.
+        streams: see `stoker.pipeline.planning.engine_tables.streams_table`.
         parts: (decisions, 3) int64: addresses of parameters and of the first row's record, and
             bytes to the next row's record; the second is advanced.
         arena: address of the scratch arena.

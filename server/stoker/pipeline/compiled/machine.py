@@ -18,7 +18,7 @@ from stoker.jit import activity, compiled
 from stoker.pipeline.compiled.calls import Call
 from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import DECISIONS_AT, NOTE
-from stoker.pipeline.planning.declared import MAX_RANK
+from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.protocol.errors import StokerError
 
 _compiling = threading.Lock()
@@ -55,7 +55,7 @@ class Machine:
             program: what `write_program` returned.
             fields: number of columns it reads.
             outputs: number of outputs it writes.
-            streams: keys of the decisions, see `stoker.pipeline.planning.tables`.
+            streams: keys of the decisions, see `stoker.pipeline.planning.engine_tables`.
             params: their parameters; changes of its contents take effect at the next run.
             records: memory for their records.
             arena: scratch memory, of `aligned_arena`.

@@ -28,9 +28,10 @@ from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, KINDS
 from stoker.pipeline.compiled.scalars import Scalars, element_of, is_float, item_bytes
 from stoker.pipeline.graph import arrays
 from stoker.pipeline.graph.expressions import LOGIC
+from stoker.pipeline.planning.array_steps import ArrayStep, VectorsStep
 from stoker.pipeline.planning.decision import made_for, source_of
-from stoker.pipeline.planning.declared import MAX_RANK
-from stoker.pipeline.planning.expressions.steps import ArrayStep
+from stoker.pipeline.planning.engine_tables import fill_number, physical_rank
+from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
@@ -47,8 +48,6 @@ from stoker.pipeline.planning.steps import (
     StoreSizedStep,
     StoreStep,
 )
-from stoker.pipeline.planning.tables import fill_number, physical_rank
-from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.errors import BuildError
 
 

@@ -20,8 +20,8 @@ from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.calls import Call
 from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, FORMS
+from stoker.pipeline.planning.engine_tables import physical, physical_rank
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.tables import physical, physical_rank
 from stoker.protocol.layout import ALIGN
 
 _CALLED: Final = tuple(CODES[name] for name in ("kernel", "fold", "rule"))

@@ -18,7 +18,8 @@ from stoker.pipeline.compiled.emitter import Emitter, bits
 from stoker.pipeline.compiled.instructions import ELEMENTS
 from stoker.pipeline.graph.expressions import LOGIC
 from stoker.pipeline.graph.nodes import STATISTICS
-from stoker.pipeline.planning.expressions.steps import ElementStep
+from stoker.pipeline.planning.array_steps import ElementStep
+from stoker.pipeline.planning.engine_tables import physical
 from stoker.pipeline.planning.steps import (
     SIZES,
     ConstStep,
@@ -27,7 +28,6 @@ from stoker.pipeline.planning.steps import (
     RecordStep,
     Step,
 )
-from stoker.pipeline.planning.tables import physical
 
 _STATISTICS: Final = {
     "mean": (adapters.mean_into, "float64"),

@@ -15,7 +15,7 @@ from stoker.ops.contract.op import Op
 from stoker.ops.contract.records import machine_record
 from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.calls import Call
-from stoker.pipeline.planning.tables import physical, physical_rank
+from stoker.pipeline.planning.engine_tables import physical, physical_rank
 
 _tuple: Any = types.UniTuple
 KEY = _tuple(types.uint64, 5)

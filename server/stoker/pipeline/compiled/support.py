@@ -14,7 +14,7 @@ def key_of(row: Any, stream: Any) -> Any:
     """Return the key of a decision: five uint64.
 
     `row` is (4,) uint64: seed, id, epoch, lane. `stream` is (5,) uint64, see
-    `planning.tables`: the stream's key word, id mask, frozen id, epoch mask, lane mask.
+    `planning.engine_tables`: the stream's key word, id mask, frozen id, epoch mask, lane mask.
     """
     return (
         row[0],

@@ -15,9 +15,9 @@ import numpy as np
 from stoker.ops.contract.op import Op
 from stoker.pipeline.graph.schedule import FACTS, Moment, facts_read
 from stoker.pipeline.planning.decision import Decision
-from stoker.pipeline.planning.declared import params_of
+from stoker.pipeline.planning.op_declarations import params_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.scheduled import check_states, op_at
+from stoker.pipeline.planning.schedule_sizes import check_states, op_at
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.rng.row import Row
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract.states import State
+from stoker.pipeline.planning.engine_tables import physical
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.tables import physical
 from stoker.protocol.errors import UsageError
 
 

@@ -23,8 +23,16 @@ from stoker.pipeline.graph.nodes import STATISTICS
 from stoker.pipeline.graph.statistics import statistic
 from stoker.pipeline.plain.arrays import as_python, check_arrays, fits, store
 from stoker.pipeline.plain.calls import call_plain, whole_sides
+from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep, VectorsStep
 from stoker.pipeline.planning.decision import Decision, made_for, source_of
-from stoker.pipeline.planning.expressions.steps import ArrayStep, ElementStep
+from stoker.pipeline.planning.engine_tables import (
+    as_record,
+    fill_number,
+    params_table,
+    physical,
+    plain_record,
+    records_table,
+)
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     SIZES,
@@ -46,15 +54,6 @@ from stoker.pipeline.planning.steps import (
     StoreSizedStep,
     StoreStep,
 )
-from stoker.pipeline.planning.tables import (
-    as_record,
-    fill_number,
-    params_table,
-    physical,
-    plain_record,
-    records_table,
-)
-from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.rng.row import Row
 from stoker.rng.streams import Key, frozen_key, make_key, stream_key
 

@@ -19,7 +19,9 @@ from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.schedule import Moment
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
+from stoker.pipeline.planning.array_steps import VectorsStep
 from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.engine_tables import plain_record
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ConvertStep,
@@ -31,8 +33,6 @@ from stoker.pipeline.planning.steps import (
     OpStep,
     walk,
 )
-from stoker.pipeline.planning.tables import plain_record
-from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.forms import cut
 from stoker.protocol.items import COUNT, ItemField
 from stoker.protocol.layout import SIZE, Output

@@ -8,7 +8,7 @@ moved a value differently is a fork of two histories.
 An output mask, flow, normals, boxes or keypoints must have the history of some image among the
 outputs: otherwise it missed an op, or took part in one that the image missed. Resizes count for
 boxes and keypoints, which are in pixels; for a mask, flow or normals the size of a resize does not
-count. `ops.unlinked` ends the check for an output. `planning.apart` compares images with
+count. `ops.unlinked` ends the check for an output. `agreement.drifted_outputs` compares images with
 each other, and with arrays.
 """
 
@@ -22,7 +22,7 @@ from stoker.ops.bases.batch import BatchOp
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State
 from stoker.pipeline.graph.deciding import deciding
-from stoker.pipeline.planning.bound import Bound
+from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.canonical import canonical_bytes
 
@@ -69,7 +69,7 @@ class Histories:
         fields: value number -> the fields that it came from.
     """
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundGraph) -> None:
         self.bound = bound
         self.kinds: dict[int, str] = {}
         self.of: dict[int, History] = {}

@@ -20,11 +20,43 @@ from msgspec.structs import replace
 from stoker.ops.contract.states import State
 from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.planning.checks import Check, Location
+from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mix
 from stoker.pipeline.planning.steps import Step
 from stoker.protocol.layout import Output
+
+
+@dataclass(frozen=True)
+class Check:
+    """The meaning of a status other than 0.
+
+    Attributes:
+        kind: "input", "same_size", "relative" (the same, if relative=True is possible there),
+            "ratio", "out_size", "items", "padded", "element", "same_shape" or "fits".
+        what: text about the values, for the message.
+        field: the dataset field, if the fault is in one field.
+        site: where the user wrote the op.
+    """
+
+    kind: str
+    what: str
+    field: str | None
+    site: Site
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a value is stored.
+
+    Attributes:
+        kind: "input" (column `index`), "output" (row of output `index`), "arena" (from byte
+            `index`), "register" (a scalar), or "join" (the value's place in the block that ran).
+        index: see kind.
+    """
+
+    kind: str
+    index: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from stoker.ops.contract.states import State
 from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import normalize
-from stoker.pipeline.planning.arena import lay_out
-from stoker.pipeline.planning.binding import bind_graph, walk_graph
-from stoker.pipeline.planning.bound import Bound
-from stoker.pipeline.planning.bucketed import Size, in_bucket
+from stoker.pipeline.planning.binding.graph_walk import bind_graph, walk_graph
+from stoker.pipeline.planning.binding.unneeded_kinds import check_unneeded
+from stoker.pipeline.planning.bound_graph import BoundGraph
+from stoker.pipeline.planning.bucket_graph import Size, in_bucket
+from stoker.pipeline.planning.memory_layout import lay_out
+from stoker.pipeline.planning.padded_sizes import sizing_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.scheduled import check_sizes
+from stoker.pipeline.planning.schedule_sizes import check_sizes
 from stoker.pipeline.planning.shortcuts import shorter
-from stoker.pipeline.planning.sizing import sizing_of
-from stoker.pipeline.planning.unneeded import check_unneeded
 
 
 def bind(
@@ -66,7 +66,7 @@ def shorten(plan: Plan) -> Plan:
     return _laid_out(walk_graph(graph, plan.given), plan.pipeline_id)
 
 
-def _laid_out(bound: Bound, pipeline_id: str) -> Plan:
+def _laid_out(bound: BoundGraph, pipeline_id: str) -> Plan:
     layout = lay_out(bound)
     return Plan(
         pipeline_id=pipeline_id,
@@ -89,14 +89,14 @@ def _laid_out(bound: Bound, pipeline_id: str) -> Plan:
     )
 
 
-def _streams(bound: Bound, clip: FrameSampling | None) -> set[str]:
+def _streams(bound: BoundGraph, clip: FrameSampling | None) -> set[str]:
     found = [decision.stream for decision in bound.decisions]
     if clip is not None:
         found.append(clip.stream)
     return {stream for stream in found if stream is not None}
 
 
-def _check_clip(bound: Bound) -> None:
+def _check_clip(bound: BoundGraph) -> None:
     """Refuse outputs of frames that cannot be stacked."""
     forms = {form.output: form.form for form in bound.graph.forms}
     for name, value in bound.graph.outputs:

@@ -15,8 +15,8 @@ from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
 from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Form, If, Node
+from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep, VectorsStep
 from stoker.pipeline.planning.decision import Decision
-from stoker.pipeline.planning.expressions.steps import ArrayStep, ElementStep
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
@@ -37,7 +37,6 @@ from stoker.pipeline.planning.steps import (
     StoreStep,
     walk,
 )
-from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.layout import Output
 
 

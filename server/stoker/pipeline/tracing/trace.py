@@ -53,8 +53,8 @@ from stoker.pipeline.tracing.decided import Decided, OpCall
 from stoker.pipeline.tracing.naming import Names, views_are_shared
 from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.scheduled_values import ScheduledValues
-from stoker.pipeline.tracing.sharing import Sharing
-from stoker.pipeline.tracing.unneeded import unneeded_calls
+from stoker.pipeline.tracing.shared_streams import Sharing
+from stoker.pipeline.tracing.unneeded_calls import unneeded_calls
 from stoker.pipeline.tracing.values import TracedValue, Unusable, not_a_value
 from stoker.protocol.canonical import canonical_bytes
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stoker.dataset import open_dataset
-from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import Request, request_from_json

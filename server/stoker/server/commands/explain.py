@@ -13,8 +13,8 @@ from rich.text import Text
 
 from stoker.pipeline.compiled.listing import listing
 from stoker.pipeline.compiled.program import write_program
-from stoker.pipeline.planning.boxes import windowed
 from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import shorten
 from stoker.pipeline.showing.explain import explain as plan_text
 from stoker.pipeline.showing.explain import graph_text, joined

@@ -16,7 +16,7 @@ from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import BucketPlan, make_plan
 from stoker.pipeline.engine.drawing import row_bytes
 from stoker.pipeline.engine.interface import Engine
-from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.buckets import DRAWN_AS, Buckets
 from stoker.protocol.drawn import params_output

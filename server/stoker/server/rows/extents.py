@@ -16,10 +16,10 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.jit.arithmetic import Arithmetic
 from stoker.order.stream import RowColumns, StreamOrder
-from stoker.pipeline.compiled.sizes import SizeFinder
-from stoker.pipeline.plain.sizes import PlainSizes
+from stoker.pipeline.compiled.size_program import SizeFinder
+from stoker.pipeline.plain.plain_sizes import PlainSizes
+from stoker.pipeline.planning.padded_sizes import Sizes, sizing_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.sizing import Sizes, sizing_of
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
 

@@ -11,7 +11,7 @@ from stoker.dataset import Dataset
 from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.ops.contract.states import OTHER, UNKNOWN, span_of, with_span
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import StokerError

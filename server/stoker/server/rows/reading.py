@@ -8,10 +8,10 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.pipeline.compiled.executor import Executor
-from stoker.pipeline.compiled.windows import Windows
+from stoker.pipeline.compiled.window_program import Windows
 from stoker.pipeline.engine.interface import Engine, Freeze
-from stoker.pipeline.plain.windows import PlainWindows
-from stoker.pipeline.planning.boxes import Box
+from stoker.pipeline.plain.plain_windows import PlainWindows
+from stoker.pipeline.planning.decoded_boxes import Box
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import shorten
 from stoker.protocol.errors import SampleError

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.pipeline.planning.boxes import Box
+from stoker.pipeline.planning.decoded_boxes import Box
 from stoker.server.rows.ahead import ReadAhead
 
 ENCODED = ("jpeg", "png", "encoded", "bands")

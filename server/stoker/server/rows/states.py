@@ -8,7 +8,7 @@ from stoker.dataset import Dataset, Field
 from stoker.dataset.format.manifest import FieldStatistics
 from stoker.ops.contract.states import State, with_span
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind, shorten
 

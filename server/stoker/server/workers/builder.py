@@ -21,8 +21,8 @@ from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.graph.schedule import facts_read
-from stoker.pipeline.planning.bucketed import Size, reads_bucket
-from stoker.pipeline.planning.memory import Working, working_memory
+from stoker.pipeline.planning.bucket_graph import Size, reads_bucket
+from stoker.pipeline.planning.memory_layout import Working, working_memory
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError

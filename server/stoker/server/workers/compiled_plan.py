@@ -12,7 +12,7 @@ from stoker.order.permutation import compile_permutation
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.server.rows.first_floats import check_first_floats
 from stoker.server.rows.reading import SampleReader

@@ -15,7 +15,7 @@ from stoker.order.mix import MixOrder
 from stoker.order.remaining import Remaining
 from stoker.order.stream import StreamOrder
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.planning.bucketed import Size
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import BuildError, SampleError, StokerError
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import Replay, replay_to_bytes

@@ -28,7 +28,7 @@ from stoker.jit.arithmetic import COMPILED
 from stoker.order.epoch import EpochOrder
 from stoker.order.stream import PlainOrder, RowColumns
 from stoker.pipeline.compiled.executor import Executor, compile_plan
-from stoker.pipeline.compiled.windows import Windows
+from stoker.pipeline.compiled.window_program import Windows
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import slot_layout

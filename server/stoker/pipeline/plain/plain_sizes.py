@@ -1,6 +1,6 @@
 """Sizes of padded outputs in plain Python: the interpreter over images without memory.
 
-The oracle of `compiled.sizes`: it executes the plan's steps that sizes depend on, by the
+The oracle of `compiled.size_program`: it executes the plan's steps that sizes depend on, by the
 interpreter's own rules, on arrays that have a shape but no pixels.
 """
 
@@ -14,9 +14,10 @@ import numpy as np
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.decisions import shape_only
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun, size_of
+from stoker.pipeline.planning.array_steps import VectorsStep
 from stoker.pipeline.planning.decision import made_for, source_of
+from stoker.pipeline.planning.padded_sizes import Sizing, sizing_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.sizing import Sizing, sizing_of
 from stoker.pipeline.planning.steps import (
     ConvertStep,
     DrawStep,
@@ -26,7 +27,6 @@ from stoker.pipeline.planning.steps import (
     RescaleStep,
     Step,
 )
-from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.rng.row import Row, row_of
 
 
@@ -40,7 +40,7 @@ class PlainSizes:
     def find(
         self, place: Row, rows: np.ndarray, sizes: np.ndarray, numbers: Sequence[np.ndarray]
     ) -> np.ndarray:
-        """Return the sizes of rows of one step; see `stoker.pipeline.planning.sizing.Sizes`."""
+        """Return the sizes of rows of one step; see `planning.padded_sizes.Sizes`."""
         found = np.zeros((len(rows), len(self._sizing.outputs), 2), np.int64)
         for number, words in enumerate(rows.tolist()):
             row = row_of(words, place.step, place.progress)

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 from stoker.ops.contract.forms import same_size
 from stoker.ops.contract.states import IMAGE_KINDS
-from stoker.pipeline.planning.bound import Bound
+from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.steps import SameSizeStep, Step
 
 Token = tuple[object, ...]
 
 
-class SizeTokens:
+class KnownSizes:
     """The tokens of a graph's values.
 
     Attributes:
@@ -29,7 +29,7 @@ class SizeTokens:
         frames: token of items that the dataset links to no image -> the size they count in.
     """
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundGraph) -> None:
         self.bound = bound
         self.of: dict[int, Token] = {}
         self.equal: dict[Token, Token] = {}

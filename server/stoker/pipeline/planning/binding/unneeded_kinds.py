@@ -13,7 +13,7 @@ from stoker.ops.bases.batch import BatchOp
 from stoker.ops.contract.registry import lookup, make
 from stoker.ops.contract.states import ITEM_KINDS, State, StateError
 from stoker.pipeline.graph.nodes import Unneeded
-from stoker.pipeline.planning.declared import declared, declared_items
+from stoker.pipeline.planning.op_declarations import declared, declared_items
 from stoker.protocol.errors import StokerError
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from stoker.ops.contract.forms import same_size
 from stoker.pipeline.graph.nodes import STATISTICS
-from stoker.pipeline.planning.expressions.steps import ArrayStep, ElementStep
+from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep, VectorsStep
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConstStep,
@@ -38,7 +38,6 @@ from stoker.pipeline.planning.steps import (
     StoreSizedStep,
     walk,
 )
-from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.errors import BuildError
 
 if TYPE_CHECKING:

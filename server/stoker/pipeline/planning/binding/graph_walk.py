@@ -1,7 +1,7 @@
 """Binding: from nodes and field states to steps and the state of every value.
 
-One walk over the normal form. `Applies` binds ops, `SizeTokens` compares sizes, `Branches` binds
-joins, `OutputBinder` binds outputs; they share one `Bound`.
+One walk over the normal form. `OpBinder` binds ops, `KnownSizes` compares sizes, `JoinBinder` binds
+joins, `OutputBinder` binds outputs; they share one `BoundGraph`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from stoker.pipeline.graph.nodes import (
     Node,
 )
 from stoker.pipeline.graph.normal import first_inside, number_nodes
-from stoker.pipeline.planning.apart import check_apart
-from stoker.pipeline.planning.applies import Applies
-from stoker.pipeline.planning.bound import Bound
-from stoker.pipeline.planning.branches import Branches
-from stoker.pipeline.planning.declared import fault_of
-from stoker.pipeline.planning.delivery import OutputBinder
-from stoker.pipeline.planning.expressions.binding import ExpressionBinder, check_condition
+from stoker.pipeline.planning.agreement.drifted_outputs import check_apart
+from stoker.pipeline.planning.agreement.mirrored_keypoints import MirroredKeypoints
+from stoker.pipeline.planning.binding.expression_steps import ExpressionBinder, check_condition
+from stoker.pipeline.planning.binding.joins import JoinBinder
+from stoker.pipeline.planning.binding.known_sizes import KnownSizes
+from stoker.pipeline.planning.binding.op_steps import OpBinder
+from stoker.pipeline.planning.binding.output_steps import OutputBinder
+from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.history import Histories
 from stoker.pipeline.planning.mixes import Mixes
-from stoker.pipeline.planning.sides import Sides
-from stoker.pipeline.planning.size_tokens import SizeTokens
+from stoker.pipeline.planning.op_declarations import fault_of
 from stoker.pipeline.planning.steps import (
     ContextStep,
     ExprStep,
@@ -49,7 +49,7 @@ from stoker.protocol.items import COUNT, DTYPES
 from stoker.protocol.layout import Output, check_outputs
 
 
-def bind_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
+def bind_graph(graph: Graph, states: Mapping[str, State]) -> BoundGraph:
     """Bind a graph in normal form to field states, and check that its outputs fit each other.
 
     Args:
@@ -59,7 +59,7 @@ def bind_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
     Raises:
         BuildError: see `stoker.pipeline.planning.planner.bind`.
     """
-    binder = _Binder(Bound(graph, states))
+    binder = _Binder(BoundGraph(graph, states))
     bound = binder.bind()
     binder.histories.check(graph.outputs, graph.unlinked)
     check_apart(binder.histories, graph.outputs, graph.unlinked)
@@ -67,12 +67,12 @@ def bind_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
     return bound
 
 
-def walk_graph(graph: Graph, states: Mapping[str, State]) -> Bound:
+def walk_graph(graph: Graph, states: Mapping[str, State]) -> BoundGraph:
     """Bind a graph that computes the same as one that has been bound and checked.
 
     Whether outputs fit each other cannot be seen in it: its ops are others.
     """
-    return _Binder(Bound(graph, states)).bind()
+    return _Binder(BoundGraph(graph, states)).bind()
 
 
 _SHOWN: Final = 10
@@ -81,18 +81,18 @@ _SHOWN: Final = 10
 class _Binder:
     """The walk."""
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundGraph) -> None:
         self.bound = bound
-        self.sizes = SizeTokens(bound)
+        self.sizes = KnownSizes(bound)
         self.mixing = Mixes()
-        self.applies = Applies(bound, self.sizes, self.mixing)
-        self.branches = Branches(bound, self.sizes, self.mixing, self.applies)
+        self.ops = OpBinder(bound, self.sizes, self.mixing)
+        self.joins = JoinBinder(bound, self.sizes, self.mixing, self.ops)
         self.delivery = OutputBinder(bound, self.mixing)
         self.histories = Histories(bound)
-        self.sides = Sides(bound)
-        self.expressions = ExpressionBinder(bound, self.sizes, self.applies, self.histories)
+        self.sides = MirroredKeypoints(bound)
+        self.expressions = ExpressionBinder(bound, self.sizes, self.ops, self.histories)
 
-    def bind(self) -> Bound:
+    def bind(self) -> BoundGraph:
         """Walk the graph.
 
         Raises:
@@ -138,10 +138,10 @@ class _Binder:
                     self.bound.scalar(first, float if node.name == "progress" else int)
                     steps.append(ContextStep(first, node.name))
                 case Draw():
-                    self.applies.draw(node, first, steps)
+                    self.ops.draw(node, first, steps)
                 case Apply():
-                    self.applies.apply(node, first, steps)
-                    decision = self.applies.draws[node.draw]
+                    self.ops.apply(node, first, steps)
+                    decision = self.ops.draws[node.draw]
                     self.histories.apply(decision, node.to, first)
                     self.sides.apply(decision, node.to, first)
                 case Expr():
@@ -201,7 +201,7 @@ class _Binder:
             self.expressions.bind(node, value, steps)
 
     def _record(self, node: Expr, value: int, steps: list[Step]) -> None:
-        decision = self.applies.draws[node.args[0]]
+        decision = self.ops.draws[node.args[0]]
         record = decision.op.record
         if node.name not in (record.names or ()) or record[node.name].shape:
             self.bound.fail(
@@ -227,9 +227,9 @@ class _Binder:
         joins = []
         for index, pair in enumerate(zip(node.then.results, node.orelse.results, strict=True)):
             if self.mixing.roots.keys().isdisjoint(pair):
-                joins.append(self.branches.join(first, first + index, pair, inner))
+                joins.append(self.joins.join(first, first + index, pair, inner))
             else:
-                self.branches.join_mixed(first + index, pair)
+                self.joins.join_mixed(first + index, pair)
             self.histories.join(node.cond, first + index, pair)
             self.sides.join(first + index, pair)
         steps.append(IfStep(node.cond, tuple(inner[0]), tuple(inner[1]), tuple(joins)))

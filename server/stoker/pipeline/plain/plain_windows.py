@@ -1,4 +1,4 @@
-"""Boxes that rows read, in plain Python: the oracle of `stoker.pipeline.compiled.windows`.
+"""Boxes that rows read, in plain Python: the oracle of `stoker.pipeline.compiled.window_program`.
 
 The reference and replay use it where a worker uses machine code, since the box that a row reads of
 an image decides whether the image is bad.
@@ -12,14 +12,14 @@ from stoker.pipeline.engine.faults import Sides
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.calls import call_plain
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
 from stoker.pipeline.planning.decision import Decision, made_for
+from stoker.pipeline.planning.decoded_boxes import Box, field_values, wanted_windows
 from stoker.pipeline.planning.plan import Plan
 from stoker.rng.row import Row
 
 
 class PlainWindows:
-    """Computes the boxes that rows of a plan read; see `stoker.pipeline.compiled.windows.Windows`.
+    """Computes the boxes that rows of a plan read; see `compiled.window_program.Windows`.
 
     Attributes:
         fields: the fields whose boxes it computes, in the order of `boxes`.

@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.ops.contract.states import State
 from stoker.pipeline.planning.decision import Decision, made_for, source_of
-from stoker.pipeline.planning.declared import params_of
+from stoker.pipeline.planning.op_declarations import params_of
 
 
 def refusal(decision: Decision, states: Mapping[int, State]) -> str | None:

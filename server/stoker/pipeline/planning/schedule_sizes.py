@@ -14,7 +14,7 @@ from stoker.ops.contract.registry import make, name_of
 from stoker.ops.contract.states import State
 from stoker.pipeline.graph.schedule import Moment
 from stoker.pipeline.planning.decision import Decision
-from stoker.pipeline.planning.declared import declared
+from stoker.pipeline.planning.op_declarations import declared
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import KernelStep, walk
 from stoker.protocol.errors import BuildError, StokerError

@@ -1,4 +1,4 @@
-"""Memory planning: where every value is stored, decided before the first sample.
+"""Memory planning: where every value is stored, and how much an engine needs besides its slots.
 
 A value that an op makes is stored in a *region*: bytes of the scratch arena, or the row of an
 output. Regions live from the step that first writes them to the last step that reads them, through
@@ -16,10 +16,12 @@ choice of fifty transforms needs the memory of one. Inputs are never written.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from stoker.ops.bases.batch import GROUP
 from stoker.ops.contract.forms import same_size
-from stoker.pipeline.planning.bound import Bound
-from stoker.pipeline.planning.checks import Location
+from stoker.pipeline.planning.bound_graph import BoundGraph
+from stoker.pipeline.planning.plan import Location, Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     KernelStep,
@@ -64,13 +66,13 @@ class _Event:
     step: Step
 
 
-def lay_out(bound: Bound) -> ArenaLayout:
+def lay_out(bound: BoundGraph) -> ArenaLayout:
     """Give every value its place and remove the stores that are no longer needed."""
     return _Planner(bound).lay_out()
 
 
 class _Planner:
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundGraph) -> None:
         self.bound = bound
         self.events = [
             _Event(time, path, step) for time, (step, path) in enumerate(walk(bound.steps))
@@ -216,3 +218,40 @@ def _exclude_each_other(one: Path, other: Path) -> bool:
         if branch.side != other_branch.side:
             return True
     return False
+
+
+class Working(NamedTuple):
+    """The memory of one engine.
+
+    Attributes:
+        size_bytes: its arena, and with batch ops the rows that it keeps.
+        most_bytes: what the step with the most needs of it.
+        most: that step, as `op (file:line)`; empty if no step needs any.
+    """
+
+    size_bytes: int
+    most_bytes: int
+    most: str
+
+
+def working_memory(plan: Plan) -> Working:
+    """Return the memory that an engine of a plan needs for values between its steps."""
+    kept = 0
+    if plan.mixes:
+        row = sum(output.row_bytes for output in plan.outputs)
+        kept = (GROUP + 1) * row
+    most_bytes, most = 0, ""
+    for step, _ in walk(plan.steps):
+        if not isinstance(step, OpStep):
+            continue
+        size = step.scratch_bytes
+        if plan.places[step.dst].kind == "arena":
+            size += plan.states[step.dst].bound_bytes
+        if size > most_bytes:
+            most_bytes, most = size, f"{step.decision.op.name} ({step.site})"
+    if kept > most_bytes:
+        most_bytes, most = (
+            kept,
+            f"{plan.mixes[0].decision.op.name}, which mixes groups of {GROUP} rows",
+        )
+    return Working(plan.arena_bytes + kept, most_bytes, most)

@@ -3,7 +3,7 @@
 A small program is written and executed like that of the plan, from the steps that `sizing` found:
 draws, size rules and conditions. Rows, draws and parameters are those of the engine, so the sizes
 are too. Belongs to one thread of a worker. Imports numba when an instance is made. The plain form
-is `stoker.pipeline.plain.sizes`.
+is `stoker.pipeline.plain.plain_sizes`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ from stoker.pipeline.compiled.scalars import Scalars
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.planning.decision import made_for, source_of
-from stoker.pipeline.planning.declared import MAX_RANK
+from stoker.pipeline.planning.engine_tables import (
+    aligned_arena,
+    params_table,
+    records_table,
+    streams_table,
+)
+from stoker.pipeline.planning.op_declarations import MAX_RANK
+from stoker.pipeline.planning.padded_sizes import Sizing, sizing_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.sizing import Sizing, sizing_of
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConstStep,
@@ -38,12 +44,6 @@ from stoker.pipeline.planning.steps import (
     RecordStep,
     RescaleStep,
     Step,
-)
-from stoker.pipeline.planning.tables import (
-    aligned_arena,
-    params_table,
-    records_table,
-    streams_table,
 )
 from stoker.protocol.layout import ALIGN
 from stoker.rng.row import Row
@@ -82,7 +82,7 @@ class SizeFinder:
     def find(
         self, place: Row, rows: np.ndarray, sizes: np.ndarray, numbers: Sequence[np.ndarray]
     ) -> np.ndarray:
-        """Return the sizes of rows of one step; see `stoker.pipeline.planning.sizing.Sizes`."""
+        """Return the sizes of rows of one step; see `planning.padded_sizes.Sizes`."""
         machine = self._machine
         if self._follower.active and self._follower.follow(place):
             if self._program.step:

@@ -1,6 +1,6 @@
 """What binding has found out so far, and how it says what is wrong.
 
-One `Bound` is shared by the parts of binding: sizes, applies, branches and outputs. Errors name the
+One `BoundGraph` is shared by the parts of binding: sizes, ops, joins and outputs. Errors name the
 user's file and line.
 """
 
@@ -13,9 +13,9 @@ from stoker.ops.contract.states import State
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import number_nodes
 from stoker.pipeline.graph.sites import Site
-from stoker.pipeline.planning.checks import Check
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mix
+from stoker.pipeline.planning.plan import Check
 from stoker.pipeline.planning.steps import Step
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.layout import Output
@@ -25,7 +25,7 @@ FIXERS: Final = "resize, center_crop, random_crop or random_resized_crop"
 """Ops that give a value one size, for messages."""
 
 
-class Bound:
+class BoundGraph:
     """A graph whose values get states and whose nodes become steps.
 
     Attributes:

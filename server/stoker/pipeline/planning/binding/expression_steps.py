@@ -16,12 +16,12 @@ from stoker.pipeline.graph import arrays, expressions
 from stoker.pipeline.graph.arrays import Operand, Rule
 from stoker.pipeline.graph.nodes import ELEMENT, STATISTICS, Expr
 from stoker.pipeline.graph.statistics import check_statistic
-from stoker.pipeline.planning.applies import Applies
-from stoker.pipeline.planning.bound import Bound
-from stoker.pipeline.planning.declared import MAX_RANK
-from stoker.pipeline.planning.expressions.steps import ArrayStep, ElementStep
+from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep
+from stoker.pipeline.planning.binding.known_sizes import KnownSizes
+from stoker.pipeline.planning.binding.op_steps import OpBinder
+from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.history import Histories
-from stoker.pipeline.planning.size_tokens import SizeTokens
+from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.pipeline.planning.steps import ConstStep, ExprStep, Step
 from stoker.protocol.errors import BuildError
 
@@ -38,11 +38,11 @@ class ExpressionBinder:
     """
 
     def __init__(
-        self, bound: Bound, sizes: SizeTokens, applies: Applies, histories: Histories
+        self, bound: BoundGraph, sizes: KnownSizes, ops: OpBinder, histories: Histories
     ) -> None:
         self.bound = bound
         self.sizes = sizes
-        self.applies = applies
+        self.ops = ops
         self.histories = histories
         self.constants: dict[int, bool | int | float] = {}
         self.singles: set[int] = set()
@@ -55,7 +55,7 @@ class ExpressionBinder:
 
     def bind(self, node: Expr, value: int, steps: list[Step]) -> None:
         """Bind an expression."""
-        self.applies.unmixed(node.args, value)
+        self.ops.unmixed(node.args, value)
         states = [self.bound.states[arg] for arg in node.args]
         if node.op == "side":
             self._side(node, value, steps)

@@ -14,7 +14,7 @@ from typing import Final
 
 from stoker.ops.bases.sides import paired_numbers
 from stoker.ops.contract.states import State
-from stoker.pipeline.planning.bound import Bound
+from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.decision import Decision
 
 SWAP: Final = "swap_keypoints"
@@ -29,10 +29,10 @@ class Mirrors:
     followed: frozenset[int] = frozenset()
 
 
-class Sides:
+class MirroredKeypoints:
     """The mirrors before all keypoints of a graph, while it is bound."""
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundGraph) -> None:
         self.bound = bound
         self.of: dict[int, Mirrors] = {}
 

@@ -18,13 +18,14 @@ from stoker.pipeline.graph.nodes import (
     Draw,
 )
 from stoker.pipeline.graph.schedule import FIRST, Formulas
-from stoker.pipeline.planning.bound import FIXERS, Bound
-from stoker.pipeline.planning.carrying import refusal
+from stoker.pipeline.planning.array_steps import VectorsStep
+from stoker.pipeline.planning.binding.known_sizes import KnownSizes
+from stoker.pipeline.planning.binding.relative_decisions import refusal
+from stoker.pipeline.planning.bound_graph import FIXERS, BoundGraph
 from stoker.pipeline.planning.decision import Decision
-from stoker.pipeline.planning.declared import check_class, declared, declared_items
 from stoker.pipeline.planning.mixes import Mixes
+from stoker.pipeline.planning.op_declarations import check_class, declared, declared_items
 from stoker.pipeline.planning.scales import scaled
-from stoker.pipeline.planning.size_tokens import SizeTokens
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
@@ -34,19 +35,18 @@ from stoker.pipeline.planning.steps import (
     RescaleStep,
     Step,
 )
-from stoker.pipeline.planning.vector_steps import VectorsStep
 from stoker.protocol.errors import VersionError
 
 
-class Applies:
-    """Binds draws and applies.
+class OpBinder:
+    """Binds draws and ops.
 
     Attributes:
         mixing: what batch ops do.
         draws: number of a draw -> its decision.
     """
 
-    def __init__(self, bound: Bound, sizes: SizeTokens, mixing: Mixes) -> None:
+    def __init__(self, bound: BoundGraph, sizes: KnownSizes, mixing: Mixes) -> None:
         self.bound = bound
         self.sizes = sizes
         self.mixing = mixing

@@ -19,15 +19,15 @@ from stoker.pipeline.compiled.calls import reads_of
 from stoker.pipeline.compiled.emitter import Emitter, Program
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.engine.interface import Freeze, check_freeze
-from stoker.pipeline.planning.boxes import Box, field_values, wanted_windows
 from stoker.pipeline.planning.decision import Decision, made_for
-from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.tables import (
+from stoker.pipeline.planning.decoded_boxes import Box, field_values, wanted_windows
+from stoker.pipeline.planning.engine_tables import (
     aligned_arena,
     params_table,
     records_table,
     streams_table,
 )
+from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.layout import ALIGN
 from stoker.rng.row import Row, write_row
 

@@ -1,7 +1,7 @@
 """Calls that no output needs, noted while a pipeline is traced.
 
 The normal form drops them. A tracer notes them next to the graph, with the calls that they need;
-`planning.unneeded` checks that list when states are known.
+`planning.binding.unneeded_kinds` checks that list when states are known.
 """
 
 from __future__ import annotations

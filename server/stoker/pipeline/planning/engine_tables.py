@@ -14,7 +14,7 @@ import numpy as np
 from stoker.ops.contract.records import machine_record
 from stoker.ops.contract.states import State
 from stoker.pipeline.planning.decision import Decision
-from stoker.pipeline.planning.declared import params_of
+from stoker.pipeline.planning.op_declarations import params_of
 from stoker.rng.streams import stream_key
 
 ONES: Final = 2**64 - 1
