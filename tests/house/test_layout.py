@@ -73,11 +73,9 @@ def test_packages_are_imported_by_their_one_name() -> None:
     assert not {"server", "client", "protocol"} & set(sys.modules)
 
 
-MOST_MODULES = 30
-ROOMY = {"ops/geometry": 45, "ops/color": 45, "ops/kernels": 50}
-"""Folders in which each file is one op, or one loop over arrays."""
-MOST_LINES = 500
-MOST_METHODS = 29
+MOST_MODULES = 60
+MOST_LINES = 700
+"""Loose guards against accidents; files and folders are split by concern, not by these."""
 OF_FFCV = "compat/ffcv/"
 NAMES_OF_FFCV = {"Field", "Loader", "RandomResizedCrop", "Reader", "State"}
 """Two classes have each of these names: ours, and the one that scripts for FFCV import."""
@@ -92,33 +90,11 @@ def short(root: Path, path: Path) -> str:
     return path.relative_to(root).as_posix().split("/stoker", 1)[1].removeprefix("/")
 
 
-def test_no_folder_is_a_hall(root: Path) -> None:
-    counts = Counter(path.parent for path in modules(root) if path.name != "__init__.py")
-    crowded = {
-        short(root, folder): count
-        for folder, count in counts.items()
-        if count > ROOMY.get(short(root, folder), MOST_MODULES)
-    }
-    assert crowded == {}
-
-
-def test_no_file_is_too_long(root: Path) -> None:
-    long = {
-        short(root, p) for p in modules(root) if len(p.read_text().split("\n")) - 1 > MOST_LINES
-    }
-    assert long == set()
-
-
-def test_no_class_is_too_large(root: Path) -> None:
-    """Counts functions in the body of a class; `__eq__` and other special methods count too."""
-    large = {
-        f"{short(root, path)} {node.name}"
-        for path in modules(root)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-        and sum(isinstance(part, ast.FunctionDef) for part in node.body) > MOST_METHODS
-    }
-    assert large == set()
+def test_no_folder_or_file_has_grown_out_of_hand(root: Path) -> None:
+    folders = Counter(path.parent for path in modules(root) if path.name != "__init__.py")
+    crowded = {short(root, folder) for folder, count in folders.items() if count > MOST_MODULES}
+    long = {short(root, p) for p in modules(root) if len(p.read_text().splitlines()) > MOST_LINES}
+    assert (crowded, long) == (set(), set())
 
 
 def test_imports_make_no_circle(root: Path) -> None:

@@ -72,7 +72,7 @@ class Inspecting(ABC):
 
     @property
     def mixture(self) -> dict[str, range]:
-        """Of a mixture: name of each dataset -> its ids, as in `batch.index`; otherwise empty.
+        """The ids of each dataset of a mixture by its name, as in `batch.index`; otherwise empty.
 
         Sample i of the dataset "coco" has the id `loader.mixture["coco"][i]`.
         """

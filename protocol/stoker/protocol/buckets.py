@@ -36,7 +36,7 @@ CUT_WEIGHT = 7
 MIN_CUT_WEIGHT, MAX_CUT_WEIGHT = 2, 16
 
 DRAWN_AS = Output("drawn_as", "int64", (3,), "drawn_as")
-"""With buckets or weights, the (epoch, visit, view) that each row draws with."""
+"""The (epoch, visit, view) that each row draws with, if the stream has buckets or weights."""
 
 _NEAR = 1e-6
 Leftovers = Literal["carry", "merge", "drop"]

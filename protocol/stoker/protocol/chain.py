@@ -14,7 +14,7 @@ from typing import Final
 ROW_DIGEST_BYTES: Final = 8
 CHAIN_BYTES: Final = 16
 MAX_VERIFIED_ROWS: Final = 2**15
-"""Of one rank in a batch: their digests travel in one READY."""
+"""Most rows of one rank in a batch: their digests travel in one READY."""
 _PLACE: Final = struct.Struct("<2Q")
 
 

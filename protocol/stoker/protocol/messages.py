@@ -28,7 +28,7 @@ MAX_HOSTS = 64
 """Daemons of one stream."""
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
-"""Of all names of classes in OPENED; the fields that do not fit are left out."""
+"""Most bytes for all names of classes in OPENED; fields that do not fit are left out."""
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
 Hex32 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]

@@ -19,7 +19,7 @@ from stoker.protocol.exclude import Excluded, sample_id
 MAX_SUBSET_ROWS: Final = 2**24
 """Samples of a dataset that a stream may visit a subset of."""
 MAX_SUBSET_BYTES: Final = 2**21 + 2**12
-"""Of a subset's bytes: room for any bitmap, also for one that zlib cannot make shorter."""
+"""Most bytes of a subset: room for any bitmap, also for one that zlib cannot compress."""
 REMEDY: Final = "pack the subset as a dataset of its own"
 
 Ids = NDArray[np.int64]

@@ -26,7 +26,7 @@ from stoker.protocol.files.text import read_text
 MAX_WEIGHTED_ROWS: Final = 2**24
 """Samples of a dataset that may have weights."""
 MAX_WEIGHT_BYTES: Final = 2**21
-"""Of the bytes of weights."""
+"""Most bytes of weights on the wire."""
 MAX_WEIGHTED_CLASSES: Final = 2**14
 SAMPLES: Final = b"\0"
 """First byte of weights per sample; other forms are canonical JSON."""

@@ -10,7 +10,7 @@ MAX_LINE = 2**24
 """Maximum characters of a row of text."""
 MAX_PLAIN_BYTES = 2**27
 MAX_INFLATED_BYTES = 2**31
-"""As `MAX_PLAIN_BYTES`, of what is unpacked piece by piece into a temporary file."""
+"""Like `MAX_PLAIN_BYTES`, for data that are unpacked piece by piece into a temporary file."""
 MAX_RATIO = 100
 """A file that unpacks to more than these limits may do so to this many times its size."""
 ROW_BYTES = 8

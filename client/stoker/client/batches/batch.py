@@ -45,7 +45,7 @@ class Noted:
 
     Attributes:
         valid: whether `valid` was read by its name.
-        all: whether all entries were read, one after the other.
+        all: whether all entries were read, in order.
         rebuilt: whether a batch was made of them.
     """
 

@@ -22,7 +22,7 @@ MAX_FRAME_BYTES: Final = 2**14
 """A client sends a longer ZeroMQ message in several frames, because a peer that has shown no key
 yet may make the daemon hold a whole frame."""
 LINK_TIMEOUT_S: Final = 30
-"""A link on which the other host acknowledges nothing for so long is dead."""
+"""A link without an acknowledgment of the other host for this time is dead."""
 KEEPALIVE_IDLE_S: Final = 10
 KEEPALIVE_INTERVAL_S: Final = 5
 KEEPALIVE_PROBES: Final = 4

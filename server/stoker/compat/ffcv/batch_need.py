@@ -201,7 +201,7 @@ def _is_near(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def of_first(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a form of a draw that draws all values from the first row, one after the other."""
+    """Return a form of a draw that draws all values from the first row, in order."""
 
     def ordered(keys: np.ndarray, counts: np.ndarray, *arguments: Any) -> Any:
         return draw(keys[:1], counts[:1], *arguments)

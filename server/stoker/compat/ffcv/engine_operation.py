@@ -45,7 +45,7 @@ class EngineOperation(Operation):
 
 
 class EngineStep:
-    """Such an operation, in the order of a pipeline.
+    """An `EngineOperation` as a step of a pipeline.
 
     Attributes:
         draws: whether it draws: always.

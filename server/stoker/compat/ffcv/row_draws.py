@@ -277,7 +277,7 @@ def batch_distinct(keys: Any, counts: Any, a: Any, _: Any, size: Any) -> Any:
 
 @kernel
 def batch_weighted_distinct(keys: Any, counts: Any, a: Any, p: Any, size: Any) -> Any:
-    """Some of the values, each at most once, one after the other by the probabilities left."""
+    """Draw some of the values, each at most once, in order, by the probabilities left."""
     values = pool(a)
     chances = shares(p, values.size)
     out = np.empty(size, values.dtype)

@@ -88,7 +88,7 @@ def encoding_after(conversion: Conversion, encoding: str) -> str:
 
 
 def convert(
-    fields: Sequence[Field], values: Mapping[str, Value], wish: Conversion, scratch: Scratches
+    fields: Sequence[Field], values: Mapping[str, Value], conversion: Conversion, scratch: Scratches
 ) -> Converted:
     """Convert the images and masks of a row, and scale the boxes and keypoints in them.
 
@@ -100,7 +100,7 @@ def convert(
     for one in fields:
         if one.is_picture:
             try:
-                new[one.name] = _convert_picture(one, done, wish, scratch)
+                new[one.name] = _convert_picture(one, done, conversion, scratch)
             except CodecError as error:
                 raise FieldError(one.name, str(error)) from None
     for one in fields:
@@ -112,7 +112,9 @@ def convert(
     return done
 
 
-def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scratches) -> Size:
+def _convert_picture(
+    one: Field, done: Converted, conversion: Conversion, scratch: Scratches
+) -> Size:
     """Convert an image or mask in place, and return its size."""
     value = done.values[one.name]
     if not one.fits_files:
@@ -121,7 +123,7 @@ def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scr
         value = done.values[one.name] = as_mask(one.dtype, value)
     if not one.fits_files:
         assert isinstance(value, np.ndarray)
-        if smaller((value.shape[0], value.shape[1]), wish.resize) != value.shape[:2]:
+        if smaller((value.shape[0], value.shape[1]), conversion.resize) != value.shape[:2]:
             raise CodecError(
                 f"--resize scales uint8 images of 3 channels and uint8 masks, but this is "
                 f"{one.dtype} of shape {value.shape}; scale it down before packing it"
@@ -131,17 +133,17 @@ def _convert_picture(one: Field, done: Converted, wish: Conversion, scratch: Scr
     pixels, recoded = _pixels(one, value, scratch)
     size = pixels.shape[0], pixels.shape[1]
     done.sizes[one.name] = size
-    target = smaller(size, wish.resize)
+    target = smaller(size, conversion.resize)
     notes = list(recoded)
     if target != size:
         how = Image.Resampling.LANCZOS if one.kind == "image" else Image.Resampling.NEAREST
         picture = Image.fromarray(pixels).resize((target[1], target[0]), how)
         pixels = np.asarray(picture)
-        notes.append(f"made smaller, to a shorter side of {wish.resize}")
-    if one.kind == "image" and wish.quality is not None:
-        notes.append(f"re-encoded as JPEG of quality {wish.quality}, with loss")
-        done.values[one.name] = _as_jpeg(pixels, wish.quality)
-    elif target != size or (one.kind == "image" and wish.raw):
+        notes.append(f"made smaller, to a shorter side of {conversion.resize}")
+    if one.kind == "image" and conversion.quality is not None:
+        notes.append(f"re-encoded as JPEG of quality {conversion.quality}, with loss")
+        done.values[one.name] = _as_jpeg(pixels, conversion.quality)
+    elif target != size or (one.kind == "image" and conversion.raw):
         done.values[one.name] = pixels.copy()  # they may be in scratch memory
     else:
         return size

@@ -111,7 +111,7 @@ def _check_file(manifest: Manifest, file: DataFile) -> None:
     for name, text in manifest.schema.columns():
         place = file.columns.get(name)
         if place is None:
-            raise ValueError(f"column {name!r} has no place")
+            raise ValueError(f"column {name!r}: the manifest has no offset for it")
         _check_place(name, text, place, file)
 
 

@@ -20,7 +20,7 @@ from stoker.dataset.limits import CodecError, check_pixels
 JPEG_SIGNATURE = b"\xff\xd8\xff"
 CHANNELS = {"image": 3, "mask": 1}
 _SAMPLING = "subsampling"
-"""In the message about a sampling that TurboJPEG has no name for."""
+"""Part of the message for a sampling without a name in TurboJPEG."""
 
 
 class SamplingError(CodecError):

@@ -30,7 +30,7 @@ _INFLATED = 2**20
 _ADAM7 = (
     (0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)
 )  # fmt: skip
-"""Of each pass: first column, first row, and the steps between columns and between rows."""
+"""For each pass: first column, first row, and the steps between columns and between rows."""
 
 
 class DamagedPngError(CodecError):

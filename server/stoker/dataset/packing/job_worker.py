@@ -5,6 +5,9 @@ standard output: `["progress", rows, bytes]`, then `["result", data]` or
 `["error", code, message, details]`. Anything else that is printed goes to standard error. It ends
 with its input, and the kernel ends it with its parent; it ignores interrupts, which the parent
 handles.
+
+A job is the name of a function in `JOBS` and its argument in JSON form; its result is JSON too. The
+same functions run in process if there is only one worker. They report progress as (rows, bytes).
 """
 
 import ctypes
@@ -12,13 +15,20 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
-from stoker.dataset.packing.job_functions import JOBS
+from stoker.dataset.packing.pack_shard import pack_shard
+from stoker.dataset.packing.pool import Report
+from stoker.dataset.packing.verify_rows import verify_rows
 from stoker.protocol.errors import StokerError
 
+JOBS: Final[dict[str, Callable[[Any, Report], Any]]] = {
+    "pack_shard": pack_shard,
+    "verify_rows": verify_rows,
+}
 _PR_SET_PDEATHSIG = 1
 _REPORT_S = 0.1
 

@@ -26,7 +26,7 @@ _READ_BYTES = 2**16
 
 @dataclass(frozen=True)
 class Job:
-    """A call of a function of `jobs.JOBS`; `what` names it in errors."""
+    """A call of a function in `job_worker.JOBS`; `what` names it in errors."""
 
     run: Callable[[Any, Report], Any]
     argument: Any

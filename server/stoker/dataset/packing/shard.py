@@ -1,6 +1,6 @@
 """Writing one Arrow file of a dataset, row by row, in bounded memory.
 
-Columns grow separately, but an Arrow file holds them one after the other; so the data of columns is
+Columns grow separately, but an Arrow file holds them consecutively; so the data of columns is
 spooled to unnamed temporary files, which vanish with the process. `finish` writes the file under a
 temporary name, hashing at the same time, flushes it, and renames it to a name that begins with its
 number and its hash: a file with such a name is complete.

@@ -1,7 +1,7 @@
-"""One child of the template each: a worker, a builder or a replayer, and its socket.
+"""Children of the template: a worker, a builder or a replayer, each with its socket.
 
 A child owns its descriptors and a queue of packets that its socket has no room for yet. Its class
-says what its packets and its death mean, as events. Nothing here blocks, except `await_death`,
+turns its packets and its death into events. Nothing here blocks, except `await_death`,
 which takes microseconds once a child was killed.
 """
 
@@ -184,7 +184,7 @@ class WorkerChild(Child):
             self._state = stat_of(self.pid)[0].decode()
 
     def configure(self, record: msgspec.Struct) -> None:
-        """Send its first packet, with the page on which it says where it is in its work."""
+        """Send its first packet, with the page on which it reports its progress."""
         self.push(record, self._page)
         os.close(self._page)
 
@@ -220,7 +220,7 @@ class WorkerChild(Child):
         raise TypeError(f"no event for {record}")
 
     def death(self, reason: str, blame: bool, now: float) -> Event:
-        """Return WorkerDown with the row and sample that it was at."""
+        """Return WorkerDown with the last row and sample that it reported."""
         last = [None if number < 0 else number for number in PROGRESS.unpack_from(self._progress)]
         claim, row, sample = last
         if self.kill_asked:

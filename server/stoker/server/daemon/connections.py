@@ -1,4 +1,4 @@
-"""The ZeroMQ connections: which ones are not sessions, and for how long.
+"""Finds ZeroMQ connections that are not sessions, and closes them after a while.
 
 Runs on the daemon's loop. libzmq reports each accepted and each closed connection, with its
 descriptor, through a monitor socket; this wakes the loop, so that accepting can be paused in time.
@@ -98,8 +98,8 @@ class Connections:
         """Return the connection whose HELLO was just read, by the descriptor that it had.
 
         The report that it was accepted comes before its HELLO. But it may be closed by now, and
-        another one may have the descriptor. Then two HELLOs claim the same connection. It is not
-        known whose it is, so the end of neither session makes it idle.
+        another one may have the descriptor. Then two HELLOs claim the same connection. Its owner
+        is not known, so the end of neither session makes it idle.
         """
         self.drain()
         connection = self._open.get(descriptor)

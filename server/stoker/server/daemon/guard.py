@@ -6,8 +6,8 @@ caller ends what the handler worked for: a connection, a child process, the sess
 instruction. Other sessions go on.
 
 The state itself is the exception. If the core raises, a part of its change may be missing, and
-batches from such a state could be wrong. So `StateInDoubtError` ends the daemon. So it does if
-something that raised cannot be ended either.
+batches from such a state could be wrong. So `StateInDoubtError` ends the daemon. It also ends the
+daemon if the cleanup after another exception raises.
 """
 
 import traceback

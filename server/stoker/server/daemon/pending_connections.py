@@ -1,9 +1,9 @@
-"""Connections whose other side has not shown yet who it is: how many there may be.
+"""Limits the number of connections whose other side has not authenticated yet.
 
-Pure bookkeeping; the owner closes what `add` returns. A peer without a key can open connections and
-leave them. So their number is limited, in all and per host. At the limit the oldest one of the host
-that has most of them goes, so that a host locks out only itself. The addresses of one IPv6
-network of 64 bits count as one host, because one host may have all of them.
+Pure bookkeeping; the owner closes the connection that `add` returns. A peer without a key can open
+connections and leave them. So their number is limited, in all and per host. At the limit the oldest
+one of the host that has most of them ends, so that a host locks out only itself. The addresses of
+one IPv6 network of 64 bits count as one host, because one host may have all of them.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
 MOST: Final = 1024
-"""On each port; fewer if few descriptors are allowed, see `descriptors.half_open_limit`."""
+"""Limit for each port; lower with few descriptors, see `descriptor_limits.half_open_limit`."""
 NETWORK_BITS: Final = 64
 T = TypeVar("T")
 

@@ -7,13 +7,13 @@ from stoker.server.work.records import BuildRequest, ReplayRequest, ToWorker
 
 
 class Processes(Protocol):
-    """What the daemon asks of the processes that it owns; `Supervisor` does it."""
+    """Requests of the daemon to the processes that it owns; `Supervisor` implements them."""
 
     def start(self) -> None:
         """Start the template process."""
 
     def tick(self) -> None:
-        """Replace what does not answer; called a few times per second."""
+        """Replace processes that do not answer; called a few times per second."""
 
     def unready(self) -> str:
         """Return why no child can be started now; empty: one can."""

@@ -10,7 +10,7 @@ from stoker.server.daemon.accept_limit import AcceptLimit
 from stoker.server.daemon.processes import Processes
 
 UNREADY_S: Final = 5.0
-"""A daemon without a worker for so long is not ready; one that starts or replaces some is."""
+"""A daemon that had no worker for this time is not ready, unless it starts or replaces some."""
 
 
 class Readiness:

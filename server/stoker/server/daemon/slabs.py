@@ -79,7 +79,7 @@ class SlabMemory:
         Args:
             size_bytes: at least 1.
             capacity_bytes: the size of the file; 0: `size_bytes`.
-            needed_bytes: refuse if there is no room for so much; 0: `size_bytes`.
+            needed_bytes: refuse if there is no room for these; 0: `size_bytes`.
             room: returns how much memory may still be used.
             canceled: called before each chunk; True ends the work.
 

@@ -2,10 +2,10 @@
 
 `ipc:///dir/stoker.sock` means three files: the ZeroMQ socket at that path, the side socket at
 path + ".fd" and the lock at path + ".lock". The process that holds the lock (flock, which the
-kernel releases when the process dies in any way) owns the address. A socket that exists while
-nobody holds the lock is stale and is replaced. A new socket is closed to everybody until its owner
-and mode are set; the process's umask has no effect. The lock's file says whose it is: a file of
-that name with another content is refused, and an empty one that was there before stays. While few
+kernel releases when the process dies in any way) owns the address. A socket whose lock
+is free is stale and is replaced. A new socket cannot be reached until its owner and mode are set;
+the process's umask has no effect. The lock's file has a fixed content: a file of that name with
+another content is refused, and an empty one that was there before stays. While few
 descriptors are left, the first socket is at path + ".off". Group members reach it through the
 folder, which is created with mode 0700, or 0750 with a group; an existing folder is not changed.
 
@@ -218,7 +218,7 @@ def make_folder(folder: str, group: int | None, *, default: bool = False) -> Non
     Args:
         folder: its path.
         group: the group that may enter it, if it is made here.
-        default: it is Stoker's own choice: check that nobody else made it or can write to it.
+        default: it is Stoker's default: check that no other user made it or can write to it.
 
     Raises:
         UsageError: it fails the check.
@@ -286,7 +286,7 @@ def _check_lock(lock: int, path: str) -> None:
 
 
 def _mark(lock: int, *, is_new: bool) -> bool:
-    """Write into a new lock file that it is a daemon's; return whether it is one."""
+    """Write the daemon's mark into a new lock file; return whether the file has it."""
     if is_new:
         with contextlib.suppress(OSError):  # the disk is full; only the next daemon would read it
             os.pwrite(lock, _MARK, 0)

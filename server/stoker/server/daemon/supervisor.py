@@ -75,11 +75,11 @@ class Supervisor:
             op_modules: modules whose code the graph data of a client may name.
             debug_memory: run kernels between guard bytes.
             integrity: which rows are checked when they are read, see `open_dataset`.
-            build_deadline_s: a build without progress for so long is ended.
+            build_deadline_s: a build without progress for this time is ended.
             start_deadline_s: a template that is not ready in this time is replaced, and one that
                 does not answer a fork within `FORK_SHARE` of it.
-            claim_deadline_s: workers write down where they are shortly before a chunk takes so
-                long.
+            claim_deadline_s: workers write down their stack shortly before a chunk has taken this
+                time.
             template: one that was launched with the same folders, which the supervisor now owns.
                 None: `start` launches one.
         """

@@ -35,7 +35,7 @@ BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 30.0
 _TO_DIE_S: Final = 1.0
 _HALTED: Final = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "is dead"}
-"""By the letter that Linux gives the state of a process."""
+"""Process states in which it cannot answer, by the letter in /proc/PID/stat."""
 
 
 class TemplateProcess:
@@ -80,7 +80,7 @@ class TemplateProcess:
         """Start the template if it does not run, and wait until it is ready.
 
         Raises:
-            ResourceError: it cannot start; the error has its own.
+            ResourceError: it cannot start; the message has the template's error.
         """
         if self._running is None:
             self._launch()

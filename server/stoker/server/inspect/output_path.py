@@ -1,4 +1,4 @@
-"""Check the name of a file that a command will write, before the work whose result it holds."""
+"""Checks an output path before the long work starts."""
 
 import os
 from collections.abc import Sequence

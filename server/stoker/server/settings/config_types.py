@@ -161,7 +161,7 @@ class TestingSection(Section, frozen=True, kw_only=True):
 
     Attributes:
         fail_points: named failures to provoke, for tests only.
-        at_once_bytes: a session opens once so much of its memory is reserved, or its least slots.
+        at_once_bytes: a session opens when this part of its memory is reserved, or its least slots.
         chunk_rows: rows of every chunk, for tests only; 0: as many as their cost says.
     """
 

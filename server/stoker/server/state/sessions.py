@@ -1,11 +1,11 @@
 """Sessions: HELLO, lifeline, and the records that follow, in the order that the protocol allows.
 
 greeted -> attached -> opening -> open -> gone. A session whose lifeline does not come up in time is
-ended, so every token ends. At the limit of sessions a newcomer takes the place of a session without
-a lifeline: the oldest one of the process that has most of these. After an ERROR that answers OPEN a
-session may OPEN again; an open one may not. A record out of order is answered by ERROR `protocol`
-and has no other effect. The cost of one message is bounded: one STATUS, as many releases as there
-are slots, and `MAX_FAULTS` errors; a session that causes more errors is ended.
+ended, so every token ends. At the limit of sessions a new one replaces a session without a
+lifeline: the oldest one of the process that has most such sessions. After an ERROR that answers
+OPEN a session may OPEN again; an open one may not. A record out of order is answered by ERROR
+`protocol` and has no other effect. The cost of one message is bounded: one STATUS, as many releases
+as there are slots, and `MAX_FAULTS` errors; a session that causes more errors is ended.
 """
 
 from collections import Counter

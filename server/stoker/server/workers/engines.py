@@ -1,16 +1,17 @@
 """The engines of a worker: made once for each pipeline, and used by all its sessions.
 
 Runs in a worker, on its one thread. A second session of the same pipeline gets the engine of the
-first, because an engine keeps nothing between two rows: seed and place come with each of them. The
-key is all that an engine is made of: dataset (its path and fingerprint), graph, freeze. The graph
-has the versions of ops. It need not show an edit of the user's file: `forget` after one.
+first, because an engine keeps no state between rows: seed and position come with each row. The key
+of an engine is everything that it is made of: the dataset (path and fingerprint), the graph (with
+the versions of its ops), and freeze. An edit of the user's file may leave the key unchanged, so
+call `forget` after one.
 
-An engine is made for its stream alone where something could remain of another session's rows: with
-batch ops, which keep the rows of a group; with functions in Python, whose objects may keep what
-they like; where a schedule is followed; between guard bytes; with buckets.
+A stream gets an engine of its own if the engine could keep something of another session's rows:
+with batch ops, which keep the rows of a group; with functions in Python, whose objects may keep
+anything; with schedules; between guard bytes; with buckets.
 
-At most `KEPT` engines are kept, that which was asked for longest ago goes first; a stream holds its
-own for as long as it is open. Those that are kept share one arena.
+The others are in an LRU cache of at most `KEPT` engines, which share one arena. A stream keeps its
+engine for as long as it is open.
 """
 
 from collections import OrderedDict

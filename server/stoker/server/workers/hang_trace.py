@@ -15,11 +15,11 @@ from typing import Final
 from stoker.server.workers.child_config import STACK_AT
 
 SHARE: Final = 0.8
-"""Of the deadline: the stack is written before the daemon kills the worker."""
+"""Part of the deadline after which the stack is written, before the daemon kills the worker."""
 
 
 class HangTrace:
-    """Writes down where this process is if a chunk takes too long; times are seconds."""
+    """Writes the stack of this process if a chunk takes too long; times are seconds."""
 
     def __init__(self, descriptor: int, page: mmap.mmap, deadline_s: float) -> None:
         """Take the progress page and its descriptor, which stays open as long as the process."""

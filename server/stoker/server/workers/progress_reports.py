@@ -1,4 +1,4 @@
-"""Reports of progress by builders and workers, and of where a builder is when it makes none.
+"""Progress reports of builders and workers, and the stack of a builder that makes no progress.
 
 Runs in builders; workers use `report` alone. Each report goes to the daemon. In a builder it also
 restarts a watchdog of `faulthandler`, which writes the stack into a memory file shared with the
@@ -17,7 +17,7 @@ from stoker.server.work.records import Busy, StackFile, Unstored
 from stoker.server.workers import channel
 
 SHARE: Final = 0.9
-"""Of the deadline: the stack is written before the daemon reads it."""
+"""Part of the deadline after which the stack is written, before the daemon reads it."""
 
 
 def watch(sock: socket.socket, deadline_s: float) -> None:

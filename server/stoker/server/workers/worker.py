@@ -106,7 +106,7 @@ class Worker:
         self._fail.visit(point)
 
     def handle(self, record: ToWorker, descriptor: int | None) -> Done | Failed | None:
-        """Act on one record; return what the daemon shall hear, if anything."""
+        """Handle one record and return the reply, if any."""
         match record:
             case OpenStream():
                 return self._open(record)

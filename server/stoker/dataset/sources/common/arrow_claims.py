@@ -42,7 +42,7 @@ def _footer_places(data: memoryview) -> Iterator[int]:
 
 
 def _stream_places(data: memoryview) -> Iterator[int]:
-    """Yield where the messages of a stream begin, one after the other."""
+    """Yield the offsets of the messages of a stream, in order."""
     place = 0
     while place < len(data):
         yield place

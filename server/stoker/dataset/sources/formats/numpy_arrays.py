@@ -36,7 +36,7 @@ _IMAGES = frozenset(["x", "images", "image", "imgs", "img", "data"])
 _LABELS = frozenset(["y", "labels", "label", "targets", "target", "classes", "class"])
 _MASK = re.compile(r"mask|segm|annot", re.IGNORECASE)
 _LEAST_SIDE = 8
-"""Of a gray image; tables of numbers are narrower."""
+"""Least side of a gray image; tables of numbers are narrower."""
 _ORDER = {"image": 0, "mask": 1}
 
 

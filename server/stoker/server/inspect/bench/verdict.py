@@ -10,9 +10,9 @@ from stoker.server.inspect.bench.rates import Rate
 from stoker.server.inspect.bench.stages import STAGES, Stages
 
 ENOUGH = 0.95
-"""Of the best rate seen: fewer workers that reach it saturate the host."""
+"""Part of the best rate: the fewest workers that reach it saturate the host."""
 STEP = 0.05
-"""Of a worker: less than that does not justify one more."""
+"""Least gain, as a part of one worker's rate, that justifies another worker."""
 _ADVICE = {
     "read": "the storage or the page cache: a faster disk, more memory, or smaller files",
     "splice": "cutting crops out of JPEGs: pack with --no-grid if crops are nearly whole pictures",
