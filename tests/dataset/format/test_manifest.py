@@ -123,7 +123,7 @@ def first_place(data, column="image"):
         (lambda d: d["files"][0].update(rows=-4), "expected first row 0 and 1 to"),
         (lambda d: d["files"][0].update(name="../evil.arrow"), "expected a plain file name"),
         (lambda d: d["files"][0].update(name="/etc/passwd"), "expected a plain file name"),
-        (lambda d: d["files"][0]["columns"].pop("mask"), "'mask': the manifest has no offset for it"),
+        (lambda d: d["files"][0]["columns"].pop("mask"), "'mask': the manifest has no offset"),
         (lambda d: first_place(d).pop("offsets"), "column 'image': expected 5 offsets"),
         (lambda d: first_place(d).update(data=[-64, 10]), "an end up to .* got offset -64"),
         (lambda d: first_place(d).update(data=[64, 2**40]), "data of column 'image': expected"),
