@@ -407,7 +407,7 @@ class Distinct(Same):
 
 
 class HandsOn(Same):
-    """Dispatcher a generator on."""
+    """Hands a generator on."""
 
     def generate_code(self):
         def hands_on(images, dst):

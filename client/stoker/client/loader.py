@@ -1,7 +1,7 @@
 """`Loader`: iterate over the batches of a stream, epoch by epoch; save and resume.
 
 It runs in the training process, in one thread at a time. The constructor opens the stream, so every
-wrong argument raises there. `resume.Position` knows where the loader is in the stream.
+wrong argument raises there. `Position` holds its place in the stream.
 """
 
 import dataclasses

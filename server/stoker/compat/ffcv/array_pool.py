@@ -21,7 +21,7 @@ MAX_FREE: Final = 8
 
 
 class ArrayPool:
-    """Dispatcher out arrays."""
+    """Hands out arrays."""
 
     def __init__(self) -> None:
         self._free: dict[int, collections.deque[bytearray]] = {}

@@ -6,8 +6,8 @@ pass over the data. It is written last, to a temporary name, flushed and renamed
 it is not a dataset.
 
 Nothing in it is trusted: its size is bounded, it carries its own checksum, types are checked on
-reading, and every offset is checked against the sizes of the files (`format.check`). Fields may be
-added within a version; older readers ignore them, but they count in the checksum.
+reading, and every offset is checked against the sizes of the files (`manifest_check`). Fields may
+be added within a version; older readers ignore them, but they count in the checksum.
 """
 
 import os

@@ -48,8 +48,8 @@ def write(
         fields: made by `stoker.dataset.schema`: image, mask, boxes, keypoints, label, scalar,
             array and blob.
         rows: an iterable of rows, or an object with a length and rows by number. A row is a dict
-            with a value for every field: for an image or mask the bytes of a file, or pixels
-            (H, W, 3) or (H, W) uint8; for boxes and keypoints see `format.items`; for a blob
+            with a value for every field: for an image or mask the bytes of a file, or pixels (H, W,
+            3) or (H, W) uint8; for boxes and keypoints see `format.box_conversion`; for a blob
             bytes; for all others numbers or arrays.
         overwrite: replace an existing dataset, once the new one is complete.
         cut: where rows are cut into files.

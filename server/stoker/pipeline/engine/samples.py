@@ -1,7 +1,8 @@
 """The addresses of a chunk's samples, which the loop reads in place.
 
 The loop uses addresses without checking them. Their provider has checked every sample
-(`reading.alike`); this module compares the samples' types with those the plan was compiled for.
+(`reading.uniform_fields`); this module compares the samples' types with those the plan was compiled
+for.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 10.0
 MAX_HALF_OPEN: Final = 512
-"""Fewer if few descriptors are allowed, see `descriptors.half_open_limit`."""
+"""Fewer if few descriptors are allowed, see `descriptor_limits.half_open_limit`."""
 MAX_HUNG_UP: Final = 64
 """Lost sessions whose client may be alive; the clients of more are not notified of the end."""
 MAX_ACCEPTS: Final = 64

@@ -1,9 +1,9 @@
 """The CPU time, cores and memory that this process may use, from cgroups and the kernel.
 
 Both cgroup versions are read, and every group from the process's own up to the root, because the
-tightest of them decides. Where a group's folder is not visible (a container that sees only its own
-subtree) the mount's root stands for it. Files that are missing or unreadable count as "no limit".
-Sizes are bytes. Nothing here is cached: a limit may change while the daemon runs.
+tightest of them decides. If a group's folder is not visible (a container that sees only its own
+subtree), the mount's root is read instead. Files that are missing or unreadable count as "no
+limit". Sizes are bytes. Nothing here is cached: a limit may change while the daemon runs.
 """
 
 import math
@@ -18,14 +18,14 @@ _ROOT = Path("/")
 
 @dataclass(frozen=True)
 class Room:
-    """Memory that may still be used, and which limit says so."""
+    """Memory that may still be used, and the limit that decides it."""
 
     size_bytes: int
     limited_by: str
 
 
 def cores(root: Path = _ROOT) -> tuple[int, str]:
-    """Return how many processes may compute at full speed, at least 1, and what decided it."""
+    """Return the number of processes that may compute at full speed, at least 1, and its reason."""
     affinity = len(os.sched_getaffinity(0))
     quota = min(_quotas(root), default=math.inf)
     if quota < affinity:

@@ -32,7 +32,7 @@ from stoker.server.settings.config_types import Config, decode_hook, expected, k
 PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
 _FLAGS: Final = {("workers", "count"): "--workers", ("daemon", "op_modules"): "--op-module"}
-"""Flags that are not named as their key."""
+"""Flags whose names differ from their keys."""
 _PATHS: Final = (("daemon", "cache_root"), ("daemon", "key"), ("daemon", "clients"))
 
 

@@ -55,10 +55,10 @@ class DaemonSection(Section, frozen=True, kw_only=True):
 
     Attributes:
         address: where clients reach the daemon, `ipc://<path>`.
-        tcp: where clients on other hosts reach it too, `tcp://HOST:PORT`; empty: nowhere.
+        tcp: where clients on other hosts reach it too, `tcp://HOST:PORT`; empty: not at all.
         insecure: listen there without encryption and without asking who connects.
         key: file with the daemon's secret key, for `tcp`; see `stoker keygen`.
-        clients: file with the public keys of those who may connect there; SIGHUP reads it again.
+        clients: file with the public keys of clients that may connect; SIGHUP reads it again.
         socket_group: name or number of the Unix group whose members may connect too.
         exit_with_last_client: end once the last client of at least one is gone.
         python_path: folders searched after `sys.path` where pipelines `module:attr` are imported.
@@ -68,7 +68,7 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         integrity: "rows" to compare each row that is read with the check stored at packing, "auto"
             for datasets with images to be decoded, or "off".
         first_client_s: with `exit_with_last_client`, end if no client came in that time.
-        grace_s: how long the first SIGTERM waits for chunks under way.
+        grace_s: seconds that the first SIGTERM waits for chunks under way.
         max_sessions: most sessions at a time.
     """
 
@@ -122,7 +122,7 @@ class LogSection(Section, frozen=True, kw_only=True):
     """`[log]`.
 
     Attributes:
-        level: what is left out.
+        level: the least level that is logged.
         format: lines for people, or one JSON object a line.
     """
 
@@ -144,11 +144,11 @@ class BadSamplesSection(Section, frozen=True, kw_only=True):
     """`[bad_samples]`.
 
     Attributes:
-        folder: where bad samples that are met are written down, a file for each dataset; empty:
-            nowhere but in the log.
-        max_fraction: a stream stops where more of its dataset's samples are bad.
-        crash_policy: what becomes of a sample that crashes or hangs workers twice: "raise" stops
-            its stream, "replace" goes on with a substitute.
+        folder: folder for lists of bad samples, a file for each dataset; empty: only the log has
+            them.
+        max_fraction: a stream stops if a larger part of its dataset's samples is bad.
+        crash_policy: if a sample crashes or hangs workers twice, "raise" stops its stream, and
+            "replace" goes on with a substitute.
     """
 
     folder: str = ""
@@ -162,7 +162,7 @@ class TestingSection(Section, frozen=True, kw_only=True):
     Attributes:
         fail_points: named failures to provoke, for tests only.
         at_once_bytes: a session opens when this part of its memory is reserved, or its least slots.
-        chunk_rows: rows of every chunk, for tests only; 0: as many as their cost says.
+        chunk_rows: rows of every chunk, for tests only; 0: by their cost.
     """
 
     fail_points: str = ""
@@ -203,7 +203,7 @@ def key_types() -> dict[str, dict[str, Any]]:
 
 
 def expected(kind: Any) -> str:
-    """Say which values a key takes, if its type lists or describes them; else empty."""
+    """Return the values that a key takes, if its type lists or describes them; else empty."""
     if get_origin(kind) is Literal:
         return f"one of {', '.join(map(repr, get_args(kind)))}"
     of_items = next((part for part in get_args(kind) if get_origin(part) is Annotated), kind)

@@ -76,7 +76,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class QueueingHandler(logging.Handler):
-    """Dispatcher formatted lines to a thread that writes them; never waits."""
+    """Passes formatted lines to a thread that writes them; never waits."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()

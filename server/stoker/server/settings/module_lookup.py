@@ -20,7 +20,7 @@ from stoker.protocol.importing import modules_of, shadowed
 
 _DYNAMIC: Final = frozenset(("exec", "eval", "globals", "locals", "setattr", "vars", "__import__"))
 _FURTHER: Final = ("__path__", "sys.modules")
-"""Words of a package that may have modules elsewhere."""
+"""Names in the source of a package that may have modules in other folders."""
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -124,7 +124,7 @@ def _spec(module: str, path: list[str]) -> ModuleSpec | None:
 
 
 def _of_hooks(name: str) -> ModuleSpec | None:
-    """Return what other finders know, such as those of packages installed in place."""
+    """Return the spec from other finders, such as those of packages installed in place."""
     for finder in sys.meta_path:
         find: Any = getattr(finder, "find_spec", None)
         if finder is not importlib.machinery.PathFinder and find is not None:

@@ -1,4 +1,4 @@
-"""Look a name up among the known ones; errors list these, and the nearest one."""
+"""Looks up names; the error for an unknown name lists the known ones, and suggests the nearest."""
 
 import difflib
 from collections.abc import Iterable, Mapping

@@ -16,10 +16,9 @@ BLAS = "scipy.linalg.cython_blas"
 
 @contextlib.contextmanager
 def taken_for_granted() -> Iterator[None]:
-    """Meanwhile importing the BLAS of an installed SciPy succeeds at once and loads nothing.
+    """For a `with` block: importing the BLAS of an installed SciPy imports an empty module instead.
 
-    The module that is imported instead is empty. Where there is no SciPy, or the module is loaded
-    already, this does nothing.
+    Without SciPy, or if the module is already loaded, this does nothing.
     """
     if BLAS in sys.modules or importlib.util.find_spec("scipy") is None:
         yield

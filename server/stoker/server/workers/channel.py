@@ -76,13 +76,13 @@ def receive(sock: socket.socket, kinds: Any) -> tuple[Any, int | None] | None:
 
 
 def take_back(far: socket.socket, kind: type[Sent], wanted: Callable[[Sent], bool]) -> Sent | None:
-    """Take back the last record sent to a peer, by our copy of its end, if it is all it has unread.
+    """Take back the last record sent to a peer, from a copy of its end, if no other is unread.
 
     Args:
-        far: the peer's end; who reads there first, gets a packet.
+        far: the peer's end; the first reader there gets a packet.
         kind: of the record; sent without a descriptor.
-        wanted: whether a record is the last that was sent. So if the first that is unread is that
-            one, no other can be in its place when it is taken.
+        wanted: returns whether a record is the last one sent. If the first unread record is that
+            one, no other can take its place before it is taken back.
 
     Returns:
         The record, which the peer will never see; None if it has read it, or something before it

@@ -22,9 +22,9 @@ class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):
     """First packet to a worker, with the descriptor of its progress page.
 
     `share` of `shares` is its home: the part of every dataset whose rows count as local.
-    `debug_memory`: run kernels between guard bytes. `integrity`: which rows are
-    checked when they are read, see `open_dataset`. `claim_deadline_s`: when it is killed for a
-    chunk that takes too long.
+    `debug_memory`: run kernels between guard bytes. `integrity`: the rows that are checked when
+    they are read, see `open_dataset`. `claim_deadline_s`: a worker is killed if a chunk takes
+    longer.
     """
 
     worker: int

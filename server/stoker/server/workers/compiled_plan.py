@@ -1,7 +1,7 @@
-"""All machine code that a pipeline's workers run, compiled into the cache on disk.
+"""Compiles all machine code that a pipeline's workers run into the cache on disk.
 
-Runs in a builder, and for `stoker warm`. Each worker would compile the rest for
-itself, in the time that it has for its rows.
+Runs in a builder, and for `stoker warm`. A worker compiles missing code itself, within the deadline
+of its rows.
 """
 
 from stoker.dataset import Dataset

@@ -10,7 +10,7 @@ import time
 
 
 class ComputeTimer:
-    """Measures the process that makes it; belongs to the worker that closes with its process."""
+    """Measures the process that creates it."""
 
     def __init__(self, path: str = "/proc/self/schedstat") -> None:
         """Open the kernel's account of this process; if it has no account, all time counts."""

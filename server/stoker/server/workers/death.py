@@ -28,7 +28,7 @@ _PR_GET_CHILD_SUBREAPER = 37
 DESCRIPTORS_CLOSED: Final = 77
 """Exit code of a child in which a function closed descriptors that are not its own."""
 OOM_SCORE: Final = 500
-# Deaths that come from outside and say nothing about the sample that was being computed.
+# Deaths that come from outside and do not blame the sample that was being computed.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -111,7 +111,7 @@ def end_orphans(known: Collection[int], wait_s: float) -> bool:
 
 
 def children() -> set[int]:
-    """Return the pids of the children of this process, of those that are not reaped yet too."""
+    """Return the pids of the children of this process, also of dead ones that are not reaped."""
     own = str(os.getpid()).encode()  # /proc/self/task/*/children can omit some while others end
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):

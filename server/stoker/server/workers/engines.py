@@ -30,12 +30,12 @@ from stoker.server.rows.states import worker_plan
 from stoker.server.work.records import OpenStream
 
 KEPT: Final = 8
-"""Engines that are kept beyond their streams; each has tables, and the largest its arena."""
+"""Size of the LRU cache. Each engine has tables; the arena is that of the largest."""
 Key = tuple[str, str, bytes, frozenset[tuple[str, int | str]]]
 
 
 class EngineMaker:
-    """Makes the engines of one stream; their scratch memory is one."""
+    """Makes the engines of one stream, which share one scratch memory."""
 
     def __init__(self, freeze: Freeze, *, debug_memory: bool) -> None:
         self._freeze = freeze

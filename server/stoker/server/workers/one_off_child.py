@@ -34,7 +34,7 @@ def serve(
     fault: StokerError,
     watch: Callable[[socket.socket, float], None] | None = None,
 ) -> int:
-    """Serve one order; return the exit code.
+    """Serve one request; return the exit code.
 
     Args:
         sock: the child's end.

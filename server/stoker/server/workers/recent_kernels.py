@@ -3,9 +3,8 @@
 A worker spends most of its start on loading compiled kernels, and sixteen workers load the same
 ones. The next pipeline is mostly the last one again. So a builder writes the names of Stoker's
 kernels that its engines call into a file of the kernel cache, and the template loads those that the
-cache has; its children inherit them. Nothing is
-compiled for this, and what is wrong with the file or the cache costs time, nothing else. Kernels of
-users are not among them: the template imports no code but Stoker's.
+cache has; its children inherit them. Nothing is compiled for this. A damaged file or cache only
+costs time. Kernels of users are not among them, because the template imports only Stoker's code.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ MOST: Final = 32
 """Kernels that are remembered, and compiled forms that are loaded; each is 8 ms of a processor."""
 ALWAYS: Final = ("stoker.pipeline.compiled.loop:execute",)
 _BESIDE: Final = ("stoker.order.", "stoker.dataset.")
-"""Modules whose kernels no program calls, but every worker; their callees come with them."""
+"""Modules whose kernels every worker calls outside of programs; their callees come with them."""
 
 
 def remember() -> None:
-    """Write down which kernels this process's engines call, before those of earlier ones."""
+    """Write down the kernels that this process's engines call, before those of earlier engines."""
     beside = [fn for fn in kernels_done() if fn.__module__.startswith(_BESIDE)]
     inside = [callee for fn in beside for callee in referred(fn).values() if callee is not fn]
     called: list[Callable[..., Any]] = [
@@ -53,7 +52,7 @@ def remember() -> None:
 
 
 def remembered() -> list[str]:
-    """Return the names; none where there is no such file, or it is damaged.
+    """Return the names; an empty list if the file is missing or damaged.
 
     A name is `module:function`, of an adapted rule `module:template(module:rule)`.
     """
@@ -68,7 +67,7 @@ def remembered() -> list[str]:
 
 
 def preload() -> None:
-    """Load what is always called, and what was lately; in the template."""
+    """Load the kernels that are always called, and the recent ones; in the template."""
     load((*ALWAYS, *remembered()))
 
 
@@ -85,7 +84,7 @@ def load(names: Iterable[str]) -> int:
 
 
 def _name(fn: Callable[..., Any]) -> str | None:
-    """Return the name of a kernel of Stoker's; None of another, or if it is not found by it."""
+    """Return the name of one of Stoker's kernels; None for any kernel that it does not find."""
     parts = parts_of(fn)
     if parts is not None:
         template, rule = map(_name, parts)
@@ -99,7 +98,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _found(name: str) -> Any:
-    """Return what has a name; raises what it likes where there is no such thing."""
+    """Return the object with a name; raises any exception if it does not exist."""
     outer, _, rule = name.removesuffix(")").partition("(")
     module, _, attribute = outer.partition(":")
     found = getattr(importlib.import_module(module), attribute)

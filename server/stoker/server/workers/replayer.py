@@ -88,10 +88,10 @@ def _as_file(request: ReplayRequest, replay: Replay) -> tuple[ReplayMade, int]:
 
 
 def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None]:
-    """Return the row, with its place in the stream, which schedules read; and its bucket's size.
+    """Return the row with its place in the stream, which schedules read, and its bucket's size.
 
-    Without weights an id is at one position of an epoch, and a later visit of it is a substitute,
-    and says for which position.
+    Without weights an id is at one position of an epoch. A later visit is a substitute, and names
+    the position that it replaces.
 
     Raises:
         UsageError: the stream has no such row.

@@ -1,11 +1,11 @@
 """A slab in a worker's memory, whose pages are mapped many at a time before they are written.
 
 The daemon has allocated the memory, but each process maps a page when it first touches it, which
-costs a fault. To map all pages of a chunk in one call costs half of that. Only pages that lie
-wholly inside what will be written are asked for: the rest of a slab may have no memory yet, and
-asking would allocate it.
+costs a fault. Mapping all pages of a chunk in one call costs half of that. Only pages that will be
+written completely are mapped, because the rest of a slab may have no memory yet, and mapping would
+allocate it.
 
-Belongs to one worker. Kernels before Linux 5.14 cannot do it: there, pages are mapped by faults.
+Belongs to one worker. Linux before 5.14 cannot do this, so its pages are mapped by faults.
 """
 
 import mmap
@@ -17,7 +17,7 @@ import numpy as np
 POPULATE_WRITE: Final = 23
 """MADV_POPULATE_WRITE, which Python's `mmap` does not name."""
 LEAST_BYTES: Final = 2**16
-"""Less is left to faults: the call would cost as much."""
+"""Smaller ranges are left to faults, because the call would cost as much."""
 
 
 class SlabPages:

@@ -53,7 +53,7 @@ _ORPHANS_S = 1.0
 UNWANTED = ("torch", "pyarrow", "zmq")
 ROLES = ("worker", "builder", "replayer")
 """Roles of children; each is a module of this package with a `serve`."""
-# Imported where they are first used, so named here: a fork should not have to.
+# Modules that are otherwise imported at their first use, in each child.
 PRELOAD = (
     "numba",
     "numpy.ma",
@@ -69,7 +69,7 @@ PRELOAD = (
     "stoker.pipeline.compiled.loop",
     "stoker.pipeline.compiled.signature",
 )
-# Types whose form msgspec looks up when it first reads one: here, instead of in every child.
+# msgspec analyzes a type when it first reads one: do it here, not in every child.
 READ = ("stoker.dataset.format.manifest:Manifest", "stoker.pipeline.graph.graph:Graph")
 
 
@@ -81,7 +81,7 @@ class ForkChild(msgspec.Struct, frozen=True, array_like=True, tag="fork"):
 
 
 class Forked(msgspec.Struct, frozen=True, array_like=True, tag="forked"):
-    """Comes with the child's pidfd."""
+    """A child was forked; comes with its pidfd."""
 
     child: int
     pid: int
@@ -136,7 +136,7 @@ def assert_clean() -> None:
 
 def preload() -> None:
     """Load all that children need, and keep it out of the garbage collector's sight."""
-    gc.disable()  # imports leave no garbage that is worth a look
+    gc.disable()  # imports leave little garbage
     try:
         _load()
     finally:
@@ -212,7 +212,7 @@ def _serve(control: socket.socket, children: dict[int, tuple[int, int]]) -> None
 
 
 def most_urgent(waiting: Sequence[ForkChild]) -> int:
-    """Return the place of what is forked first: a one-off child, else who asked first."""
+    """Return the index of the next request: a one-off child's, otherwise the oldest."""
     return min(range(len(waiting)), key=lambda place: (waiting[place].role == "worker", place))
 
 

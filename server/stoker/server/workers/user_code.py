@@ -1,4 +1,4 @@
-"""The files of users that a process has imported, and what they held at that moment.
+"""The files of users that a process has imported, with their digests at that moment.
 
 A builder is a new process for each build, so it imports a file as it is now. A worker lives for
 many streams and imports a file once; after an edit it would run the old code for a stream that was
@@ -87,9 +87,9 @@ class UserCode:
         importlib.invalidate_caches()
 
     def _imported(self) -> list[tuple[str, ModuleType]]:
-        """Return the modules that came after the last one of the beginning.
+        """Return the modules that were imported after the last one of the beginning.
 
-        A look at each of the others would copy every page of the template's memory that has one.
+        Reading the others would copy the pages of the template's memory that they are in.
         """
         later = itertools.takewhile(
             lambda item: item[0] != self._last, reversed(sys.modules.items())

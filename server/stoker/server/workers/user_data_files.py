@@ -1,11 +1,11 @@
 """The data files that users' code reads: tables, weights and settings next to their modules.
 
-A table that a module reads when it is imported decides pixels as its code does. An audit hook sees
+A table that a module reads when it is imported changes pixels as its code does. An audit hook sees
 each file that Python opens. A file counts if a user's code opens it, itself or through a library:
 while its module is imported, or when its function is called. These do not count:
 
 - files that a library opens while it is imported, and files of Python and of installed packages;
-- caches of compiled code, what the kernel gives as a file, and what this process has also written;
+- caches of compiled code, files of the kernel such as /proc, and files that this process wrote;
 - files that the samples of a live source are read from: the class declares their fingerprint;
 - files beyond the first `MOST`, and files that a library opens without Python (OpenCV, Arrow).
 
@@ -67,7 +67,7 @@ class UserDataFiles:
         return bool(self._opened)
 
     def note(self) -> dict[str, str]:
-        """Return path -> digest of each file; those that were opened again are looked at again."""
+        """Return path -> digest of each file; files that were opened again are hashed again."""
         opened, self._opened = self._opened, {}
         for path in opened:
             found = _signature(path)
@@ -105,7 +105,7 @@ def _install() -> None:
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    """Tell the listeners of a file that users' code opens; an error here would be the user's."""
+    """Call the listeners for a file that users' code opens; errors here would reach that code."""
     if event != "open" or not _listening:
         return
     with contextlib.suppress(Exception):
@@ -161,7 +161,7 @@ def _is_own_code(path: str) -> bool:
 
 
 def _signature(path: str) -> Signature | None:
-    """Return size, time and inode of a regular file; None of anything else."""
+    """Return size, time and inode of a regular file; None for anything else."""
     try:
         status = os.stat(path)
     except OSError:

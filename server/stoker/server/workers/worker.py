@@ -1,9 +1,9 @@
-"""A worker: computes rows of chunks into slots, and nothing else.
+"""A worker computes rows of chunks into slots.
 
-Runs as a fork of the template, with one thread. It reads records from its packet socket, one after
-the other: streams, slabs, and work. It decides nothing: which rows, where and when comes from the
-daemon, and what the bytes are follows from the StreamSpec. Before each row it stores (claim, row)
-and the sample in a small shared page, so that after its death the daemon knows what it was at.
+Runs as a fork of the template, with one thread. It reads records from its packet socket in order:
+streams, slabs, and work. It decides nothing: the daemon chooses rows, place and time, and the bytes
+follow from the StreamSpec. Before each row it stores (claim, row) and the sample in a small shared
+page, from which the daemon reads them after its death.
 Every error of a sample or a stream goes back as a record; the process ends when its socket closes.
 """
 
@@ -98,7 +98,7 @@ class Worker:
         self.engines = Engines(debug_memory=config.debug_memory)
 
     def close(self) -> None:
-        """Let go of what is open in this process."""
+        """Close the worker's files."""
         self._watch.close()
 
     def visit(self, point: str) -> None:

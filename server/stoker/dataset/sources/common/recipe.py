@@ -12,7 +12,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: folder that the source's paths are relative to.
-        reader: the reader of items, by its name in `sources.opening`.
+        reader: the reader of items, by its name in `open_reader.READERS`.
         settings: further input of that reader.
         containers: the source's files of many values.
         aligned: whether all images of a sample have one size; if not, masks have that of the first.
