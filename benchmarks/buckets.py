@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import make_plan
+from stoker.order.compose import dataset_order
+from stoker.order.stream import StreamOrder
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.spec import StreamSpec
 
@@ -63,7 +64,7 @@ def dict_of_lists(widths: Any, heights: Any, batch_size: int) -> Callable[[], in
     return epoch
 
 
-def stoker(widths: Any, heights: Any, batch_size: int) -> BucketOrder:
+def stoker(widths: Any, heights: Any, batch_size: int) -> StreamOrder:
     plan = make_plan([(widths, heights)], Buckets(max_area=AREA, divisor=DIVISOR), batch_size)
     spec = StreamSpec(
         dataset="content:" + "0" * 32,
@@ -72,7 +73,7 @@ def stoker(widths: Any, heights: Any, batch_size: int) -> BucketOrder:
         batch_size=batch_size,
         buckets=plan.digest,
     )
-    return BucketOrder(spec, plan, arithmetic=COMPILED)
+    return dataset_order(spec, plan=plan, arithmetic=COMPILED)
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:

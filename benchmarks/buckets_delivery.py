@@ -19,7 +19,7 @@ from stoker import ops
 from stoker.client import Buckets, Loader
 from stoker.dataset import open_dataset, schema, write
 from stoker.pipeline import pipeline
-from stoker.server.rows.bucket_rows import plan_buckets
+from stoker.server.rows.orders import plan_buckets
 
 SIDE, BATCH = 256, 16
 
@@ -77,7 +77,7 @@ def main() -> None:
         common = {"batch_size": BATCH, "device": "numpy", "workers": given.workers, "prefetch": 6}
         buckets = Buckets(max_area=SIDE * SIDE, divisor=32)
         with open_dataset(dataset) as opened:
-            plan = plan_buckets(opened, buckets, BATCH)
+            plan = plan_buckets([opened], buckets, BATCH)
         area = sum(b.width * b.height * b.samples for b in plan.buckets) / given.images
         square = Square(round(area**0.5))
         with (

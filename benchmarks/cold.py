@@ -28,6 +28,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import worker_plan
 
 BATCH = 64
@@ -51,11 +52,13 @@ def run(kind: str, packed: Path, rows: int) -> dict[str, float]:
         engine = compile_plan(worker_plan(graph, dataset))
         layout = slot_layout(engine.plan.delivered, BATCH)
         slot = np.zeros(layout.slot_bytes, np.uint8)
-        RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED).fill(slot, 0, 0, 0, 4)
+        RowComputer(spec, [RowSource(dataset, engine)], layout, arithmetic=COMPILED).fill(
+            slot, 0, 0, 0, 4
+        )
     if kind != "warm":
         forget(packed)
     with open_dataset(packed) as dataset:
-        computer = RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED)
+        computer = RowComputer(spec, [RowSource(dataset, engine)], layout, arithmetic=COMPILED)
         if kind == "cold":
             computer._ahead = None
         waits, begun = resource.getrusage(resource.RUSAGE_SELF).ru_majflt, time.perf_counter()

@@ -49,6 +49,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import worker_plan
 
 SMALL, LARGE, LARGE_SHARE = (256, 192), (2600, 1950), 0.015
@@ -101,7 +102,7 @@ class Rows:
         plan = worker_plan(graph, self.dataset)
         layout = slot_layout(plan.outputs, BATCH)
         self._computer = RowComputer(
-            self.spec, self.dataset, compile_plan(plan), layout, arithmetic=COMPILED
+            self.spec, [RowSource(self.dataset, compile_plan(plan))], layout, arithmetic=COMPILED
         )
         self._slot = np.zeros(layout.slot_bytes, np.uint8)
         self.rows = steps_per_epoch(self.spec) * BATCH

@@ -27,6 +27,7 @@ from stoker.protocol.layout import slot_layout
 from stoker.protocol.row_digests import RowDigests
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import worker_plan
 
 
@@ -42,7 +43,11 @@ def measure(
         engine = compile_plan(worker_plan(graph, dataset))
         layout = slot_layout(engine.plan.delivered, batch)
         verify = on and check == "verify"
-        ways.append(RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED, verify=verify))
+        ways.append(
+            RowComputer(
+                spec, [RowSource(dataset, engine)], layout, arithmetic=COMPILED, verify=verify
+            )
+        )
     slot = np.zeros(layout.slot_bytes, np.uint8)
     taken: list[list[float]] = []
     for number in range(rounds + 1):  # the first warms up

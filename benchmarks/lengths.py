@@ -18,12 +18,14 @@ from stoker import ops
 from stoker.client import LengthBuckets
 from stoker.dataset import Dataset, open_dataset, schema, write
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.buckets.order import BucketOrder
+from stoker.order.compose import dataset_order
+from stoker.order.stream import StreamOrder
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.spec import StreamSpec
-from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.orders import plan_buckets
 from stoker.server.rows.reference import make_spec
+from stoker.server.rows.slots import SlotFiller, StreamSource
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
 
@@ -50,13 +52,11 @@ def padding(batches: list[np.ndarray]) -> float:
     return 1 - filled / sum(int(lengths.max()) * len(lengths) for lengths in batches)
 
 
-def row_us(dataset: Dataset, order: BucketOrder, spec: StreamSpec, steps: int) -> float:
+def row_us(dataset: Dataset, order: StreamOrder, spec: StreamSpec, steps: int) -> float:
     """Return the CPU microseconds of a row, the least of three rounds."""
     graph = train.graph()
-    computer = BucketComputer(
-        spec, dataset, order, lambda size: worker_plan(graph, dataset, size), compile_plan,
-        Share(0, 1, 1), arithmetic=COMPILED,
-    )  # fmt: skip
+    source = StreamSource(dataset, lambda size: compile_plan(worker_plan(graph, dataset, size)))
+    computer = SlotFiller(spec, [source], order, Share(0, 1, 1), arithmetic=COMPILED)
     cuts = [computer.cut(0, step) for step in range(order.steps(0))]
     slot = np.zeros(max(cut.layout.slot_bytes for cut in cuts), np.uint8)
     best = float("inf")
@@ -83,8 +83,8 @@ def main() -> None:
         with open_dataset(Path(folder) / "data") as dataset:
             graph = train.graph()
             spec = make_spec(dataset.path, graph, wanted, batch_size=given.batch_size)
-            plan = plan_buckets(dataset, wanted, given.batch_size)
-            order = BucketOrder(spec, plan, arithmetic=COMPILED)
+            plan = plan_buckets([dataset], wanted, given.batch_size)
+            order = dataset_order(spec, plan=plan, arithmetic=COMPILED)
             bucketed = [
                 lengths[order.rows(0, step, 0, order.positions(0, step)).ids]
                 for step in range(order.steps(0))

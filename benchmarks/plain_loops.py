@@ -33,6 +33,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.layout import slot_layout
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import worker_plan
 
 
@@ -45,7 +46,9 @@ def loop(
     dataset = open_dataset(arguments.packed)
     plan = worker_plan(graph, dataset)
     layout = slot_layout(plan.outputs, spec.batch_size)
-    computer = RowComputer(spec, dataset, compile_plan(plan), layout, arithmetic=COMPILED)
+    computer = RowComputer(
+        spec, [RowSource(dataset, compile_plan(plan))], layout, arithmetic=COMPILED
+    )
     slots = [pages(layout.slot_bytes) for _ in range(arguments.slots)]
     image = layout.outputs[0]
     views = [

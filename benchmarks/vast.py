@@ -17,7 +17,8 @@ import tracemalloc
 from collections.abc import Callable
 
 from stoker.jit.arithmetic import COMPILED, PLAIN, Arithmetic
-from stoker.order.epoch import EpochOrder
+from stoker.order.compose import dataset_order
+from stoker.order.stream import StreamOrder
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.spec import StreamSpec
 
@@ -32,13 +33,13 @@ def spec_of(rows: int) -> StreamSpec:
     )
 
 
-def lookups(order: EpochOrder, rows: int) -> Callable[[], None]:
+def lookups(order: StreamOrder, rows: int) -> Callable[[], None]:
     """Return a function that looks the ids of a batch at a random step up."""
     draw = random.Random(rows)
 
     def one() -> None:
         step = draw.randrange(rows // BATCH)
-        order.lookup_range(3, step * BATCH, (step + 1) * BATCH)
+        order.rows(3, step, 0, BATCH)
 
     one()
     return one
@@ -46,7 +47,7 @@ def lookups(order: EpochOrder, rows: int) -> Callable[[], None]:
 
 def median_us(rows: int, arithmetic: Arithmetic, rounds: int) -> float:
     """Return the median time of a batch in microseconds."""
-    one = lookups(EpochOrder(spec_of(rows), arithmetic=arithmetic), rows)
+    one = lookups(dataset_order(spec_of(rows), arithmetic=arithmetic), rows)
     times = []
     for _ in range(rounds):
         begun = time.perf_counter()
@@ -59,7 +60,7 @@ def peak_kib(rows: int) -> float:
     """Return the peak of memory while an order is made and used, in KiB."""
     tracemalloc.start()
     try:
-        lookups(EpochOrder(spec_of(rows)), rows)
+        lookups(dataset_order(spec_of(rows)), rows)
         return tracemalloc.get_traced_memory()[1] / 1024
     finally:
         tracemalloc.stop()

@@ -265,7 +265,7 @@ def test_what_cannot_be_is_refused(load):
 def opened(spec=None, steps=2, buckets=((32, 32, 9, 4),), leftovers="carry") -> Opened:
     return Opened(
         1, spec or {"tail": "drop"}, "0" * 32, steps, 4, 0, 1, 3, 4096, [], [],
-        [Bucket(*one) for one in buckets], leftovers,
+        [Bucket(*one, one[2]) for one in buckets], leftovers,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import pytest
 from daemons import serving
 
 from stoker.client import Loader
-from stoker.order.epoch import EpochOrder
+from stoker.order.compose import dataset_order
 from stoker.protocol.cursor import MAX_BYTES
 
 pytestmark = pytest.mark.slow
@@ -61,13 +61,13 @@ def test_order(load, shuffle: bool) -> None:
     """The ids of the permutation, which are computed here for themselves."""
     with load(shuffle=shuffle, seed=3) as loader:
         assert len(loader) == STEPS
-        order = EpochOrder(loader.spec)
+        order = dataset_order(loader.spec)
         for epoch, step in PLACES:
             batch = go(loader, epoch, step)
-            ids = order.lookup_range(epoch, step * BATCH, (step + 1) * BATCH)[0]
+            ids = order.rows(epoch, step, 0, BATCH).ids
             np.testing.assert_array_equal(batch.index, ids)
             np.testing.assert_array_equal(batch["number"], ids)
-            assert [order.find(epoch, int(number)) for number in ids[:3]] == [
+            assert [order.find(epoch, int(number)).position for number in ids[:3]] == [
                 step * BATCH + row for row in range(3)
             ]
             if shuffle:

@@ -17,6 +17,7 @@ from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.layout import slot_layout
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import field_states
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "multi_crop" / "multi_crop.py"
@@ -54,7 +55,7 @@ def test_all_crops_come_from_one_decode(example, packed):
         plan = shorten(bind(graph, field_states(dataset)))
         layout, decoded = slot_layout(plan.outputs, ROWS), []
         computer = RowComputer(
-            spec, dataset, compile_plan(plan, spec.freeze), layout, arithmetic=COMPILED
+            spec, [RowSource(dataset, compile_plan(plan, spec.freeze))], layout, arithmetic=COMPILED
         )
         for name in ("decode", "decode_box"):
             whole = getattr(dataset, name)

@@ -392,7 +392,7 @@ def test_no_module_of_randomness_or_order_imports_numba(python):
         import sys
         import stoker.jit, stoker.rng.streams, stoker.rng.draws, stoker.rng.maths
         import stoker.rng.normals, stoker.rng.philox, stoker.jit.sources, stoker.jit.diskcache
-        import stoker.order.permutation, stoker.order.epoch
+        import stoker.order.permutation, stoker.order.compose
         from stoker.jit import source_digest
         digest = source_digest(stoker.rng.draws.normal)
         heavy = [name for name in sys.modules if name.partition(".")[0] in ("numba", "llvmlite")]

@@ -26,6 +26,16 @@ MIXES = {
         {"photos": "squares", "boxed": "windows"},
         {"batch_size": 8, "seed": 2, "freeze": {"color_jitter": 7}},
     ),
+    "padded": (
+        {"photos": 0.2, "boxed": 0.8},
+        {"photos": "ragged", "boxed": "ragged_squares"},
+        {"batch_size": 5, "seed": 8},
+    ),
+    "batch ops": (
+        {"photos": 0.6, "boxed": 0.4},
+        {"photos": "blended_squares", "boxed": "blended"},
+        {"batch_size": 9, "seed": 3},
+    ),
 }
 
 
@@ -141,7 +151,11 @@ def test_an_id_tells_its_dataset_and_replays(address, datasets):
             BuildError,
             "classes of field 'label' are 'day', 'night' in 'photos', without names in 'boxed'",
         ),
-        ({"pipeline": "pasted"}, BuildError, "the pipeline of 'photos' has a batch op"),
+        (
+            {"pipeline": {"photos": "blended", "boxed": "no_masks"}},
+            BuildError,
+            "the batch ops of 'photos' are .*Mosaic.*Mixup.*, those of 'boxed' none: a row",
+        ),
         (
             {"mix": {"photos": 1, "boxed": 1e-9}},
             UsageError,

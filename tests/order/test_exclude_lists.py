@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.batches import rank_rows, steps_per_epoch
-from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import make_plan
-from stoker.order.remaining import Remaining
-from stoker.order.stream import PlainOrder
+from stoker.order.compose import dataset_order
+from stoker.order.select import Remaining
+from stoker.order.substitutes import substitute_place
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
@@ -69,9 +69,9 @@ def test_the_order_is_that_of_a_smaller_dataset(case, kind, batch, views, seed, 
     fields = {"order": kind, "seed": seed, "views": views, "tail": "pad"}
     excluded = Excluded(gone)
     spec = spec_of(rows, excluded, batch, **fields)
-    order = PlainOrder(spec, excluded=excluded, arithmetic=arithmetic)
+    order = dataset_order(spec, excluded=excluded, arithmetic=arithmetic)
     smaller = spec_of(len(left), Excluded(()), batch, **fields)
-    plain = PlainOrder(smaller)
+    plain = dataset_order(smaller)
     assert order.steps(0) == plain.steps(0) == steps_per_epoch(spec) == -(-len(left) // batch)
     for epoch in (0, 3):
         seen = []
@@ -90,8 +90,8 @@ def test_the_order_is_that_of_a_smaller_dataset(case, kind, batch, views, seed, 
             assert seen[position] == number
     with_list = {order.substitute(1, 0, left[0], attempt) for attempt in range(1, 17)}
     assert {number for number, _ in with_list} <= set(left)
-    without = [plain.substitute(1, 0, left[0], attempt) for attempt in range(1, 17)]
-    assert with_list == {(left[place], visit) for place, visit in without}
+    places = [substitute_place(seed, 1, 0, left[0], k, len(left)) for k in range(1, 17)]
+    assert with_list == {(left[place], 1) for place in places}
     assert order.peers(0, 0) == len(left)
     assert [order.peer(0, 0, number) for number in range(len(left))] == left
     for number in gone:
@@ -126,8 +126,12 @@ def test_a_plan_is_that_of_a_smaller_dataset(leftovers, resize):
     excluded = Excluded(gone)
     tail = "drop"
     orders = [
-        BucketOrder(spec_of(90, excluded, 4, tail=tail, buckets=plan.digest), plan),
-        BucketOrder(spec_of(65, Excluded(()), 4, tail=tail, buckets=smaller.digest), smaller),
+        dataset_order(
+            spec_of(90, excluded, 4, tail=tail, buckets=plan.digest), excluded, plan=plan
+        ),
+        dataset_order(
+            spec_of(65, Excluded(()), 4, tail=tail, buckets=smaller.digest), plan=smaller
+        ),
     ]
     for epoch in range(3):
         ours, theirs = (
@@ -155,10 +159,10 @@ def test_lists_of_other_streams_and_datasets():
     excluded = Excluded([3, 5])
     spec = spec_of(9, excluded)
     for other in (None, Excluded(()), Excluded([3, 6])):
-        with pytest.raises(UsageError, match=f"expected exclude list {excluded.digest}, which"):
-            PlainOrder(spec, excluded=other)
+        with pytest.raises(UsageError, match=f"made with the exclude list {excluded.digest}, got"):
+            dataset_order(spec, excluded=other)
     with pytest.raises(UsageError, match="has 5 samples, ids 0 to 4; the list names 5"):
-        PlainOrder(spec_of(5, excluded), excluded=excluded)
+        dataset_order(spec_of(5, excluded), excluded=excluded)
 
 
 def test_a_long_list_costs_what_it_weighs():
@@ -168,7 +172,7 @@ def test_a_long_list_costs_what_it_weighs():
     spec = spec_of(rows, excluded, 256)
     tracemalloc.start()
     try:
-        order = PlainOrder(spec, excluded=excluded)
+        order = dataset_order(spec, excluded=excluded)
         ids = order.rows(5, 10**9, 0, 256).ids
         _, peak = tracemalloc.get_traced_memory()
     finally:

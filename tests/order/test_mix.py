@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from order_page import integer, permuted
 
-from stoker.order.mix import MixOrder, MixTurns, Part, floor_sum, mix_digest, shares
+from stoker.order.compose import order_of as order_of_spec
+from stoker.order.mix import MixTurns, Part, floor_sum, mix_digest, shares
+from stoker.order.selection import Selection
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UsageError
 
@@ -72,7 +74,8 @@ def parts_of(rows, counts):
 
 def order_of(make_spec, rows, ratios, batch=8, **fields):
     parts = parts_of(rows, shares(ratios, batch))
-    return MixOrder(make_spec(rows=sum(rows), batch=batch, mix=mix_digest(parts), **fields), parts)
+    spec = make_spec(rows=sum(rows), batch=batch, mix=mix_digest(parts), **fields)
+    return order_of_spec(spec, [Selection(count) for count in rows], parts=parts)
 
 
 def columns(order, epoch, step, lo, hi):
@@ -199,16 +202,16 @@ def test_ratios_that_cannot_be(ratios, message):
 def test_other_parts_than_those_of_the_spec(make_spec):
     parts = parts_of([50, 13], shares([1, 2], 8))
     spec = make_spec(rows=63, batch=8, mix=mix_digest(parts))
-    with pytest.raises(UsageError, match=r"expected the mixture .*, which the stream was made"):
-        MixOrder(spec, parts[::-1])
+    with pytest.raises(UsageError, match=r"the stream was made with the mixture .*, got"):
+        order_of_spec(spec, [Selection(13), Selection(50)], parts=parts[::-1])
     with pytest.raises(UsageError, match="a global batch of 64 from the 63 samples of all data"):
         order_of(make_spec, [50, 13], [1, 1], batch=64)
-    order = MixOrder(spec, parts)
+    order = order_of_spec(spec, [Selection(50), Selection(13)], parts=parts)
     for call, message in (
-        (lambda: order.rows(0, 7, 0, 8), "a step from 0 to 6, got 0 and 7"),
+        (lambda: order.rows(0, 7, 0, 8), "step: expected one from 0 to 6 in epoch 0, got 7"),
         (lambda: order.rows(0, 0, 0, 9), "expected 0 <= lo <= hi <= 8, got 0 and 9"),
         (lambda: order.find(0, 63), "expected an id from 0 to 62, got 63"),
-        (lambda: order.find(0, 5, 51), "expected a visit of at most 50, got 51"),
+        (lambda: order.find(0, 5, 51), "sample 5: expected a visit of at most 50, since an epoch"),
     ):
         with pytest.raises(UsageError, match=message):
             call()

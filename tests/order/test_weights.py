@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from order_page import block_shuffled, integer, permuted
 
-from stoker.order.epoch import EpochOrder
-from stoker.order.stream import PlainOrder
-from stoker.order.weights import Weighting, integer_weights
+from stoker.order.compose import dataset_order
+from stoker.order.repeat import Weighting, integer_weights
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
 
@@ -64,7 +63,7 @@ def order_of(make_spec, weights, *, order=None, excluded=None, **fields):
     spec = make_spec(
         rows=rows, order=order, exclude=excluded.digest if excluded else None, **fields
     )
-    return EpochOrder(spec, excluded=excluded, weighting=weighting)
+    return dataset_order(spec, excluded=excluded, weighting=weighting)
 
 
 @pytest.mark.parametrize("case", VECTORS["orders"], ids=lambda c: c["name"])
@@ -85,7 +84,7 @@ def test_vectors(case, make_spec):
         make_spec, weights, batch=1, seed=seed,
         order={"shuffle": case["shuffle"], "block": case["block"]},
     )  # fmt: skip
-    ids, visits = made.lookup_range(epoch, 0, n)
+    ids, visits = made.rows_of[0].lookup(epoch, 0, n)[:2]
     assert np.stack((ids, visits), axis=1).tolist() == case["rows"]
 
 
@@ -123,12 +122,12 @@ def test_an_epoch_has_each_sample_the_floor_of_its_share_or_once_more(weights, s
             assert abs(totals[place] - Fraction(q[place] * n * (epoch + 1), sum(q))) <= slack
 
 
-def test_equal_weights_are_the_plain_order(make_spec):
+def test_equal_weights_are_the_dataset_order(make_spec):
     for weights in ([0.1] * 100, [7] * 100):
         made = order_of(make_spec, weights, seed=3)
-        ids, visits = made.lookup_range(5, 0, 100)
-        plain = EpochOrder(make_spec(seed=3))
-        assert ids.tolist() == plain.lookup_range(5, 0, 100)[0].tolist()
+        ids, visits = made.rows_of[0].lookup(5, 0, 100)[:2]
+        plain = dataset_order(make_spec(seed=3))
+        assert ids.tolist() == plain.rows_of[0].lookup(5, 0, 100).ids.tolist()
         assert not visits.any()
 
 
@@ -137,14 +136,14 @@ def test_look_ups_agree_and_have_inverses(make_spec, order):
     weights = [1, 5, 0.3, 2, 2, 9, 0.25, 1] * 6
     excluded = Excluded([3, 11, 50])
     made = order_of(make_spec, weights, order=order, excluded=excluded, tail="pad", batch=11)
-    ids, visits = made.lookup_range(2, 0, made.limit)
-    assert made.limit == 55
+    steps = [made.rows(2, step, 0, 11) for step in range(made.steps(2))]
+    ids, visits = (np.concatenate([getattr(s, name) for s in steps]) for name in ("ids", "visits"))
+    assert len(ids) == 55
     assert ids[48:].tolist() == [-1] * 7
     assert not set(ids.tolist()) & {3, 11, 50}
     for position in range(48):
-        found = made.lookup(2, position)
-        assert found == (ids[position], visits[position])
-        assert made.find(2, *found) == position
+        found = made.find(2, int(ids[position]), int(visits[position]))
+        assert found == (None, position, (2, position // 11))
     common = int(np.bincount(ids[:48]).argmax())
     count = int((ids == common).sum())
     assert count > 1
@@ -170,11 +169,11 @@ def test_marks_at_the_end_of_a_long_line():
 def test_substitutes_of_weighted_orders_have_visits_of_their_own(make_spec):
     weighting = Weighting(np.array([1.0, 3.0, 2.0, 1.0]))
     spec = make_spec(rows=4, batch=2, order={"kind": "weighted", "weights": weighting.digest})
-    order = PlainOrder(spec, weighting=weighting)
+    order = dataset_order(spec, weighting=weighting)
     number, visit = order.substitute(1, 3, 2, 1)
     assert visit == 2**47 + 3
     assert order.find(1, number, visit) == (None, 3, (1, 1))
-    ids, visits = order._order.lookup_range(1, 0, 4)
+    ids, visits = order.rows_of[0].lookup(1, 0, 4)[:2]
     assert order.find(1, int(ids[2]), int(visits[2])).position == 2
 
 
@@ -193,10 +192,10 @@ def test_weights_that_are_not_those_of_the_spec(make_spec):
     one, other = Weighting(np.array([1.0, 2])), Weighting(np.array([1.0, 3]))
     spec = make_spec(rows=2, batch=1, order={"kind": "weighted", "weights": one.digest})
     for given_weights in (other, None):
-        with pytest.raises(UsageError, match=f"expected weights {one.digest} of 2 samples"):
-            EpochOrder(spec, weighting=given_weights)
-    with pytest.raises(UsageError, match="expected weights None of 2 samples"):
-        EpochOrder(make_spec(rows=2, batch=1), weighting=one)
+        with pytest.raises(UsageError, match=f"was made with the weights {one.digest}, got"):
+            dataset_order(spec, weighting=given_weights)
+    with pytest.raises(UsageError, match="was made with the weights None, got"):
+        dataset_order(make_spec(rows=2, batch=1), weighting=one)
 
 
 @pytest.mark.parametrize(
@@ -204,4 +203,4 @@ def test_weights_that_are_not_those_of_the_spec(make_spec):
 )
 def test_the_kind_and_the_weights_belong_together(make_spec, order):
     with pytest.raises(UsageError, match="expected kind 'weighted' exactly if there are weights"):
-        EpochOrder(make_spec(order=order))
+        dataset_order(make_spec(order=order))

@@ -268,6 +268,48 @@ def squares(sample):
 
 
 @pipeline
+def ragged(sample):
+    """Rows of differing shape, as long as `ragged_squares` or not: for mixtures."""
+    image = ops.random_short_side_scale(sample.image, sizes=(24, 40), max_size=64)
+    return {"image": outputs.pad(image, multiple=8, fill=114)}
+
+
+@pipeline
+def ragged_squares(sample):
+    """The outputs of `ragged`, smaller, by other ops."""
+    image = ops.random_short_side_scale(sample.image, sizes=(16, 20), max_size=32)
+    return {"image": outputs.pad(ops.horizontal_flip(image, p=0.5), multiple=8, fill=114)}
+
+
+@pipeline
+def blended(sample):
+    """`windows`, each mixed with two others of its batch and with samples of any dataset."""
+    image = windows_ops(sample.image)
+    image = ops.mosaic(image, p=0.5)
+    return {"image": ops.mixup(image, p=0.7)}
+
+
+@pipeline
+def blended_squares(sample):
+    """The outputs of `blended`, by other ops, mixed in the same way: for mixtures."""
+    image = ops.resize(sample.image, size=(48, 48))
+    image = ops.mosaic(ops.horizontal_flip(image, p=0.5), p=0.5)
+    return {"image": ops.mixup(image, p=0.7)}
+
+
+@pipeline
+def no_masks(sample):
+    """The outputs of `blended` without its batch ops."""
+    return {"image": ops.resize(sample.image, size=(48, 48))}
+
+
+def windows_ops(image):
+    """The ops of `windows` on an image."""
+    image = ops.random_resized_crop(image, size=48, scale=(0.2, 1.0))
+    return ops.color_jitter(image, brightness=0.3, contrast=0.3)
+
+
+@pipeline
 def clips(sample):
     """Four frames of a clip, three apart."""
     return clip_ops(sample_frames(sample, frames=4, stride=3))

@@ -3,7 +3,7 @@
 For every bucket `carried_in + samples == delivered + carried_out + dropped`. This is pure
 arithmetic over the plan's table without any state, so the client, the daemon and the commands
 compute the same account. It counts positions and knows no sample ids; for those see
-`stoker.order.buckets.account`.
+`stoker.order.accounts`.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class BucketAccount:
     Attributes:
         width: width of its outputs in pixels; for sequences, the greatest length.
         height: height of its outputs in pixels; 0 for sequences.
-        samples: number of samples in the bucket.
+        samples: how many the epoch has of the bucket; a sample counts as often as it comes.
         positions: positions in one of its batches.
         batches: batches that the epoch delivers.
         delivered: positions of these batches that hold a sample.
@@ -47,7 +47,8 @@ class EpochAccount:
     Attributes:
         epoch: the epoch, from 0.
         steps: batches that the epoch delivers.
-        samples: samples in buckets: all samples of the dataset except the excluded ones.
+        samples: rows of the epoch in all buckets: as many as there are samples in buckets. With
+            weights, or in a mixture, some samples come more often than others.
         merged: how many of these are in another bucket than the rule chose for them.
         excluded: samples of the dataset that are in no bucket.
         buckets: the account of each bucket.
@@ -108,7 +109,7 @@ def epoch_account(
         excluded: samples that are in no bucket.
     """
     parts = tuple(_bucket(steps, number, epoch) for number in range(len(steps.buckets)))
-    samples = sum(bucket.samples for bucket in steps.buckets)
+    samples = sum(bucket.rows for bucket in steps.buckets)
     return EpochAccount(epoch, steps.steps(epoch), samples, merged, excluded, parts)
 
 
@@ -118,15 +119,15 @@ def _bucket(steps: BucketSteps, number: int, epoch: int) -> BucketAccount:
     seats = (stop - first) * bucket.positions
     carried_in = carried_out = padded = dropped = 0
     if steps.tail == "carry":
-        carried_in = epoch * bucket.samples - first * bucket.positions
-        carried_out = (epoch + 1) * bucket.samples - stop * bucket.positions
+        carried_in = epoch * bucket.rows - first * bucket.positions
+        carried_out = (epoch + 1) * bucket.rows - stop * bucket.positions
     else:
-        padded = max(seats - bucket.samples, 0)
-        dropped = max(bucket.samples - seats, 0)
+        padded = max(seats - bucket.rows, 0)
+        dropped = max(bucket.rows - seats, 0)
     return BucketAccount(
         width=bucket.width,
         height=bucket.height,
-        samples=bucket.samples,
+        samples=bucket.rows,
         positions=bucket.positions,
         batches=stop - first,
         delivered=seats - padded,

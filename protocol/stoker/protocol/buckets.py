@@ -210,12 +210,15 @@ class Bucket(msgspec.Struct, frozen=True, array_like=True):
         height: height of its outputs in pixels; 0 for a bucket of sequences.
         samples: how many samples are in the bucket.
         positions: positions in one of its global batches.
+        rows: how many rows each epoch has of it: as many as samples, unless there are weights or
+            a mixture.
     """
 
     width: Annotated[int, msgspec.Meta(ge=1, le=MAX_LENGTH)]
     height: Annotated[int, msgspec.Meta(ge=0, le=MAX_SIDE)]
     samples: Count
     positions: Positions
+    rows: Count
 
     @property
     def name(self) -> str:
@@ -245,7 +248,7 @@ def tail_of(tail: Literal["drop", "pad"], leftovers: Leftovers) -> Tail:
 class BucketSteps:
     """Which batches an epoch delivers; batches of each bucket are numbered from 0 across epochs.
 
-    With tail "carry" a bucket is one endless stream: the samples of epoch 0, then those of epoch 1,
+    With tail "carry" a bucket is one endless stream: the rows of epoch 0, then those of epoch 1,
     and so on, cut every `positions`; epoch e delivers the batches that end in it. With "drop" and
     "pad" every epoch is cut by itself, and the incomplete batch at its end is dropped or padded.
     """
@@ -257,10 +260,10 @@ class BucketSteps:
 
     def batches_before(self, bucket: int, epoch: int) -> int:
         """Return how many batches a bucket delivers before an epoch."""
-        samples, size = self.buckets[bucket].samples, self.buckets[bucket].positions
+        rows, size = self.buckets[bucket].rows, self.buckets[bucket].positions
         if self.tail == "carry":
-            return epoch * samples // size
-        return epoch * (samples // size if self.tail == "drop" else -(-samples // size))
+            return epoch * rows // size
+        return epoch * (rows // size if self.tail == "drop" else -(-rows // size))
 
     def steps_before(self, epoch: int) -> int:
         """Return how many steps the stream has before an epoch."""

@@ -81,6 +81,18 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
             for place, (side, most) in enumerate(zip(shape, self.shape, strict=True))
         )
 
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Return whether a row may be written into an array of that shape.
+
+        Padded rows take more room than the greatest needs: that of longer rows of other pipelines.
+        """
+        if self.form != "pad" or len(shape) != len(self.shape):
+            return self.allows(shape)
+        return all(
+            side > 0 if place in self.varies else side == most
+            for place, (side, most) in enumerate(zip(shape, self.shape, strict=True))
+        )
+
     def has_room(self, shape: Sequence[int]) -> bool:
         """Return whether the rows of a batch may have that much room in its slot.
 

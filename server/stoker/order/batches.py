@@ -6,21 +6,25 @@ are pad rows, which exist only with tail "pad". Rank k of R gets the rows
 [floor(k*rows/R), floor((k+1)*rows/R)). Pure arithmetic, O(1) except for the returned arrays.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec
 
 
 def steps_per_epoch(spec: StreamSpec) -> int:
-    """Return the number of batches that an epoch delivers.
+    """Return the number of batches that an epoch of a stream without buckets delivers.
+
+    An epoch of a mixture has whole batches alone, of about as many rows as samples.
 
     Raises:
-        UsageError: tail "drop" leaves no batch.
+        UsageError: there is none.
     """
     rows, size = spec.epoch_rows, spec.batch_size
-    if spec.tail == "pad":
+    if spec.mix is not None and rows < size:
+        raise UsageError(
+            f"a global batch of {size} from the {rows} samples of all datasets of the mixture "
+            "leaves no step: use a smaller batch size"
+        )
+    if spec.tail == "pad" and spec.mix is None:
         return -(-rows // size)
     if rows < size:
         raise UsageError(
@@ -28,36 +32,6 @@ def steps_per_epoch(spec: StreamSpec) -> int:
             " incomplete batch is dropped: use a smaller batch size, or drop_last=False"
         )
     return rows // size
-
-
-def progress(spec: StreamSpec, epoch: int, step: int) -> float | None:
-    """Return the part of the training that is over before a step, in [0, 1]; None without a length.
-
-    It is (steps before this one) / (steps of `total_epochs` epochs), rounded once, and 1 after
-    that.
-    """
-    if spec.total_epochs is None:
-        return None
-    steps = steps_per_epoch(spec)
-    whole = spec.total_epochs * steps
-    return min(epoch * steps + step, whole) / whole
-
-
-def positions(spec: StreamSpec, step: int) -> tuple[int, int]:
-    """Return (start, stop), the positions of a step, including pad positions.
-
-    Raises:
-        UsageError: the epoch has no such step.
-    """
-    steps = steps_per_epoch(spec)
-    if not 0 <= step < steps:
-        raise UsageError(f"step: expected one from 0 to {steps - 1}, got {step}")
-    return step * spec.batch_size, (step + 1) * spec.batch_size
-
-
-def rows_per_batch(spec: StreamSpec) -> int:
-    """Return the number of rows in a global batch: B * views."""
-    return spec.batch_size * spec.views
 
 
 def rank_rows(rows: int, rank: int, world_size: int) -> tuple[int, int]:
@@ -71,24 +45,3 @@ def rank_rows(rows: int, rank: int, world_size: int) -> tuple[int, int]:
             f"rank: expected one from 0 to world_size - 1 = {world_size - 1}, got {rank}"
         )
     return rank * rows // world_size, (rank + 1) * rows // world_size
-
-
-def row_places(
-    spec: StreamSpec, step: int, lo: int, hi: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of the rows [lo, hi) of a global batch.
-
-    Returns:
-        (positions, views), each (hi - lo,) int64.
-
-    Raises:
-        UsageError: the epoch has no such step, or the batch has no such rows.
-    """
-    start, _ = positions(spec, step)
-    rows = rows_per_batch(spec)
-    if not 0 <= lo <= hi <= rows:
-        raise UsageError(f"rows: expected 0 <= lo <= hi <= {rows}, got {lo} and {hi}")
-    if spec.views == 1:
-        return np.arange(start + lo, start + hi), np.zeros(hi - lo, np.int64)
-    offset, view = np.divmod(np.arange(lo, hi, dtype=np.int64), spec.views)
-    return start + offset, view

@@ -1,18 +1,19 @@
-"""Mixtures: which dataset each position shows, and which of its samples (contract order v1).
+"""The node "mix": which of several decks each row comes from (contract order v1).
 
-Several datasets count as one, their ids one after the other. A period of 1,000 batches has a fixed
-number of rows of each, its share. Position x of the endless stream of all epochs has the slot
-(x G + F) mod P of its period; slots belong to the datasets in order. G is near P times the golden
-ratio, so each batch has about the shares too; and since every period has the same pattern, any
-1,000 batches in a row have exactly the shares.
+Several datasets count as one, their ids one after the other. A period of P rows has a fixed number
+of rows of each deck: without buckets P are the rows of 1,000 batches, and the numbers are the
+shares of the datasets; in a bucket P are the rows of its epoch. Row x of the endless stream of all
+epochs has the slot (x G + F) mod P of its period; slots belong to the decks in order. G is near P
+times the golden ratio, so each batch has about the shares too; and since every period has the same
+pattern, any P rows that follow each other have exactly the shares.
 
-The rows of a dataset are its own endless stream: its keyed permutations of epochs 0, 1, 2, ... end
-to end. How many rows of it came before a position is a sum of floors, found in the time of Euclid's
-algorithm; nothing is stored. Any thread may call.
+The epochs of each deck are joined end to end. How many rows of a deck came before a position is a
+sum of floors, found in the time of Euclid's algorithm; nothing is stored. Any thread may call.
 """
 
-import functools
+import contextlib
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
@@ -20,20 +21,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.order.epoch import Ids
-from stoker.order.permutation import Permutation
-from stoker.order.stream import Found, RowColumns
-from stoker.order.substitutes import substitute
+from stoker.order.apportion import apportion
+from stoker.order.deck import Deck, DeckEntries, Ids, Rows
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UsageError
-from stoker.protocol.spec import StreamSpec
 from stoker.rng.draws import integers
 from stoker.rng.streams import ORDER_STREAM, make_key, stream_key
 
 WINDOW: Final = 1000
 """Batches in a row that have exactly the shares."""
-ORDER_LEVEL: Final = 5
 OFFSET_LEVEL: Final = 6
 MAX_PARTS: Final = 64
 _GOLDEN: Final = 11400714819323198485
@@ -75,13 +71,8 @@ def shares(ratios: Sequence[float], batch_size: int) -> list[int]:
     for ratio in ratios:
         if isinstance(ratio, bool) or not (math.isfinite(ratio) and ratio > 0):
             raise UsageError(f"mix: expected positive finite ratios, got {ratio!r}")
-    rows = WINDOW * batch_size
-    total = sum(map(Fraction, ratios))
-    exact = [Fraction(ratio) * rows / total for ratio in ratios]
-    found = [math.floor(part) for part in exact]
-    order = sorted(range(len(exact)), key=lambda d: (found[d] - exact[d], d))
-    for d in order[: rows - sum(found)]:
-        found[d] += 1
+    rows, total = WINDOW * batch_size, sum(map(Fraction, ratios))
+    found = apportion(rows, [Fraction(ratio) for ratio in ratios])
     if 0 in found:
         raise UsageError(
             f"mix: the ratio {ratios[found.index(0)]!r} gives no row in {WINDOW} batches of "
@@ -118,12 +109,13 @@ class MixTurns:
         starts: first slot of each dataset, and behind them the period.
     """
 
-    def __init__(self, counts: Sequence[int], seed: int) -> None:
+    def __init__(self, counts: Sequence[int], seed: int, part: int = 0) -> None:
         """Prepare the pattern of a mixture.
 
         Args:
-            counts: rows of each dataset in a period.
-            seed: of the stream.
+            counts: rows of each deck in a period.
+            seed: of the order.
+            part: the number of the mixture: of its bucket, or 0.
         """
         self.period = sum(counts)
         self.starts = [0, *accumulate(counts)]
@@ -133,7 +125,7 @@ class MixTurns:
         while math.gcd(step, self.period) != 1:
             step += 1
         self._step = step
-        key = make_key(seed, _ORDER, 0, 0, 0, OFFSET_LEVEL)
+        key = make_key(seed, _ORDER, part, 0, 0, OFFSET_LEVEL)
         self._first = integers(key, 0, self.period)
 
     def before(self, dataset: int, position: int) -> int:
@@ -180,147 +172,62 @@ class MixTurns:
         return whole - floor_sum(count, period, step, first + period - slot) + count
 
 
-class MixOrder:
-    """The order of a mixture; see `stoker.order.stream.StreamOrder`."""
+class MixedDecks:
+    """The rows of several decks, in turns; see `stoker.order.deck.Rows`.
 
-    def __init__(
-        self, spec: StreamSpec, parts: Sequence[Part], *, arithmetic: Arithmetic = PLAIN
-    ) -> None:
-        """Make the order of a spec.
+    Attributes:
+        rows: how many each epoch has.
+        samples: how many different samples the decks have.
+        decks: that rows come from.
+    """
 
-        Args:
-            spec: the stream.
-            parts: the datasets that it was made with.
-            arithmetic: compiled (imports numba) or plain; the numbers are the same.
+    def __init__(self, decks: Sequence[Deck], turns: MixTurns, rows: int) -> None:
+        """Mix decks; `turns` has as many."""
+        self.rows = rows
+        self.decks = tuple(decks)
+        self._turns = turns
+        self._firsts = [0, *accumulate(deck.samples for deck in decks)]
+        self.samples = self._firsts[-1]
 
-        Raises:
-            UsageError: the spec was made with other parts, or has fewer samples than a batch.
-        """
-        if mix_digest(parts) != spec.mix:
-            raise UsageError(
-                f"expected the mixture {spec.mix}, which the stream was made with, got "
-                f"{mix_digest(parts)}"
-            )
-        self.turns = MixTurns([part.share for part in parts], spec.order_seed)
-        self.firsts = [0, *accumulate(part.rows for part in parts)]
-        self._rows = np.array([part.rows for part in parts], np.int64)
-        self._spec = spec
-        self._steps = mix_steps(spec)
-        self._arithmetic = arithmetic
-        self._permutation = functools.lru_cache(maxsize=4 * len(parts))(self._make)
+    def lookup(self, epoch: int, start: int, stop: int) -> DeckEntries:
+        """Return the entries [start, stop), each with the epoch and position of its deck."""
+        first = epoch * self.rows + start
+        turns, numbers = self._turns.at(first, first + stop - start)
+        found = DeckEntries(*np.empty((len(DeckEntries._fields), stop - start), np.int64))
+        for number in np.unique(turns).tolist():
+            (places,) = np.nonzero(turns == number)
+            deck = self.decks[number]
+            own, position = divmod(int(numbers[places[0]]), deck.rows)
+            part = deck.lookup(own, position, position + len(places))
+            for column, values in zip(found, part, strict=True):
+                column[places] = values
+        return found
 
-    def steps(self, epoch: int) -> int:
-        """Return the number of batches that every epoch delivers."""
-        return self._steps
-
-    def progress(self, epoch: int, step: int) -> float | None:
-        """Return the part of the training that is over before a step; None without a length."""
-        if self._spec.total_epochs is None:
-            return None
-        whole = self._spec.total_epochs * self._steps
-        return min(epoch * self._steps + step, whole) / whole
-
-    def bucket(self, epoch: int, step: int) -> int | None:
-        """Return None."""
-        return None
-
-    def positions(self, epoch: int, step: int) -> int:
-        """Return the number of positions in a global batch."""
-        return self._spec.batch_size
-
-    def dataset_of(self, sample_id: int) -> int:
-        """Return the number of the dataset that an id belongs to.
+    def deck_of(self, sample_id: int) -> Deck:
+        """Return the deck of a sample.
 
         Raises:
-            UsageError: there is no such id.
+            UsageError: the sample is in none.
         """
-        if not 0 <= sample_id < self.firsts[-1]:
-            raise UsageError(f"expected an id from 0 to {self.firsts[-1] - 1}, got {sample_id}")
-        return int(np.searchsorted(self.firsts, sample_id, side="right")) - 1
+        return first_with(self.decks, sample_id)[1]
 
-    def rows(self, epoch: int, step: int, lo: int, hi: int) -> RowColumns:
-        """Return the rows [lo, hi) of the global batch of a step.
+    def number(self, deck: Deck, epoch: int, position: int) -> int:
+        """Return how many rows come before one of a deck."""
+        return self._turns.position(self.decks.index(deck), epoch * deck.rows + position)
 
-        Raises:
-            UsageError: the epoch has no such step, or the batch has no such rows.
-        """
-        size, views = self._spec.batch_size, self._spec.views
-        if epoch < 0 or not 0 <= step < self._steps:
-            raise UsageError(
-                f"expected an epoch from 0 and a step from 0 to {self._steps - 1}, got {epoch} and "
-                f"{step}"
-            )
-        if not 0 <= lo <= hi <= size * views:
-            raise UsageError(f"rows: expected 0 <= lo <= hi <= {size * views}, got {lo} and {hi}")
-        offsets, view = np.divmod(np.arange(lo, hi, dtype=np.int64), views)
-        start = (epoch * self._steps + step) * size
-        first, last = lo // views, -(-hi // views)
-        datasets, numbers = self.turns.at(start + first, start + last)
-        datasets, numbers = datasets[offsets - first], numbers[offsets - first]
-        epochs, places = np.divmod(numbers, self._rows[datasets])
-        ids = np.empty(hi - lo, np.int64)
-        for dataset, turn in set(zip(datasets.tolist(), epochs.tolist(), strict=True)):
-            rows = (datasets == dataset) & (epochs == turn)
-            ids[rows] = self.firsts[dataset] + self._order_of(dataset, turn, places[rows])
-        return RowColumns(ids, np.zeros(hi - lo, np.int64), epochs, places, view)
-
-    def substitute(self, epoch: int, position: int, bad_id: int, attempt: int) -> tuple[int, int]:
-        """Return (id, visit) of the substitute for a bad row, from the same dataset."""
-        dataset = self.dataset_of(bad_id)
-        among = int(self._rows[dataset])
-        place, visit = substitute(self._spec, epoch, position, bad_id, attempt, among=among)
-        return self.firsts[dataset] + place, visit
-
-    def peers(self, epoch: int, step: int) -> int:
-        """Return the number of samples of all datasets."""
-        return self.firsts[-1]
-
-    def peer(self, epoch: int, step: int, number: int) -> int:
-        """Return the id of one of these samples, by number."""
-        return number
-
-    def find(self, epoch: int, sample_id: int, visit: int = 0) -> Found:
-        """Return where a row is delivered; `epoch` is that of its own dataset.
-
-        Raises:
-            UsageError: there is no such row.
-        """
-        dataset = self.dataset_of(sample_id)
-        rows = int(self._rows[dataset])
-        if epoch < 0:
-            raise UsageError(f"epoch: expected one from 0, got {epoch}")
-        if visit > rows:
-            raise UsageError(f"expected a visit of at most {rows}, got {visit}")
-        place = visit - 1
-        if not visit:
-            place = sample_id - self.firsts[dataset]
-            if self._spec.order.shuffle:
-                place = self._permutation(dataset, epoch).inverse(place)
-        number = self.turns.position(dataset, epoch * rows + place) // self._spec.batch_size
-        return Found(None, place, divmod(number, self._steps))
-
-    def _order_of(self, dataset: int, epoch: int, places: Ids) -> Ids:
-        if not self._spec.order.shuffle:
-            return places
-        return self._permutation(dataset, epoch).many_in_range(places)
-
-    def _make(self, dataset: int, epoch: int) -> Permutation:
-        rows = int(self._rows[dataset])
-        return Permutation(
-            rows, self._spec.order_seed, epoch, part=dataset, level=ORDER_LEVEL,
-            arithmetic=self._arithmetic,
-        )  # fmt: skip
+    def sample(self, number: int) -> int:
+        """Return the id of a sample, by number from 0."""
+        deck = bisect_right(self._firsts, number) - 1
+        return self.decks[deck].sample(number - self._firsts[deck])
 
 
-def mix_steps(spec: StreamSpec) -> int:
-    """Return the number of batches in an epoch of a mixture: whole batches of as many rows.
+def first_with(rows: Sequence[Rows], sample_id: int) -> tuple[int, Deck]:
+    """Return the number of the rows that have a sample, and its deck.
 
     Raises:
-        UsageError: there is not one.
+        UsageError: none has it.
     """
-    if spec.dataset_rows < spec.batch_size:
-        raise UsageError(
-            f"a global batch of {spec.batch_size} from the {spec.dataset_rows} samples of all "
-            "datasets of the mixture leaves no step: use a smaller batch size"
-        )
-    return spec.dataset_rows // spec.batch_size
+    for number, found in enumerate(rows):
+        with contextlib.suppress(UsageError):
+            return number, found.deck_of(sample_id)
+    raise UsageError(f"the stream leaves out sample {sample_id}, so no row has it")

@@ -58,6 +58,7 @@ class Permutation:
         *,
         part: int = 0,
         level: int = 0,
+        deck: int = 0,
         arithmetic: Arithmetic = PLAIN,
     ) -> None:
         """Make the permutation of an epoch.
@@ -68,6 +69,7 @@ class Permutation:
             epoch: the epoch, from 0.
             part: which permutation of that level (block shuffle: the block's number).
             level: 0 for the order itself, 1 for the rows inside a block.
+            deck: of which deck a block is; 0 if the stream has one.
             arithmetic: compiled (imports numba) or plain; the numbers are the same.
 
         Raises:
@@ -76,7 +78,7 @@ class Permutation:
         if not 1 <= n <= MAX_N:
             raise UsageError(f"permutation: expected n from 1 to 2**48, got {n}")
         self.n = n
-        self.state = round_state(n, make_key(seed, _ORDER, part, epoch, 0, level), arithmetic)
+        self.state = round_state(n, make_key(seed, _ORDER, part, epoch, deck, level), arithmetic)
         self._plain: list[int] = [int(word) for word in self.state]
         self._one = compiled(permute) if arithmetic.is_compiled else None
         self._into = compiled(permute_into) if arithmetic.is_compiled else None

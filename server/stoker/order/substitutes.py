@@ -1,8 +1,8 @@
 """The substitute for a bad sample: the same on every rank, run and resume (contract order v1).
 
 Attempt k = 1, 2, ..., 16 is draw k of the reserved stream `stoker/substitute` at the bad row's id,
-with its position + 1 as visit: a place among the samples that an epoch visits. The view is not part
-of the key, so all views of a position get one substitute. The ops of the new row draw with the
+with its position + 1 as visit: a place among the samples of its deck. The view is not part of the
+key, so all views of a position get one substitute. The ops of the new row draw with the
 substitute's id and a visit that no ordinary row has: position + 1, and with weights, where samples
 come several times, 2**47 + position.
 """
@@ -10,7 +10,6 @@ come several times, 2**47 + position.
 from typing import Final
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.spec import StreamSpec
 from stoker.rng.draws import integers
 from stoker.rng.streams import SUBSTITUTE_STREAM, make_key, stream_key
 
@@ -20,36 +19,23 @@ WEIGHTED_VISIT: Final = 2**47
 _SUBSTITUTE: Final = stream_key(SUBSTITUTE_STREAM)
 
 
-def substitute(
-    spec: StreamSpec,
-    epoch: int,
-    position: int,
-    bad_id: int,
-    attempt: int,
-    among: int | None = None,
-) -> tuple[int, int]:
-    """Return (place, visit) of the substitute for a bad row.
+def substitute_place(
+    seed: int, epoch: int, position: int, bad_id: int, attempt: int, among: int
+) -> int:
+    """Return the place of the substitute for a bad row.
 
     Args:
-        spec: the stream.
+        seed: of the order.
         epoch: the epoch of the bad row.
         position: its position.
         bad_id: the id at that position of the order.
         attempt: 1 to 16; attempts are made until the drawn id is good.
-        among: number of possible substitutes; None: all samples that an epoch visits. The place is
-            one among these: an id if nothing is left out, with buckets a place in the bucket.
+        among: number of possible substitutes.
 
     Raises:
         UsageError: the attempt or a part of the key is out of range.
     """
     if not 1 <= attempt <= MAX_ATTEMPTS:
         raise UsageError(f"substitute: expected attempt 1 to {MAX_ATTEMPTS}, got {attempt}")
-    key = make_key(spec.order_seed, _SUBSTITUTE, bad_id, epoch, visit=position + 1)
-    visit = position + (1 if spec.order.weights is None else WEIGHTED_VISIT)
-    return integers(key, attempt, among or spec.epoch_rows), visit
-
-
-def position_of(spec: StreamSpec, visit: int) -> int | None:
-    """Return the position that a substitute with that visit is for; None for an ordinary row."""
-    first = 1 if spec.order.weights is None else WEIGHTED_VISIT
-    return visit - first if visit >= first else None
+    key = make_key(seed, _SUBSTITUTE, bad_id, epoch, visit=position + 1)
+    return integers(key, attempt, among)

@@ -10,11 +10,12 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
+from stoker.order.accounts import account, carried_ids, dropped_ids
 from stoker.order.batches import rank_rows
-from stoker.order.buckets.account import account, carried_ids, dropped_ids
-from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import make_plan
+from stoker.order.compose import dataset_order
 from stoker.order.permutation import Permutation
+from stoker.order.stream import StreamOrder
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
 
@@ -31,10 +32,10 @@ def plan_of(sizes, request, batch):
     return make_plan([(widths, heights)], request, batch)
 
 
-def make_order(make_spec, sizes, request, batch, arithmetic=PLAIN, **fields) -> BucketOrder:
+def make_order(make_spec, sizes, request, batch, arithmetic=PLAIN, **fields) -> StreamOrder:
     plan = plan_of(sizes, request, batch)
     spec = make_spec(rows=len(sizes), batch=batch, buckets=plan.digest, **fields)
-    return BucketOrder(spec, plan, arithmetic=arithmetic)
+    return dataset_order(spec, plan=plan, arithmetic=arithmetic)
 
 
 def by_lists(order, seed, tail, shuffle):
@@ -260,8 +261,8 @@ def test_the_digest_says_every_choice(make_spec):
     assert sizes[0] != sizes[1]
     first = plan_of(sizes, Buckets(**base), 4)
     assert plan_of(swapped, Buckets(**base), 4).digest != first.digest
-    with pytest.raises(UsageError, match=r"the stream was made for bucket plan 0{32}, but this"):
-        BucketOrder(make_spec(rows=60, buckets="0" * 32), first)
+    with pytest.raises(UsageError, match=r"the stream was made with the bucket plan 0{32}, got"):
+        dataset_order(make_spec(rows=60, buckets="0" * 32), plan=first)
 
 
 @pytest.mark.parametrize("leftovers", ["carry", "merge"])
@@ -380,8 +381,6 @@ def test_what_does_not_go_together(make_spec):
     request = Buckets(max_area=128**2, divisor=16, leftovers="drop")
     with pytest.raises(UsageError, match="'drop' leaves incomplete batches out, and drop_last=Fal"):
         make_order(make_spec, sizes, request, 4, tail="pad")
-    with pytest.raises(UsageError, match=r"order.block=4: buckets have their own order"):
-        make_order(make_spec, sizes, Buckets(max_area=128**2), 4, order={"block": 4})
     order = make_order(make_spec, sizes, request, 4)
     with pytest.raises(UsageError, match="step: expected one from 0 to 6 in epoch 0, got 7"):
         order.rows(0, 7, 0, 4)
@@ -389,7 +388,7 @@ def test_what_does_not_go_together(make_spec):
         order.rows(0, 0, 0, 5)
     with pytest.raises(UsageError, match="expected an id from 0 to 29, got 30"):
         order.find(0, 30)
-    with pytest.raises(UsageError, match=r"expected a visit of at most 30, .* of id 3, got 31"):
+    with pytest.raises(UsageError, match=r"sample 3: expected a visit of at most 30, .*, got 31"):
         order.find(0, 3, 31)
     with pytest.raises(UsageError, match="epoch: expected one from 0, got -1"):
         order.find(-1, 3)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.client import Buckets, LengthBuckets
-from stoker.order.buckets.account import account, carried_ids, dropped_ids
+from stoker.order.accounts import account, carried_ids, dropped_ids
 from stoker.order.buckets.lengths import bucket_lengths
-from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import make_plan
+from stoker.order.compose import dataset_order
 from stoker.protocol.errors import UsageError
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.spec import StreamSpec
@@ -110,7 +110,7 @@ def test_plans_and_epochs_add_up(seed, count, rule):
     for bucket in plan.buckets:
         constant = request.constant == "rows"
         assert bucket.positions == (4 if constant else max(4 * reference // bucket.width, 1))
-    _epochs_add_up(BucketOrder(_spec(count, plan), plan), set(where), lengths, request)
+    _epochs_add_up(dataset_order(_spec(count, plan=plan), plan=plan), set(where), lengths, request)
 
 
 def _spec(rows, plan, **fields):

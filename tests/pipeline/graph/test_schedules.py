@@ -7,7 +7,7 @@ import pytest
 
 from stoker import ops
 from stoker.order.batches import progress, steps_per_epoch
-from stoker.order.stream import PlainOrder
+from stoker.order.compose import dataset_order
 from stoker.pipeline import Row, one_of, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.graph import Graph
@@ -193,7 +193,7 @@ def test_progress_is_what_is_done_of_all():
 
 
 def tried(plan, spec):
-    try_schedules(plan, spec, PlainOrder(spec))
+    try_schedules(plan, spec, dataset_order(spec))
 
 
 def test_schedules_are_tried_when_a_stream_opens(fields):

@@ -17,7 +17,7 @@ from stoker.server.commands.preview import preview
 from stoker.server.commands.replay import replay
 from stoker.server.inspect.bucket_plot import plot
 from stoker.server.inspect.bucket_report import make_report
-from stoker.server.rows.bucket_rows import plan_buckets
+from stoker.server.rows.orders import plan_buckets
 
 SIZES = [(40, 40)] * 9 + [(80, 40)] * 6 + [(40, 90)] * 3 + [(20, 200)]
 FLAGS = ("--max-area", 64 * 64, "--divisor", 16, "--batch-size", 4)
@@ -44,7 +44,7 @@ def test_the_table_and_the_account(shapes, run):
 def test_json_lists_every_sample(shapes, run):
     found = json.loads(run(buckets, shapes, *FLAGS, "--json", "--epochs", 4))
     with open_dataset(shapes) as dataset:
-        plan = plan_buckets(dataset, Buckets(max_area=64 * 64, divisor=16), 4)
+        plan = plan_buckets([dataset], Buckets(max_area=64 * 64, divisor=16), 4)
     assert found["digest"] == plan.digest
     assert sum(row["samples"] for row in found["buckets"]) == found["samples"] == len(SIZES)
     later = json.loads(run(buckets, shapes, *FLAGS, "--json", "--epochs", 2, "--first-epoch", 2))

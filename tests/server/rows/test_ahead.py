@@ -17,6 +17,7 @@ from stoker.protocol.layout import slot_layout
 from stoker.server.rows.ahead import CHUNKS, ReadAhead
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import worker_plan
 
 ROWS = 24
@@ -103,7 +104,9 @@ def test_rows_of_the_next_step_are_asked_for(folder):
         spec = make_spec(folder, graph, batch_size=8, seed=3)
         plan = worker_plan(graph, dataset)
         layout = slot_layout(plan.outputs, 8)
-        computer = RowComputer(spec, dataset, compile_plan(plan), layout, arithmetic=COMPILED)
+        computer = RowComputer(
+            spec, [RowSource(dataset, compile_plan(plan))], layout, arithmetic=COMPILED
+        )
         asked, told = dataset.will_need, []
         dataset.will_need = lambda fields, ids: told.append(ids.tolist()) or asked(fields, ids)
         slot = np.zeros(layout.slot_bytes, np.uint8)

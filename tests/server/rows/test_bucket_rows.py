@@ -7,7 +7,7 @@ import skimage.data
 from stoker import ops
 from stoker.dataset import open_dataset, schema, write
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.order.buckets.order import BucketOrder
+from stoker.order.selection import Selection
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
@@ -15,8 +15,9 @@ from stoker.pipeline.planning.planner import bind
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.layout import Output
-from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
+from stoker.server.rows.orders import stream_order
 from stoker.server.rows.reference import make_spec
+from stoker.server.rows.slots import SlotFiller, StreamSource
 from stoker.server.rows.states import field_states
 from stoker.server.work.cuts import Share, room_for
 
@@ -70,14 +71,16 @@ def computer_of(dataset, made=fitted, bad=(), arithmetic=PLAIN, **fields):
     spec = make_spec(dataset.path, graph, REQUEST, **{"batch_size": 4, "seed": 3, **fields})
     states = field_states(dataset)
     engine_of = compile_plan if arithmetic.is_compiled else Interpreter
-    order = BucketOrder(
-        spec, plan_buckets(dataset, REQUEST, spec.batch_size), arithmetic=arithmetic
+    order = stream_order(
+        spec, [dataset], [Selection(len(dataset))], buckets=REQUEST, arithmetic=arithmetic
     )
-    return BucketComputer(
-        spec, dataset, order, lambda size: bind(graph, states, bucket=size),
-        lambda plan: Faulty(engine_of(plan, spec.freeze), set(bad)) if bad else engine_of(plan),
-        Share(0, 1, spec.views), arithmetic=arithmetic,
-    )  # fmt: skip
+
+    def engine(size):
+        made = engine_of(bind(graph, states, bucket=size), spec.freeze)
+        return Faulty(made, set(bad)) if bad else made
+
+    source = StreamSource(dataset, engine)
+    return SlotFiller(spec, [source], order, Share(0, 1, spec.views), arithmetic=arithmetic)
 
 
 def batch(computer, epoch, step, chunks=None):
@@ -183,8 +186,8 @@ def test_a_mosaic_draws_from_the_bucket(shapes):
 def test_buckets_share_the_memory_of_samples(shapes):
     computer = computer_of(shapes, arithmetic=COMPILED)
     epoch_of(computer, 0)
-    made = [computer._computer(number)[1] for number in range(len(computer.order.plan.buckets))]
-    readers = [one._samples._inputs for one in made]
+    made = [computer._made(number)[1] for number in range(len(computer.order.plan.buckets))]
+    readers = [one._samples._parts[0]._inputs for one in made]
     assert len(readers) > 2
     assert len({id(reader._scratch.buffers["image"]) for reader in readers}) == 1
 

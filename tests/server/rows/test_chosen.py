@@ -49,10 +49,10 @@ def test_every_form_of_the_same_weights_is_the_same_stream(pets):
         of(pets, {0: 2, 1: 1, 2: 5, "unseen": 9}),
         of(pets, classes * 4),
     ]
-    assert len({chosen.weights_digest for chosen in forms}) == 1
+    assert len({chosen.weights for chosen in forms}) == 1
     assert [chosen.excluded.digest for chosen in forms] == [None] * 4
     quality = of(pets, "quality")
-    assert quality.weights_digest == of(pets, QUALITY).weights_digest
+    assert quality.weights == of(pets, QUALITY).weights
     assert quality.excluded.ids.tolist() == [1, 6]
     assert quality.weighting.count == 8
 
@@ -62,10 +62,10 @@ def test_weights_with_an_exclude_list_and_a_subset(pets):
     by_list = of(pets, "quality", exclude=excluded.to_bytes())
     by_subset = of(pets, "quality", subset=Subset(range(2, 10)).to_bytes())
     assert by_list.excluded.ids.tolist() == [0, 1, 6] == by_subset.excluded.ids.tolist()
-    assert by_list.weights_digest == by_subset.weights_digest
+    assert by_list.weights == by_subset.weights
     same = weighted(pets, excluded, weights_of(QUALITY))
-    assert (same.excluded.digest, same.weights_digest) == (
-        by_list.excluded.digest, by_list.weights_digest,
+    assert (same.excluded.digest, same.weights) == (
+        by_list.excluded.digest, by_list.weights,
     )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def test_a_class_whose_samples_are_all_left_out_needs_no_weight(pets):
 
 def test_no_weights(pets):
     assert chosen_of(pets).weighting is None
-    assert chosen_of(pets).weights_digest is None
+    assert chosen_of(pets).weights is None
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from stoker.pipeline.planning.planner import bind
 from stoker.protocol.layout import slot_layout
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import field_states
 
 HEIGHT, WIDTH, SIDE, BATCH = 300, 360, 200, 8
@@ -55,7 +56,9 @@ def test_a_chunk_allocates_nothing_of_the_size_of_a_picture(dataset):
     spec = make_spec(dataset.path, graph, batch_size=BATCH, seed=1)
     plan = bind(graph, field_states(dataset))
     layout = slot_layout(plan.outputs, BATCH)
-    computer = RowComputer(spec, dataset, compile_plan(plan), layout, arithmetic=COMPILED)
+    computer = RowComputer(
+        spec, [RowSource(dataset, compile_plan(plan))], layout, arithmetic=COMPILED
+    )
     slot = np.zeros(layout.slot_bytes, np.uint8)
     computer.fill(slot, 0, 0, 0, BATCH)
     first = slot.copy()

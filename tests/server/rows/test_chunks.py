@@ -10,7 +10,7 @@ from stoker import ops
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.stream import PlainOrder
+from stoker.order.compose import dataset_order
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.planner import bind
@@ -19,6 +19,7 @@ from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import ALL_ROWS, RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import field_states
 
 ROWS = 50
@@ -99,7 +100,11 @@ def fill(path, made, spec, step=0, chunks=((0, None),), crashed=(), samples=None
         plan = bind(made.graph(), field_states(dataset))
         layout = slot_layout(plan.delivered, spec.batch_size * spec.views)
         computer = RowComputer(
-            spec, dataset, compile_plan(plan), layout, arithmetic=COMPILED, listener=heard
+            spec,
+            [RowSource(dataset, compile_plan(plan))],
+            layout,
+            arithmetic=COMPILED,
+            listener=heard,
         )
         computer.home = range(5, 20)
         slot = np.full(layout.slot_bytes, 170, np.uint8)
@@ -237,7 +242,7 @@ def test_rows_that_changed_are_found_before_they_are_computed_at_once(folder, tm
     shutil.copytree(folder, copy)
     spec = spec_of(copy, small, on_error="replace")
     with open_dataset(copy) as dataset:
-        bad = PlainOrder(spec).rows(0, 0, 5, 6).ids.tolist()[0]
+        bad = dataset_order(spec).rows(0, 0, 5, 6).ids.tolist()[0]
         file, offset = dataset.locate("image", bad)
     with (copy / file.name).open("r+b") as data:
         data.seek(offset)

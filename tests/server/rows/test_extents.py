@@ -10,8 +10,7 @@ import skimage.data
 from stoker import ops
 from stoker.dataset import open_dataset, schema, write
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.order.stream import PlainOrder
-from stoker.order.substitutes import substitute
+from stoker.order.compose import dataset_order
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
@@ -20,6 +19,7 @@ from stoker.protocol.layout import batch_layout, slot_layout
 from stoker.server.rows.extents import KEPT, Extents
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import field_states
 
 ROWS = 30
@@ -72,8 +72,9 @@ def spec_of(path):
 
 
 def extents_of(spec, dataset, plan, arithmetic):
-    order = PlainOrder(spec, arithmetic=arithmetic)
-    return Extents(spec, dataset, plan, order, arithmetic=arithmetic)
+    order = dataset_order(spec, arithmetic=arithmetic)
+    source = RowSource(dataset, Interpreter(plan))
+    return Extents(spec, [source], order, arithmetic=arithmetic)
 
 
 def up(value, multiple):
@@ -84,7 +85,9 @@ def up(value, multiple):
 def test_as_long_as_the_longest_row(dataset, plan, spec_of, arithmetic):
     spec = spec_of(views=2, seed=6, tail="pad")
     extents = extents_of(spec, dataset, plan, arithmetic)
-    computer = RowComputer(spec, dataset, Interpreter(plan), slot_layout(plan.outputs, 8))
+    computer = RowComputer(
+        spec, [RowSource(dataset, Interpreter(plan))], slot_layout(plan.outputs, 8)
+    )
     seen = set()
     for epoch, step in ((0, 0), (0, 3), (1, 0), (1, 7)):
         layout = batch_layout(slot_layout(plan.outputs, 8), computer.shapes_of(epoch, step))
@@ -154,7 +157,7 @@ def test_a_row_has_the_same_bytes_in_any_batch(dataset, plan, spec_of):
     for batch_size in (1, 7, ROWS):
         spec, rows = spec_of(batch_size=batch_size, tail="pad"), {}
         layout = slot_layout(plan.outputs, batch_size)
-        computer = RowComputer(spec, dataset, Interpreter(plan), layout)
+        computer = RowComputer(spec, [RowSource(dataset, Interpreter(plan))], layout)
         for step in range(-(-ROWS // batch_size)):
             slot = np.zeros(layout.slot_bytes, np.uint8)
             computer.fill(slot, 0, step, 0, batch_size)
@@ -190,7 +193,7 @@ def test_a_substitute_that_is_too_long_is_passed_over(dataset, plan, spec_of):
     engine = Faulty(plan)
     engine.bad = frozenset(range(0, ROWS, 2))
     whole = slot_layout(plan.outputs, 4)
-    computer = RowComputer(spec, dataset, engine, whole)
+    computer = RowComputer(spec, [RowSource(dataset, engine)], whole)
     replaced = passed = 0
     for step in range(ROWS // 4):
         layout = batch_layout(whole, computer.shapes_of(0, step))
@@ -213,9 +216,9 @@ def test_a_substitute_that_is_too_long_is_passed_over(dataset, plan, spec_of):
 
 def test_a_batch_that_is_too_short_for_every_substitute_says_what_to_do(dataset, plan, spec_of):
     spec = spec_of(on_error="replace", batch_size=1)
-    order, engine = PlainOrder(spec, arithmetic=PLAIN), Faulty(plan)
+    order, engine = dataset_order(spec, arithmetic=PLAIN), Faulty(plan)
     whole = slot_layout(plan.outputs, 1)
-    computer = RowComputer(spec, dataset, engine, whole)
+    computer = RowComputer(spec, [RowSource(dataset, engine)], whole)
     slot, found = np.zeros(whole.slot_bytes, np.uint8), []
     for step in range(ROWS):
         engine.bad = frozenset([bad := int(order.rows(0, step, 0, 1).ids[0])])
@@ -234,7 +237,7 @@ def passed_over(engine, spec, step, row, arrays):
     position, bad = step * 4 + row, int(arrays["requested"][row])
     tried = []
     while not tried or tried[-1] != arrays["index"][row]:
-        tried.append(substitute(spec, 0, position, bad, len(tried) + 1)[0])
+        tried.append(dataset_order(spec).substitute(0, position, bad, len(tried) + 1)[0])
     return len([number for number in tried[:-1] if number not in engine.bad])
 
 

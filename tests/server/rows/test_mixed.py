@@ -8,8 +8,7 @@ from stoker import ops
 from stoker.client.batches.params import read_params
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.order.epoch import EpochOrder
-from stoker.order.substitutes import substitute
+from stoker.order.compose import dataset_order
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
@@ -21,6 +20,7 @@ from stoker.protocol.errors import SampleError
 from stoker.protocol.layout import slot_layout
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import field_states
 
 SAMPLES = 10
@@ -78,8 +78,7 @@ class Stream:
         layout = slot_layout(self.plan.delivered + more, self.rows)
         computer = RowComputer(
             self.spec,
-            self.dataset,
-            engine,
+            [RowSource(self.dataset, engine)],
             layout,
             arithmetic=PLAIN if machine is None else COMPILED,
             params=params,
@@ -123,7 +122,7 @@ def test_rows_are_those_of_a_batch_in_process(stream, made):
     a = stream(made)
     arrays, _ = a.fill()
     ids = arrays["index"].tolist()
-    assert ids == EpochOrder(a.spec).lookup_range(0, 0, 10)[0].tolist()
+    assert ids == dataset_order(a.spec).rows_of[0].lookup(0, 0, 10).ids.tolist()
     expected = made.batch(samples_of(a.dataset), ids, seed=3)
     for place, row in enumerate(expected):
         assert np.array_equal(arrays["image"][place], row["image"])
@@ -207,7 +206,7 @@ def test_a_substitute_is_mixed_and_is_a_partner(stream):
     bad = int(whole["index"][spoilt])
     a = stream(on_error="replace")
     arrays, _ = a.fill(bad=[bad])
-    number, visit = substitute(a.spec, 0, spoilt, bad, 1)
+    number, visit = dataset_order(a.spec).substitute(0, spoilt, bad, 1)
     assert number != bad
     assert arrays["index"][spoilt] == number
     assert sum(count.replaced_rows for count in a.counts) == 1
@@ -248,7 +247,7 @@ def test_a_bad_tile_follows_the_policy(stream):
     assert not np.array_equal(masked["image"][0], whole["image"][0])
     b = stream(mosaic, batch_size=1, order=OrderSpec(shuffle=False), on_error="replace")
     replaced, ids = b.fill(bad=[bad])
-    number, _ = substitute(b.spec, 0, 0, bad, 1)
+    number, _ = dataset_order(b.spec).substitute(0, 0, bad, 1)
     assert ids[: tiles.index(bad) + 3][-1] == number
     assert b.counts[0].replaced_rows == 0, "the row itself was not replaced"
     assert replaced["valid"].tolist() == [True]
@@ -274,7 +273,7 @@ def test_params_name_the_partner_and_what_was_done(stream):
 def test_every_row_that_is_computed_is_told(stream):
     a, told = stream(), []
     _, ids = a.fill([(3, 4)], told=told)
-    order = EpochOrder(a.spec).lookup_range(0, 0, 10)[0].tolist()
+    order = dataset_order(a.spec).rows_of[0].lookup(0, 0, 10).ids.tolist()
     assert [order[row] for row in told] == ids
     assert told[0] == 3
     assert len(told) == 2

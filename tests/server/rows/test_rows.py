@@ -14,6 +14,7 @@ from stoker.rng.draws import integers
 from stoker.rng.streams import make_key, stream_key
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import field_states
 
 
@@ -39,7 +40,11 @@ def computer_of(small_dataset: Path):
         plan = bind(graph_from_bytes(stream.graph), field_states(opened))
         engine = Faulty(Interpreter(plan, stream.spec.freeze), set(bad))
         return RowComputer(
-            stream.spec, opened, engine, stream.layout, stream.first_row, listener=listener
+            stream.spec,
+            [RowSource(opened, engine)],
+            stream.layout,
+            stream.first_row,
+            listener=listener,
         )
 
     yield make

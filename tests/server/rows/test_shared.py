@@ -19,6 +19,7 @@ from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.shared import SharedSamples, WorkerForks, shared_bytes
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.records import OpenStream, Work
@@ -71,7 +72,7 @@ class Stream:
         self.layout = slot_layout(plan.outputs, B)
         self.engine = engine or compile_plan(plan, {})
         self.computer = RowComputer(
-            self.spec, dataset, self.engine, self.layout, arithmetic=COMPILED,
+            self.spec, [RowSource(dataset, self.engine)], self.layout, arithmetic=COMPILED,
             listener=self.listener, shared=shared,
         )  # fmt: skip
 

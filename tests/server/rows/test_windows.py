@@ -24,6 +24,7 @@ from stoker.server.rows.listener import RowListener
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 from stoker.server.rows.states import field_states
 
 
@@ -109,7 +110,7 @@ def rows_of(folder, graph, spec):
         plan, boxes = shorten(bind(graph, field_states(dataset))), []
         layout = slot_layout(plan.outputs, spec.batch_size * spec.views)
         computer = RowComputer(
-            spec, dataset, compile_plan(plan, spec.freeze), layout, arithmetic=COMPILED
+            spec, [RowSource(dataset, compile_plan(plan, spec.freeze))], layout, arithmetic=COMPILED
         )
         whole = dataset.decode_box
         dataset.decode_box = lambda *args: boxes.append(args[2]) or whole(*args)
@@ -179,13 +180,13 @@ def test_views_that_read_the_same_share_one_decode(gridded, made, whole, boxes):
         engine = compile_plan(plan)
         slots = [np.zeros(layout.slot_bytes, np.uint8) for _ in range(2)]
         heard = Heard()
-        RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED, listener=heard).fill(
-            slots[0], 0, 0, 0, 30
-        )
+        RowComputer(
+            spec, [RowSource(dataset, engine)], layout, arithmetic=COMPILED, listener=heard
+        ).fill(slots[0], 0, 0, 0, 30)
         assert heard.decodes == (boxes or whole)
         assert counts == {"decode": whole, "decode_box": boxes}
         for row in range(30):
-            alone = RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED)
+            alone = RowComputer(spec, [RowSource(dataset, engine)], layout, arithmetic=COMPILED)
             alone.fill(slots[1], 0, 0, row, row + 1)
         assert counts["decode_box" if boxes else "decode"] == (boxes or whole) + 30
     assert np.array_equal(*slots)

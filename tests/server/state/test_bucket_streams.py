@@ -13,7 +13,7 @@ from stoker.server.work.cuts import room_for
 from stoker.server.work.records import BuildRequest
 
 REQUEST = Buckets(max_area=16 * 16, divisor=8, constant="pixels").to_bytes()
-PLAN = (Bucket(8, 24, 17, 21), Bucket(16, 16, 25, 16), Bucket(24, 8, 8, 21))
+PLAN = (Bucket(8, 24, 17, 21, 17), Bucket(16, 16, 25, 16, 25), Bucket(24, 8, 8, 21, 8))
 OUTPUTS = tuple((Output("image", "uint8", (b.height, b.width, 3), "image"), DRAWN_AS) for b in PLAN)
 BUILT = {
     "outputs": room_for(OUTPUTS), "bucket_plan": "b" * 32, "buckets": PLAN,

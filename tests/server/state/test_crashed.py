@@ -3,7 +3,7 @@
 import pytest
 from decided import of
 
-from stoker.order.stream import PlainOrder
+from stoker.order.compose import dataset_order
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Credit, Opened, Seek
@@ -91,7 +91,7 @@ def test_a_row_of_which_no_sample_is_known(lone):
     crashes = Crashes(lone)
     crashes.crash(row=5, sample=None)
     lone.work((crashes.worker,))
-    order = PlainOrder(spec, excluded=Excluded([3, 4]))
+    order = dataset_order(spec, excluded=Excluded([3, 4]))
     expected = int(order.rows(0, 0, 5, 6).ids[0])
     assert places(lone.ready(token)) == [(0, 0, [expected])]
 

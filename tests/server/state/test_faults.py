@@ -3,7 +3,7 @@
 import pytest
 from decided import of, places
 
-from stoker.order.epoch import EpochOrder
+from stoker.order.compose import dataset_order
 from stoker.protocol.messages import Close, Credit, Opened, Seek
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state import events as ev
@@ -106,7 +106,7 @@ def test_a_row_that_killed_twice_stops_its_stream_for_all(rig):
     for token in tokens:
         (error,) = rig.errors(token)
         assert (error.code, error.run) == ("stream_stopped", 1)
-        sample = EpochOrder(spec).lookup(0, 1)[0]
+        sample = int(dataset_order(spec).rows(0, 0, 1, 2).ids[0])
         assert error.details == {"epoch": 0, "step": 0, "row": 1, "id": sample}
         assert f"row 1 of epoch 0, step 0 (sample {sample} of dataset" in error.message
         assert "killed or hung a worker 2 times, the last: signal 11" in error.message

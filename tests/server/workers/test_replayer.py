@@ -5,8 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from stoker.order.epoch import EpochOrder
-from stoker.order.stream import PlainOrder
+from stoker.order.compose import dataset_order
 from stoker.protocol.replay import replay_from_bytes
 from stoker.server.state.events import ReplayEnded, ReplayFailed
 from stoker.server.work.records import ReplayRequest
@@ -50,13 +49,12 @@ def test_the_row_lies_where_the_stream_has_it(request_of):
     spec = type(request_of().spec).from_data(
         {**request_of().spec.to_data(), "batch_size": 3, "total_epochs": 4, "tail": "pad"}
     )
-    order = EpochOrder(spec)
-    for position in range(10):
-        number, _ = order.lookup(2, position)
-        row, _ = row_of(request_of(spec=spec, id=number), PlainOrder(spec))
+    ids = dataset_order(spec).rows_of[0].lookup(2, 0, 10).ids.tolist()
+    for position, number in enumerate(ids):
+        row, _ = row_of(request_of(spec=spec, id=number), dataset_order(spec))
         assert (row.id, row.epoch, row.visit, row.step) == (number, 2, 0, position // 3)
         assert row.progress == (2 * 4 + position // 3) / 16
-        other, bucket = row_of(request_of(spec=spec, visit=position + 1), PlainOrder(spec))
+        other, bucket = row_of(request_of(spec=spec, visit=position + 1), dataset_order(spec))
         assert (other.step, bucket) == (position // 3, None)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from stoker.dataset import schema
-from stoker.order.stream import PlainOrder
+from stoker.order.compose import dataset_order
 from stoker.server.daemon.launch import PINNED
 from stoker.server.state.events import (
     BuildFailed,
@@ -211,7 +211,7 @@ def test_a_death_at_a_sample_names_it(rig, stream_of, work_of, slab):
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened))
     down = one.wait(WorkerDown)
-    sample = PlainOrder(opened.spec).rows(0, 0, 1, 2).ids[0]
+    sample = dataset_order(opened.spec).rows(0, 0, 1, 2).ids[0]
     assert (down.row, down.sample, down.blame) == (1, sample, True)
 
 

@@ -7,7 +7,7 @@ second and six bytes each. Every process computes the same plan; its digest is i
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,7 +97,7 @@ def make_plan(
 
     Args:
         blocks: widths and heights of all images in the order of their ids, in blocks of any length;
-            for sequences the lengths, twice.
+            for sequences the lengths, twice. Of a mixture, those of one dataset after the other.
         request: how sizes are chosen, and what happens to leftovers.
         batch_size: positions in a global batch; with constant pixels or tokens, in one of the
             greatest size.
@@ -120,8 +120,10 @@ def make_plan(
             where = merge_lengths(found.own, positions)
     counts = counts_of(where, len(areas))
     kept = np.flatnonzero(counts)
-    buckets = tuple(Bucket(*found.sizes[k], int(counts[k]), positions[k]) for k in kept.tolist())
-    _check_fills(buckets)
+    buckets = tuple(
+        Bucket(*found.sizes[k], int(counts[k]), positions[k], int(counts[k])) for k in kept.tolist()
+    )
+    check_fills(buckets)
     members = np.argsort(where, kind="stable")[: int(counts.sum())].astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(counts[kept])[:-1]])
     digest = canonical_digest(
@@ -129,7 +131,7 @@ def make_plan(
             "version": version.ORDER,
             "request": msgspec.to_builtins(request),
             "batch_size": batch_size,
-            "buckets": msgspec.to_builtins(buckets),
+            "buckets": [[b.width, b.height, b.samples, b.positions] for b in buckets],
             "members": hashlib.blake2b(members.astype("<i4").data, digest_size=16).hexdigest(),
         }
     )
@@ -145,12 +147,18 @@ def _positions(area: int, reference: int, batch_size: int, request: Request) -> 
     return min(max(batch_size * reference // area, request.min_rows), most)
 
 
-def _check_fills(buckets: tuple[Bucket, ...]) -> None:
-    if any(bucket.samples >= bucket.positions for bucket in buckets):
+def check_fills(buckets: Sequence[Bucket]) -> None:
+    """Check that every epoch has a step.
+
+    Raises:
+        UsageError: a batch is larger than every bucket.
+    """
+    if any(bucket.rows >= bucket.positions for bucket in buckets):
         return
-    most = max(buckets, key=lambda bucket: bucket.samples)
+    most = max(buckets, key=lambda bucket: bucket.rows)
+    what = "samples" if most.rows == most.samples else "rows an epoch"
     raise UsageError(
         f"buckets: a batch is larger than every bucket: the fullest one, {most.name}, "
-        f"has {most.samples} samples for batches of {most.positions}, so an epoch could have no "
+        f"has {most.rows} {what} for batches of {most.positions}, so an epoch could have no "
         "step; use a smaller batch size, larger buckets, or leftovers='merge'"
     )

@@ -1,4 +1,4 @@
-"""Which bucket each step delivers, computed from the bucket table without sample ids.
+"""The node "bucket": which bucket each step delivers, from the bucket table without sample ids.
 
 The daemon uses it, which holds no ids. The batches of an epoch are those of the first bucket, then
 those of the second, and so on; with `shuffle`, in a keyed permutation of that order. O(log buckets)
@@ -11,19 +11,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
+from stoker.order.cut import Turn, check_step
 from stoker.order.permutation import Permutation
 from stoker.protocol.buckets import Bucket, BucketSteps, Leftovers, tail_of
-from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec
 
 BATCHES_LEVEL = 3
-
-
-class Turn(NamedTuple):
-    """A batch: the number of its bucket, and its number among all batches of that bucket."""
-
-    bucket: int
-    number: int
 
 
 class _Epoch(NamedTuple):
@@ -34,7 +27,7 @@ class _Epoch(NamedTuple):
 
 
 class BucketTurns:
-    """The batches of a stream with buckets.
+    """The batches of a stream with buckets; see `stoker.order.cut.StepCut`.
 
     Attributes:
         buckets: the plan's buckets.
@@ -78,11 +71,7 @@ class BucketTurns:
         Raises:
             UsageError: the epoch has no such step.
         """
-        steps = self.steps(epoch) if epoch >= 0 else 0
-        if not 0 <= step < steps:
-            raise UsageError(
-                f"step: expected one from 0 to {steps - 1} in epoch {epoch}, got {step}"
-            )
+        check_step(epoch, step, self.steps(max(epoch, 0)))
         found = self._epoch(epoch)
         place = self._order(epoch)(step) if self._spec.order.shuffle else step
         bucket = bisect_right(found.places, place) - 1
@@ -94,9 +83,9 @@ class BucketTurns:
         place = found.places[turn.bucket] + turn.number - found.first[turn.bucket]
         return self._order(epoch).inverse(place) if self._spec.order.shuffle else place
 
-    def first_of(self, bucket: int, epoch: int) -> int:
-        """Return the number of the first batch of a bucket that an epoch delivers."""
-        return self._epoch(epoch).first[bucket]
+    def positions(self, bucket: int) -> int:
+        """Return the number of positions in a global batch of a bucket."""
+        return self.buckets[bucket].positions
 
     def _make_epoch(self, epoch: int) -> _Epoch:
         first, places, place = [], [], 0

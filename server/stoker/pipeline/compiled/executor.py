@@ -278,7 +278,7 @@ class Executor:
             if not (isinstance(out, np.ndarray) and out.dtype == dtype and out.flags.carray):
                 return False
             if out.shape != self._out_shapes[place]:
-                if not (output.allows(out.shape) and out.size):
+                if not (output.takes(out.shape) and out.size):
                     return False
                 self._out_shapes[place] = out.shape
                 machine.outs[place, 2 : 2 + out.ndim] = out.shape
@@ -364,7 +364,7 @@ class Executor:
             raise UsageError(f"expected {len(self._outs)} outputs, got {len(outputs)}")
         for (dtype, output), array in zip(self._outs, outputs, strict=True):
             sides = array.shape[1:]
-            shape = (count, *(sides if output.allows(sides) else output.shape))
+            shape = (count, *(sides if output.takes(sides) else output.shape))
             if not _is_plain(array, dtype, shape):
                 raise _unexpected(f"output {output.name!r}", array, dtype, shape)
             if not array.flags.writeable:

@@ -7,7 +7,7 @@ an engine after it has computed the row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,22 @@ class Recorder:
         row_bytes: bytes of the records of a row.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, starts: Sequence[int] | None = None) -> None:
+        """Prepare to write records.
+
+        Args:
+            engine: computes the rows.
+            starts: where each decision is in a row that has those of other plans too; None: only
+                those of this plan.
+        """
         self._engine = engine
         self.row_bytes = row_bytes(engine.plan)
-        self._places = [(d.index, start, stop) for d, start, stop in _places(engine.plan)]
+        own = list(_places(engine.plan))
+        moved = [start for _, start, _ in own] if starts is None else starts
+        self._places = [
+            (decision.index, place, place + stop - start)
+            for (decision, start, stop), place in zip(own, moved, strict=True)
+        ]
 
     def write(self, out: np.ndarray) -> None:
         """Write the records into (row_bytes,) uint8."""

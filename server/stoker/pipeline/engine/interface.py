@@ -42,10 +42,22 @@ def given_row(row: Row) -> Row:
     )
 
 
-class Engine(Protocol):
-    """Computes rows of a plan."""
+class Records(Protocol):
+    """Has the draw records of the row that was computed last."""
 
     plan: Plan
+
+    def record_of(self, index: int) -> bytes | None:
+        """Return what a decision drew for the last computed row; None if it was not made.
+
+        Args:
+            index: of the decision, in `plan.decisions`.
+        """
+        ...
+
+
+class Engine(Records, Protocol):
+    """Computes rows of a plan."""
 
     def run(self, row: Row, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
         """Compute one row.
@@ -57,14 +69,6 @@ class Engine(Protocol):
 
         Raises:
             SampleError: sizes do not fit, or do not match each other; details name id and field.
-        """
-        ...
-
-    def record_of(self, index: int) -> bytes | None:
-        """Return what a decision drew for the last computed row; None if it was not made.
-
-        Args:
-            index: of the decision, in `plan.decisions`.
         """
         ...
 

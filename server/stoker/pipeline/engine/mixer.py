@@ -21,7 +21,7 @@ from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.ops.bases.batch import GROUP, Mixed, partner, tile_ids
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
-from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.engine.interface import Records
 from stoker.pipeline.planning.mixes import UNMIXED, Mix
 from stoker.protocol.layout import Output
 from stoker.rng.row import Row
@@ -91,11 +91,11 @@ class Computed(Protocol):
 class Mixer:
     """Mixes the rows of a plan with batch ops, one group after the other; at least one op."""
 
-    def __init__(self, engine: Engine, *, arithmetic: Arithmetic = PLAIN) -> None:
+    def __init__(self, engine: Records, *, arithmetic: Arithmetic = PLAIN) -> None:
         """Allocate the memory of a group.
 
         Args:
-            engine: computes the rows; its records are read after each.
+            engine: has the records of each row after it was computed.
             arithmetic: how rows are mixed; the bytes are the same.
         """
         plan = engine.plan

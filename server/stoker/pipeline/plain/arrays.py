@@ -55,7 +55,7 @@ def check_arrays(
         for name, state, value in zip(plan.fields, plan.inputs, inputs, strict=True)
     ]
     for output, array in zip(plan.outputs, outputs, strict=True):
-        good = array.dtype == output.dtype and output.allows(array.shape)
+        good = array.dtype == output.dtype and output.takes(array.shape)
         if not good or not array.flags.carray:
             raise UsageError(
                 f"output {output.name!r}: expected a writable, contiguous {output.dtype} array of "

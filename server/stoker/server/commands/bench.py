@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stoker.dataset import open_dataset
+from stoker.order.selection import Selection
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
@@ -28,8 +29,8 @@ from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torc
 from stoker.server.inspect.bench.stages import Stages, measure_stages
 from stoker.server.inspect.bench.verdict import Verdict, deliver_s, judge
 from stoker.server.inspect.figures import check_plot
-from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.clips import refuse_clips
+from stoker.server.rows.orders import plan_buckets
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.states import worker_plan
 from stoker.server.rows.subject import open_subject
@@ -115,7 +116,8 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
 def _fullest(dataset: str, wanted: Request, batch_size: int, excluded: Excluded | None) -> Size:
     """Return the size of the bucket that has the most samples."""
     with open_dataset(dataset) as opened:
-        plan = plan_buckets(opened, wanted, batch_size, excluded)
+        chosen = Selection(len(opened), excluded or Excluded(()))
+        plan = plan_buckets([opened], wanted, batch_size, [chosen])
     bucket = max(plan.buckets, key=lambda bucket: bucket.samples)
     return Size(bucket.height, bucket.width)
 

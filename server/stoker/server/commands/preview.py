@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.order.remaining import Remaining
+from stoker.order.select import Remaining
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import MAX_SEED
@@ -67,7 +67,7 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
     with open_subject(
         pipeline, dataset, python_path or (), bucket, exclude, subset, weights
     ) as subject:
-        numbers = _numbers(ids, Remaining(len(subject.dataset), subject.chosen.excluded), columns)
+        numbers = _numbers(ids, subject.chosen.remaining(), columns)
         replays = [
             [
                 subject.replay(_row(seed, number, epoch + turn, total_epochs), frozen)

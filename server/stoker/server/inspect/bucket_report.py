@@ -11,16 +11,17 @@ import msgspec
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.order.buckets.account import account, carried_ids, dropped_ids
+from stoker.order.accounts import account, carried_ids, dropped_ids
 from stoker.order.buckets.fit import Fit, Fits, LengthFit, fits, sample_fits
-from stoker.order.buckets.order import BucketOrder
 from stoker.order.buckets.plan import make_plan
+from stoker.order.compose import dataset_order
+from stoker.order.stream import StreamOrder
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.buckets import Bucket, Buckets
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import LengthBuckets, Request
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.server.rows.bucket_rows import planned_sizes
+from stoker.server.rows.orders import planned_sizes
 
 LARGE_LOSS: Final = 0.15
 """Part of a sample whose loss is worth a word."""
@@ -168,7 +169,7 @@ def make_report(
         exclude=left_out.digest,
         buckets=plan.digest,
     )
-    order = BucketOrder(spec, plan)
+    order = dataset_order(spec, left_out, plan=plan)
     return Report(
         request,
         len(plan.members),
@@ -209,7 +210,7 @@ def _one(what: str) -> str:
     return f"an {what}" if what == "image" else f"a {what}"
 
 
-def _epoch(order: BucketOrder, epoch: int) -> EpochReport:
+def _epoch(order: StreamOrder, epoch: int) -> EpochReport:
     return EpochReport(
         account(order, epoch),
         tuple(carried_ids(order, epoch).tolist()),

@@ -4,7 +4,6 @@ Builders, workers and replayers each derive it from the dataset, so all get the 
 leave samples out, in addition to the exclude list or subset; what remains has positive weights.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,12 +14,11 @@ from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.manifest_splits import split_subset
 from stoker.dataset.reading.clip_dataset import ClipDataset
-from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.order.stream import PlainOrder
-from stoker.order.weights import Weighting
+from stoker.order.repeat import Weighting
+from stoker.order.selection import Selection
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.protocol.spec import OrderSpec
 from stoker.protocol.splits import split_from_bytes
 from stoker.protocol.subset import Subset, excluded_of
 from stoker.protocol.weights import (
@@ -38,40 +36,12 @@ SHOWN = 5
 Numbers = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The samples of a stream.
-
-    Attributes:
-        excluded: those that are left out.
-        weighting: the weights of the others; None if each comes once.
-    """
-
-    excluded: Excluded
-    weighting: Weighting | None = None
-
-    @property
-    def weights_digest(self) -> str | None:
-        """Digest of the weights, for the StreamSpec."""
-        return None if self.weighting is None else self.weighting.digest
-
-    def order_spec(
-        self, *, shuffle: bool, block: int | None = None, seed: int | None = None
-    ) -> OrderSpec:
-        """Return the part of a StreamSpec about the order."""
-        kind: Literal["full", "weighted"] = "full" if self.weighting is None else "weighted"
-        digest = self.weights_digest
-        return OrderSpec(kind=kind, shuffle=shuffle, weights=digest, block=block, seed=seed)
-
-    def order(self, spec: StreamSpec, arithmetic: Arithmetic = PLAIN) -> PlainOrder:
-        """Return the order of a stream without buckets.
-
-        Raises:
-            UsageError: the stream was made with other samples or weights.
-        """
-        return PlainOrder(
-            spec, excluded=self.excluded, weighting=self.weighting, arithmetic=arithmetic
-        )
+def order_spec(
+    selection: Selection, *, shuffle: bool, block: int | None = None, seed: int | None = None
+) -> OrderSpec:
+    """Return the part of a StreamSpec about the order of one dataset."""
+    kind: Literal["full", "weighted"] = "full" if selection.weighting is None else "weighted"
+    return OrderSpec(kind=kind, shuffle=shuffle, weights=selection.weights, block=block, seed=seed)
 
 
 def resolve_split(dataset: Dataset, exclude: bytes, subset: bytes) -> bytes:
@@ -117,7 +87,7 @@ def named_split(dataset: Dataset, name: str) -> Subset:
 
 def chosen_of(
     dataset: Dataset, exclude: bytes = b"", subset: bytes = b"", weights: bytes = b""
-) -> Chosen:
+) -> Selection:
     """Return what a stream visits, of the bytes that came with its request.
 
     Raises:
@@ -128,16 +98,16 @@ def chosen_of(
     return weighted(dataset, excluded, weights_from_bytes(weights) if weights else None)
 
 
-def weighted(dataset: Dataset, excluded: Excluded, weights: Weights | None) -> Chosen:
+def weighted(dataset: Dataset, excluded: Excluded, weights: Weights | None) -> Selection:
     """Return the samples that are not excluded, with their weights, if there are any.
 
     Raises:
         UnknownNameError: the weights name an unknown field or class.
         UsageError: the weights do not fit the dataset, or leave no sample.
     """
-    if weights is None:
-        return Chosen(excluded)
     excluded.check(len(dataset))
+    if weights is None:
+        return Selection(len(dataset), excluded)
     keeps = np.ones(len(dataset), np.bool_)
     keeps[excluded.ids] = False
     values = _values(dataset, weights, keeps)
@@ -148,7 +118,7 @@ def weighted(dataset: Dataset, excluded: Excluded, weights: Weights | None) -> C
             "is left"
         )
     left_out = Excluded.of_ids(np.flatnonzero(~keeps).astype(np.int64))
-    return Chosen(left_out, Weighting(values[keeps]))
+    return Selection(len(dataset), left_out, Weighting(values[keeps]))
 
 
 def _values(dataset: Dataset, weights: Weights, keeps: NDArray[np.bool_]) -> Numbers:

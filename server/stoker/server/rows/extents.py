@@ -8,33 +8,32 @@ one step. Runs in workers, and in the reference.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from stoker.dataset import Dataset
 from stoker.jit.arithmetic import Arithmetic
 from stoker.order.stream import RowColumns, StreamOrder
 from stoker.pipeline.compiled.size_program import SizeFinder
 from stoker.pipeline.plain.plain_sizes import PlainSizes
 from stoker.pipeline.planning.padded_sizes import Sizes, sizing_of
-from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
+from stoker.server.rows.joining import joined_outputs, own_freeze
+from stoker.server.rows.samples import RowSource
 
 KEPT: Final = 16
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Extents:
-    """Computes the shapes of padded outputs, step by step."""
+    """Computes the shapes of padded outputs, step by step: the greatest of all datasets."""
 
     def __init__(
         self,
         spec: StreamSpec,
-        dataset: Dataset,
-        plan: Plan,
+        sources: Sequence[RowSource],
         order: StreamOrder,
         *,
         arithmetic: Arithmetic,
@@ -45,22 +44,11 @@ class Extents:
             UsageError: sizes are not known before samples are made.
         """
         self._seed, self._views = spec.seed, spec.views
-        self._dataset = dataset
         self._order = order
-        self._sizing = sizing_of(plan)
-        self._finder: Sizes | None = None
-        if self._sizing.outputs:
-            compiled = arithmetic.is_compiled
-            finder: type[SizeFinder | PlainSizes] = SizeFinder if compiled else PlainSizes
-            self._finder = finder(plan, spec.freeze)
-        self._measured = [plan.fields[column] for column in self._sizing.measured]
-        self._read = [
-            (plan.fields[column], plan.inputs[column].dtype) for column in self._sizing.read
-        ]
-        self._told = [output for output in plan.outputs if output.is_told]
-        self._outputs = {output.name: output for output in self._told}
-        for name in self._measured:
-            dataset.sizes_of(name, np.zeros(0, np.int64))
+        self._firsts = order.firsts
+        self._parts = [_DatasetSizes(spec, source, arithmetic) for source in sources]
+        outputs = joined_outputs([source.engine.plan.outputs for source in sources])
+        self._told = [output for output in outputs if output.is_told]
         self._kept: OrderedDict[tuple[int, int], Shapes] = OrderedDict()
 
     def of(self, epoch: int, step: int) -> Shapes:
@@ -74,22 +62,59 @@ class Extents:
 
     def _compute(self, epoch: int, step: int) -> Shapes:
         shapes = {output.name: output.shape for output in self._told}
-        if self._finder is None:
+        if not any(part.finder for part in self._parts):
             return shapes
         rows = self._order.rows(epoch, step, 0, self._order.positions(epoch, step) * self._views)
-        rows = RowColumns(*(column[rows.ids >= 0] for column in rows))
-        sizes = np.ones((len(rows.ids), len(self._measured), 2), np.int64)
+        moment = Row(self._seed, 0, epoch, step=step, progress=self._order.progress(epoch, step))
+        found = []
+        for part, first, stop in zip(self._parts, self._firsts, self._firsts[1:], strict=False):
+            own = (rows.ids >= first) & (rows.ids < stop)
+            if own.any():
+                found.append(part.shapes(moment, RowColumns(*(c[own] for c in rows)), first))
+        for name in shapes:
+            shapes[name] = tuple(map(max, zip(*(part[name] for part in found), strict=True)))
+        return shapes
+
+
+class _DatasetSizes:
+    """What the rows of one dataset need.
+
+    Attributes:
+        finder: computes sizes before samples are made; None if none are needed.
+    """
+
+    def __init__(self, spec: StreamSpec, source: RowSource, arithmetic: Arithmetic) -> None:
+        self._seed = spec.seed
+        self._dataset = source.dataset
+        plan = source.engine.plan
+        self._sizing = sizing_of(plan)
+        self.finder: Sizes | None = None
+        if self._sizing.outputs:
+            compiled = arithmetic.is_compiled
+            finder: type[SizeFinder | PlainSizes] = SizeFinder if compiled else PlainSizes
+            self.finder = finder(plan, own_freeze(spec.freeze, plan))
+        self._measured = [plan.fields[column] for column in self._sizing.measured]
+        self._read = [
+            (plan.fields[column], plan.inputs[column].dtype) for column in self._sizing.read
+        ]
+        self._told = {output.name: output for output in plan.outputs if output.is_told}
+        for name in self._measured:
+            self._dataset.sizes_of(name, np.zeros(0, np.int64))
+
+    def shapes(self, moment: Row, rows: RowColumns, first_id: int) -> dict[str, tuple[int, ...]]:
+        """Return name of a padded output -> the shape that these rows need."""
+        shapes = {name: output.shape for name, output in self._told.items()}
+        if self.finder is None:
+            return shapes
+        numbers = rows.ids - first_id
+        sizes = np.ones((len(numbers), len(self._measured), 2), np.int64)
         for place, name in enumerate(self._measured):
-            sizes[:, place] = self._dataset.sizes_of(name, rows.ids)
-        numbers = [self._numbers(name, dtype, rows.ids) for name, dtype in self._read]
-        found = self._finder.find(
-            Row(self._seed, 0, epoch, step=step, progress=self._order.progress(epoch, step)),
-            rows.words(self._seed),
-            sizes,
-            numbers,
-        )
+            sizes[:, place] = self._dataset.sizes_of(name, numbers)
+        read = [self._numbers(name, dtype, numbers) for name, dtype in self._read]
+        found = self.finder.find(moment, rows.words(self._seed), sizes, read)
         for one, longest in zip(self._sizing.outputs, found.max(0).tolist(), strict=True):
-            shapes[one.form.output] = self._shape(one.form.output, one.form.multiple, longest)
+            name = one.form.output
+            shapes[name] = self._shape(name, one.form.multiple, longest)
         return shapes
 
     def _numbers(self, name: str, dtype: str, ids: np.ndarray) -> np.ndarray:
@@ -99,7 +124,7 @@ class Extents:
         return column
 
     def _shape(self, name: str, multiple: int, longest: list[int]) -> tuple[int, ...]:
-        shape = list(self._outputs[name].shape)
-        for place, side in zip(self._outputs[name].varies, longest, strict=False):
+        shape = list(self._told[name].shape)
+        for place, side in zip(self._told[name].varies, longest, strict=False):
             shape[place] = max(-(-side // multiple), 1) * multiple
         return tuple(shape)

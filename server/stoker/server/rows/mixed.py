@@ -57,7 +57,7 @@ class MixedRows:
         self._samples = samples
         self._order = order
         self._listener = listener or RowListener()
-        self._mixer = Mixer(samples.engine, arithmetic=arithmetic)
+        self._mixer = Mixer(samples.mixing, arithmetic=arithmetic)
         size = samples.drawn.row_bytes if samples.drawn else 0
         self._records = np.zeros((GROUP + 1, size), np.uint8)
         self._counts: dict[int, RowCounts] = {}
@@ -108,8 +108,10 @@ class MixedRows:
         done = self._mixer.write(row - first, outputs)
         counts.add_faults(self._counts[row - first])
         if self._samples.drawn is not None and done is not None:
+            number = self._order.dataset_of(done.id)
+            records = self._samples.mixing.of_pipeline(number, self._mixer.records(row - first))
             outputs[-1][...] = self._records[row - first]
-            self._samples.drawn.replace(outputs[-1], self._mixer.records(row - first))
+            self._samples.drawn.replace(number, outputs[-1], records)
         return done
 
     def _at_once(self, found: RowColumns, row: int) -> "_ComputedGroup | None":

@@ -7,41 +7,47 @@ be decoded, as in a worker, but crops are made of the whole picture, if that can
 this, byte for byte.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
-from stoker.order.buckets.order import BucketOrder
-from stoker.order.mix import MixOrder, Part, mix_digest, shares
+from stoker.order.mix import Part, mix_digest, shares
+from stoker.order.selection import Selection, exclude_of, weights_of
 from stoker.order.stream import StreamOrder
-from stoker.pipeline.engine.drawing import row_bytes
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol import forms
-from stoker.protocol.buckets import DRAWN_AS
+from stoker.protocol import weights as given_weights
 from stoker.protocol.canonical import Canonical, canonical_digest
-from stoker.protocol.drawn import params_output
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import batch_layout, ragged_outputs
 from stoker.protocol.lengths import Request
 from stoker.protocol.ragged import flatten, gather
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.protocol.weights import weights_of
-from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
-from stoker.server.rows.chosen import Chosen, weighted
+from stoker.server.rows.chosen import order_spec, weighted
 from stoker.server.rows.clips import samples_of
-from stoker.server.rows.mix_rows import mix_computer, own_freeze
-from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.joining import own_freeze
+from stoker.server.rows.orders import plan_buckets, stream_order
+from stoker.server.rows.slots import SlotFiller, StreamSource
 from stoker.server.rows.states import field_states
-from stoker.server.work.cuts import RankCut, Share
+from stoker.server.work.cuts import Share
 
-CutOf = Callable[[int, int], RankCut]
-Rows = RowComputer | BucketComputer
+
+class MixSource(NamedTuple):
+    """A dataset of a mixture: its path, pipeline and ratio, and what is taken of it."""
+
+    path: str | Path
+    graph: Graph
+    ratio: float
+    exclude: Iterable[int] = ()
+    weights: object = None
 
 
 def make_spec(
@@ -57,27 +63,21 @@ def make_spec(
     `buckets` is a request for buckets, planned here for `batch_size`; `exclude` are ids; `weights`
     is what a Loader takes.
     """
-    dataset = samples_of(open_dataset(dataset_path), graph)
-    try:
+    with open_dataset(dataset_path) as opened:
+        dataset = samples_of(opened, graph)
         chosen = _chosen(dataset, exclude, weights)
-        excluded = chosen.excluded
-        fields["exclude"] = excluded.digest
-        if weights is not None:
-            order = fields.get("order", OrderSpec())
-            fields["order"] = chosen.order_spec(
-                shuffle=order.shuffle, block=order.block, seed=order.seed
-            )
+        order = fields.pop("order", OrderSpec())
         if buckets is not None:
-            plan = plan_buckets(dataset, buckets, fields["batch_size"], excluded)
+            plan = plan_buckets([dataset], buckets, fields["batch_size"], [chosen])
             fields["buckets"] = plan.digest
         return StreamSpec(
             dataset=dataset.fingerprint,
             dataset_rows=len(dataset),
             pipeline=pipeline_id(graph),
+            exclude=chosen.excluded.digest,
+            order=order_spec(chosen, shuffle=order.shuffle, block=order.block, seed=order.seed),
             **fields,
         )
-    finally:
-        dataset.close()
 
 
 def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in it
@@ -102,67 +102,92 @@ def reference_batches(  # noqa: PLR0913 - the parts of a stream and a place in i
     `params` also the draw records, as bytes. `exclude` and `weights` are those of the spec; samples
     that `crashed` are replaced. `integrity` is that of a daemon.
     """
-    dataset = samples_of(open_dataset(dataset_path, integrity=integrity), graph)
-    try:
-        share = Share(rank, world_size, spec.views)
+    with open_dataset(dataset_path, integrity=integrity) as opened:
+        dataset = samples_of(opened, graph)
         chosen = _chosen(dataset, exclude, weights)
-        excluded = chosen.excluded
-        order: StreamOrder
-        if buckets is None:
-            order = chosen.order(spec)
-            rows, cut_of = _plain_rows(order, dataset, graph, spec, share, params)
-        else:
-            order = BucketOrder(spec, plan_buckets(dataset, buckets, spec.batch_size, excluded))
-            rows, cut_of = _bucket_rows(order, dataset, graph, spec, share, params)
+        order = stream_order(spec, [dataset], [chosen], buckets=buckets)
+        rows = _filler(spec, [(dataset, graph)], order, Share(rank, world_size, spec.views), params)
         for step in range(first_step, order.steps(epoch)):
-            yield step, _batch(rows, cut_of(epoch, step), epoch, step, crashed)
-    finally:
-        dataset.close()
+            yield step, _batch(rows, epoch, step, crashed)
 
 
 def reference_mix(
-    parts: Sequence[tuple[str | Path, Graph, float]], *, epoch: int = 0, **fields: Any
+    parts: Sequence[MixSource | tuple[str | Path, Graph, float]],
+    *,
+    epoch: int = 0,
+    first_step: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    params: bool = False,
+    buckets: Request | None = None,
+    crashed: Collection[int] = (),
+    **fields: Any,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (step, outputs) of an epoch of a mixture, as `reference_batches`.
 
     Args:
-        parts: path, pipeline and ratio of each dataset, in order.
+        parts: the datasets, in order.
         epoch: the epoch.
+        first_step: the first step.
+        rank: of the caller.
+        world_size: number of ranks.
+        params: whether there are draw records.
+        buckets: how sizes are chosen, if there are buckets.
+        crashed: samples that are replaced.
         fields: those of StreamSpec.
     """
-    datasets = [open_dataset(path) for path, _, _ in parts]
-    try:
-        counts = shares([ratio for _, _, ratio in parts], fields["batch_size"])
+    sources = [MixSource(*part) for part in parts]
+    with ExitStack() as stack:
+        pairs = [
+            (samples_of(stack.enter_context(open_dataset(source.path)), source.graph), source.graph)
+            for source in sources
+        ]
+        datasets = [dataset for dataset, _ in pairs]
+        selections = [
+            _chosen(dataset, source.exclude, source.weights)
+            for dataset, source in zip(datasets, sources, strict=True)
+        ]
+        counts = shares([source.ratio for source in sources], fields["batch_size"])
         known = [
             Part(dataset.fingerprint, len(dataset), pipeline_id(graph), share)
-            for dataset, (_, graph, _), share in zip(datasets, parts, counts, strict=True)
+            for (dataset, graph), share in zip(pairs, counts, strict=True)
         ]
-        names: Canonical = [[part.fingerprint, part.rows] for part in known]
-        spec = StreamSpec(
-            dataset=f"content:{canonical_digest(names)}",
-            dataset_rows=sum(part.rows for part in known),
-            pipeline=canonical_digest([part.pipeline for part in known]),
-            mix=mix_digest(known),
-            **fields,
-        )
-        order = MixOrder(spec, known)
-        plans = [
-            bind(graph, field_states(dataset))
-            for dataset, (_, graph, _) in zip(datasets, parts, strict=True)
-        ]
-        engines = [Interpreter(plan, own_freeze(spec, plan.streams).freeze) for plan in plans]
-        cut = Share(0, 1, spec.views).cut(spec.batch_size, (*plans[0].delivered, DRAWN_AS))
-        rows = mix_computer(spec, order, datasets, engines, cut.layout)
-        for step in range(order.steps(epoch)):
-            yield step, _batch(rows, cut, epoch, step, ())
-    finally:
-        for dataset in datasets:
-            dataset.close()
+        spec = _mix_spec(known, datasets, selections, buckets, fields)
+        order = stream_order(spec, datasets, selections, parts=known, buckets=buckets)
+        rows = _filler(spec, pairs, order, Share(rank, world_size, spec.views), params)
+        for step in range(first_step, order.steps(epoch)):
+            yield step, _batch(rows, epoch, step, crashed)
 
 
-def _batch(
-    rows: Rows, cut: RankCut, epoch: int, step: int, crashed: Collection[int]
-) -> dict[str, Any]:
+def _mix_spec(
+    parts: Sequence[Part],
+    datasets: Sequence[Dataset],
+    selections: Sequence[Selection],
+    buckets: Request | None,
+    fields: dict[str, Any],
+) -> StreamSpec:
+    names: Canonical = [[part.fingerprint, part.rows] for part in parts]
+    weights = weights_of([selection.weights for selection in selections])
+    order = fields.pop("order", OrderSpec())
+    if buckets is not None:
+        plan = plan_buckets(datasets, buckets, fields["batch_size"], selections)
+        fields["buckets"] = plan.digest
+    return StreamSpec(
+        dataset=f"content:{canonical_digest(names)}",
+        dataset_rows=sum(part.rows for part in parts),
+        pipeline=canonical_digest([part.pipeline for part in parts]),
+        mix=mix_digest(parts),
+        exclude=exclude_of([selection.excluded.digest for selection in selections]),
+        order=OrderSpec(
+            kind="full" if weights is None else "weighted", weights=weights,
+            shuffle=order.shuffle, block=order.block, seed=order.seed,
+        ),
+        **fields,
+    )  # fmt: skip
+
+
+def _batch(rows: SlotFiller, epoch: int, step: int, crashed: Collection[int]) -> dict[str, Any]:
+    cut = rows.cut(epoch, step)
     slot = np.zeros(cut.layout.slot_bytes, np.uint8)
     rows.fill(slot, epoch, step, cut.first_row, cut.first_row + cut.rows, crashed=crashed)
     arrays = {
@@ -176,42 +201,27 @@ def _batch(
     return forms.gather(gather(arrays, ragged), cut.outputs)
 
 
-def _chosen(dataset: Dataset, exclude: Iterable[int], weights: object) -> Chosen:
-    excluded = Excluded(exclude)
-    excluded.check(len(dataset))
-    return weighted(dataset, excluded, None if weights is None else weights_of(weights))
+def _chosen(dataset: Dataset, exclude: Iterable[int], weights: object) -> Selection:
+    found = None if weights is None else given_weights.weights_of(weights)
+    return weighted(dataset, Excluded(exclude), found)
 
 
-def _plain_rows(
+def _filler(
+    spec: StreamSpec,
+    pairs: Sequence[tuple[Dataset, Graph]],
     order: StreamOrder,
-    dataset: Dataset,
-    graph: Graph,
-    spec: StreamSpec,
     share: Share,
     params: bool,
-) -> tuple[Rows, CutOf]:
-    plan = bind(graph, field_states(dataset))
-    more = params_output(row_bytes(plan)) if params else ()
-    drawn_as = (DRAWN_AS,) if spec.order.weights else ()
-    cut = share.cut(spec.batch_size, plan.delivered + drawn_as + more)
-    engine = Interpreter(plan, spec.freeze)
-    rows = RowComputer(
-        spec, dataset, engine, cut.layout, cut.first_row, params=bool(more), order=order
-    )
-    return rows, lambda epoch, step: cut
+) -> SlotFiller:
+    """Return what computes rows with the interpreter."""
 
+    def source(dataset: Dataset, graph: Graph) -> StreamSource:
+        states = field_states(dataset)
 
-def _bucket_rows(
-    order: BucketOrder,
-    dataset: Dataset,
-    graph: Graph,
-    spec: StreamSpec,
-    share: Share,
-    params: bool,
-) -> tuple[Rows, CutOf]:
-    states = field_states(dataset)
-    rows = BucketComputer(
-        spec, dataset, order, lambda size: bind(graph, states, bucket=size),
-        lambda plan: Interpreter(plan, spec.freeze), share, params=params,
-    )  # fmt: skip
-    return rows, rows.cut
+        def engine_of(size: Size | None) -> Interpreter:
+            plan = bind(graph, states, bucket=size)
+            return Interpreter(plan, own_freeze(spec.freeze, plan))
+
+        return StreamSource(dataset, engine_of)
+
+    return SlotFiller(spec, [source(*pair) for pair in pairs], order, share, params=params)

@@ -12,14 +12,12 @@ the output `drawn_as` says with which epoch, visit and view a row draws.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 import numpy as np
 
-from stoker.dataset import Dataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.order.stream import PlainOrder, RowColumns, StreamOrder
-from stoker.pipeline.engine.interface import Engine
+from stoker.order.compose import dataset_order
+from stoker.order.stream import RowColumns, StreamOrder
 from stoker.protocol.layout import META, SlotLayout, batch_layout
 from stoker.protocol.row_digests import RowDigests
 from stoker.protocol.spec import StreamSpec
@@ -27,26 +25,90 @@ from stoker.rng.row import Row
 from stoker.server.rows.chunks import chunk_computer
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.extents import Extents, Shapes
+from stoker.server.rows.joining import joined_outputs
 from stoker.server.rows.listener import ALL_ROWS, RowListener
 from stoker.server.rows.mixed import MixedRows
-from stoker.server.rows.samples import SampleRows
+from stoker.server.rows.samples import RowSource, SampleRows
 from stoker.server.rows.schedules import try_schedules
 from stoker.server.rows.scratch import Scratch
 from stoker.server.rows.shared import SharedSamples
 
 
-class SlotFiller(Protocol):
-    """Computes rows of one stream into slots: `RowComputer`, or `BucketComputer` with buckets.
+class RowComputer:
+    """Computes rows of a stream, or of one bucket of it, into slots.
 
     Attributes:
         home: half-open range of sample ids whose rows count as `home_rows`.
     """
 
-    home: range
+    def __init__(  # noqa: PLR0913 - the parts of a stream
+        self,
+        spec: StreamSpec,
+        sources: Sequence[RowSource],
+        layout: SlotLayout,
+        first_row: int = 0,
+        *,
+        arithmetic: Arithmetic = PLAIN,
+        params: bool = False,
+        order: StreamOrder | None = None,
+        scratch: Scratch | None = None,
+        listener: RowListener | None = None,
+        verify: bool = False,
+        shared: SharedSamples | None = None,
+    ) -> None:
+        """Prepare to compute rows.
+
+        Args:
+            spec: the stream.
+            sources: its datasets, with what computes their rows; their outputs are the same.
+            layout: the layout of a batch in a slot.
+            first_row: the first row of a global batch that has a place there.
+            arithmetic: how all but the engine computes; compiled, as workers do.
+            params: whether the last output before the columns about the rows takes draw records.
+            order: the stream's; None for that of one dataset without buckets.
+            scratch: memory of this thread; None: memory of its own.
+            listener: notes each row and sample before it is touched.
+            verify: whether `fill` computes the digests of the rows.
+            shared: what streams of a fork share; None: the stream belongs to none.
+        """
+        self.home = range(0)
+        self._spec = spec
+        self._layout = layout
+        self._first_row = first_row
+        self._order = order or dataset_order(spec, arithmetic=arithmetic)
+        self._listener = listener or RowListener()
+        scratch = scratch or Scratch()
+        self._samples = SampleRows(
+            spec, sources, self._order, arithmetic=arithmetic, params=params, scratch=scratch,
+            listener=self._listener, shared=shared,
+        )  # fmt: skip
+        plans = [source.engine.plan for source in sources]
+        mixes, outputs = bool(plans[0].mixes), joined_outputs([plan.delivered for plan in plans])
+        whole = arithmetic.is_compiled and not params and spec.buckets is None
+        whole = whole and len(sources) == 1 and not self._listener.row_by_row
+        dataset, engine = sources[0]
+        chunks = chunk_computer(engine, dataset) if whole else None
+        self._chunks = None if mixes else chunks
+        drawn_as = bool(spec.buckets or spec.order.weights or spec.mix)
+        self._drawn_as = len(outputs) if drawn_as else None
+        ahead = arithmetic.is_compiled and len(sources) == 1
+        self._ahead = scratch.read_ahead(dataset, plans[0].fields) if ahead else None
+        self._mixed: MixedRows | None = None
+        if mixes:
+            self._mixed = MixedRows(
+                self._samples, self._order, arithmetic=arithmetic, chunks=chunks,
+                listener=self._listener,
+            )  # fmt: skip
+        self._digests = RowDigests(outputs) if verify else None
+        self._extents: Extents | None = None
+        if any(output.is_told for output in plans[0].outputs):
+            self._extents = Extents(spec, sources, self._order, arithmetic=arithmetic)
+        for plan in plans:
+            try_schedules(plan, spec, self._order)
 
     def shapes_of(self, epoch: int, step: int) -> Shapes:
         """Return name of an output -> shape of its rows in a step, of those that `is_told`."""
-        ...
+        return self._extents.of(epoch, step) if self._extents is not None else {}
 
     def fill(
         self,
@@ -71,113 +133,6 @@ class SlotFiller(Protocol):
         Raises:
             SampleError: a sample cannot be used under policy "raise", or no substitute is good.
         """
-        ...
-
-
-class SampleSource(Protocol):
-    """Computes samples: `SampleRows`, or for a mixture those of several datasets.
-
-    Attributes:
-        crashed: samples that are not touched, but replaced, under any policy.
-    """
-
-    crashed: Collection[int]
-
-    def write(
-        self, row: Row, position: int, outputs: Sequence[np.ndarray], counts: RowCounts
-    ) -> Row | None:
-        """Write one row; see `SampleRows.write`."""
-        ...
-
-
-class RowComputer:
-    """Computes rows of a stream without buckets, or of one bucket; see `SlotFiller`."""
-
-    def __init__(  # noqa: PLR0913 - the parts of a stream
-        self,
-        spec: StreamSpec,
-        dataset: Dataset,
-        engine: Engine,
-        layout: SlotLayout,
-        first_row: int = 0,
-        *,
-        arithmetic: Arithmetic = PLAIN,
-        params: bool = False,
-        order: StreamOrder | None = None,
-        scratch: Scratch | None = None,
-        listener: RowListener | None = None,
-        verify: bool = False,
-        samples: SampleSource | None = None,
-        shared: SharedSamples | None = None,
-    ) -> None:
-        """Prepare to compute rows.
-
-        Args:
-            spec: the stream.
-            dataset: what it reads.
-            engine: computes rows of its pipeline.
-            layout: the layout of a batch in a slot.
-            first_row: the first row of a global batch that has a place there.
-            arithmetic: how all but the engine computes; compiled, as workers do.
-            params: whether the last output before the columns about the rows takes draw records.
-            order: the stream's; None for that of a spec without buckets.
-            scratch: memory of this thread; None: memory of its own.
-            listener: notes each row and sample before it is touched.
-            verify: whether `fill` computes the digests of the rows.
-            samples: computes samples, for mixtures, which have no batch ops and no padded outputs;
-                None: those of `dataset`, by `engine`.
-            shared: what streams of a fork share; None: the stream belongs to none.
-        """
-        self.home = range(0)
-        self._spec = spec
-        self._layout = layout
-        self._first_row = first_row
-        self._order = order or PlainOrder(spec, arithmetic=arithmetic)
-        self._listener = listener or RowListener()
-        plan, scratch = engine.plan, scratch or Scratch()
-        if samples is None:
-            samples = own = SampleRows(
-                spec, dataset, engine, self._order, arithmetic=arithmetic, params=params,
-                scratch=scratch, listener=self._listener, shared=shared,
-            )  # fmt: skip
-        else:
-            own = None
-        self._samples: SampleSource = samples
-        whole = arithmetic.is_compiled and not params and spec.buckets is None
-        whole = whole and own is not None and not self._listener.row_by_row
-        chunks = chunk_computer(engine, dataset) if whole else None
-        self._chunks = None if plan.mixes else chunks
-        drawn_as = bool(spec.buckets or spec.order.weights or spec.mix)
-        self._drawn_as = len(plan.delivered) if drawn_as else None
-        ahead = arithmetic.is_compiled and own is not None
-        self._ahead = scratch.read_ahead(dataset, plan.fields) if ahead else None
-        self._mixed: MixedRows | None = None
-        if plan.mixes and own is not None:
-            self._mixed = MixedRows(
-                own, self._order, arithmetic=arithmetic, chunks=chunks,
-                listener=self._listener,
-            )  # fmt: skip
-        self._digests = RowDigests(plan.delivered) if verify else None
-        self._extents: Extents | None = None
-        if any(output.is_told for output in plan.outputs):
-            self._extents = Extents(spec, dataset, plan, self._order, arithmetic=arithmetic)
-        try_schedules(plan, spec, self._order)
-
-    def shapes_of(self, epoch: int, step: int) -> Shapes:
-        """Return name of an output -> shape of its rows in a step; see `SlotFiller`."""
-        return self._extents.of(epoch, step) if self._extents is not None else {}
-
-    def fill(
-        self,
-        slot: np.ndarray,
-        epoch: int,
-        step: int,
-        row_lo: int,
-        row_hi: int,
-        *,
-        crashed: Collection[int] = (),
-    ) -> RowCounts:
-        """Write rows of a step into a slot; see `SlotFiller`."""
         shapes = self.shapes_of(epoch, step)
         layout = batch_layout(self._layout, shapes)
         counts = RowCounts(shapes=tuple(shapes.values()))

@@ -5,6 +5,7 @@ writes its outputs where they are wanted.
 """
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,13 @@ from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS
-from stoker.pipeline.engine.drawing import Recorder
 from stoker.pipeline.engine.faults import TOO_LONG
 from stoker.pipeline.engine.interface import Engine
 from stoker.protocol.errors import SampleError
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
 from stoker.server.rows.counts import RowCounts
+from stoker.server.rows.joining import DrawRecords, MixingEngine, own_freeze
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.scratch import Scratch
@@ -30,57 +31,57 @@ MAX_REASON = 1000
 """Characters that are kept of why a sample is bad, and of its source."""
 
 
+class RowSource(NamedTuple):
+    """A dataset of a stream, and what computes its rows."""
+
+    dataset: Dataset
+    engine: Engine
+
+
 class SampleRows:
-    """Computes samples of one stream.
+    """Computes samples of one stream, each by the engine of its dataset.
 
     Attributes:
         spec: the stream.
-        engine: computes the rows.
         drawn: writes the draw records of a row behind its outputs; None if they are not wanted.
         crashed: samples that are not touched, but replaced, under any policy.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a stream
+    def __init__(
         self,
         spec: StreamSpec,
-        dataset: Dataset,
-        engine: Engine,
+        sources: Sequence[RowSource],
         order: StreamOrder,
         *,
         arithmetic: Arithmetic = PLAIN,
         params: bool = False,
         scratch: Scratch | None = None,
         listener: RowListener | None = None,
-        first_id: int = 0,
         shared: SharedSamples | None = None,
     ) -> None:
         """Prepare to compute samples.
 
         Args:
             spec: the stream.
-            dataset: what it reads.
-            engine: computes rows of its pipeline.
+            sources: its datasets.
             order: the stream's.
             arithmetic: how all but the engine computes.
             params: whether draw records are wanted.
             scratch: memory of this thread.
             listener: notes each sample before it is read.
-            first_id: the stream's id of the dataset's sample 0; not 0 in mixtures.
             shared: what streams of a fork share.
         """
         self.spec = spec
-        self.engine = engine
-        self._dataset = dataset
         self._order = order
-        self._first_id = first_id
-        kinds = {field.name: field for field in dataset.schema.fields}
-        self._pictures = [name for name in engine.plan.fields if kinds[name].is_picture]
         self._listener = listener or RowListener()
-        self._clips = dataset if isinstance(dataset, ClipDataset) else None
-        stored = dataset if self._clips is None else self._clips.frames
-        self._inputs = SampleReader(stored, engine.plan.fields, scratch, self._listener, shared)
-        self._inputs.read_boxes(engine.plan, spec.freeze, arithmetic=arithmetic, engine=engine)
-        self.drawn = Recorder(engine) if params else None
+        scratch = scratch or Scratch()
+        self._parts = [
+            _DatasetRows(spec, source, first, arithmetic, scratch, self._listener, shared)
+            for source, first in zip(sources, order.firsts, strict=False)
+        ]
+        records = DrawRecords([source.engine for source in sources]) if params else None
+        self.drawn = records if records is not None and records.row_bytes else None
+        self.mixing = MixingEngine([source.engine for source in sources])
         self.crashed: Collection[int] = ()
 
     def write(
@@ -117,8 +118,9 @@ class SampleRows:
         """Count a bad sample; the daemon decides what becomes of it."""
         field = str(error.details.get("field", ""))
         reason = str(error.details.get("reason", error.message))[:MAX_REASON]
+        part = self._parts[self._order.dataset_of(sample_id)]
         try:
-            source = (self._dataset.source(sample_id - self._first_id) or "")[:MAX_REASON]
+            source = (part.dataset.source(sample_id - part.first_id) or "")[:MAX_REASON]
         except SampleError:
             source = ""
         counts.note_bad([BadSample(sample_id, field, source, reason)])
@@ -159,27 +161,62 @@ class SampleRows:
 
     def _compute(self, row: Row, outputs: Sequence[np.ndarray]) -> Row:
         self._listener.sample_begins(row.id)
+        number = self._order.dataset_of(row.id)
         if self.drawn is not None:
             *outputs, drawn = outputs
+        self._parts[number].compute(row, outputs)
+        self.mixing.last = number
+        if self.drawn is not None:
+            self.drawn.write(number, drawn)
+        return row
+
+
+class _DatasetRows:
+    """The samples of one dataset."""
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        source: RowSource,
+        first_id: int,
+        arithmetic: Arithmetic,
+        scratch: Scratch,
+        listener: RowListener,
+        shared: SharedSamples | None,
+    ) -> None:
+        self.dataset, self._engine = source
+        self.first_id = first_id
+        plan = self._engine.plan
+        self._freeze = own_freeze(spec.freeze, plan)
+        kinds = {field.name: field for field in self.dataset.schema.fields}
+        self._pictures = [name for name in plan.fields if kinds[name].is_picture]
+        self._clips = self.dataset if isinstance(self.dataset, ClipDataset) else None
+        stored = self.dataset if self._clips is None else self._clips.frames
+        self._inputs = SampleReader(stored, plan.fields, scratch, listener, shared)
+        self._inputs.read_boxes(plan, self._freeze, arithmetic=arithmetic, engine=self._engine)
+
+    def compute(self, row: Row, outputs: Sequence[np.ndarray]) -> None:
+        """Write the outputs of a row; of a clip, those of its frames.
+
+        Raises:
+            SampleError: the sample cannot be used.
+        """
         if self._clips is not None:
             self._compute_frames(self._clips, row, outputs)
         else:
-            self.engine.run(row, self._inputs.read(row.id - self._first_id, row), outputs)
-        if self.drawn is not None:
-            self.drawn.write(drawn)
-        return row
+            self._engine.run(row, self._inputs.read(row.id - self.first_id, row), outputs)
 
     def _compute_frames(self, clips: ClipDataset, row: Row, outputs: Sequence[np.ndarray]) -> None:
         """Write the frames of a row, the first side of its outputs; all draw with the row's key."""
-        clip = self.engine.plan.clip
+        clip = self._engine.plan.clip
         assert clip is not None, "only pipelines that sample frames read clips"
-        frames = clips.rows(row.id - self._first_id)
-        freeze = None if clip.stream is None else self.spec.freeze.get(clip.stream)
+        frames = clips.rows(row.id - self.first_id)
+        freeze = None if clip.stream is None else self._freeze.get(clip.stream)
         chosen = [frames[number] for number in clip.numbers(len(frames), row, freeze)]
         self._check_sizes(clips.frames, row, chosen)
         for place, number in enumerate(chosen):
             inputs = self._inputs.read(number, row)
-            self.engine.run(row, inputs, [output[place, ...] for output in outputs])
+            self._engine.run(row, inputs, [output[place, ...] for output in outputs])
 
     def _check_sizes(self, frames: Dataset, row: Row, chosen: Sequence[int]) -> None:
         """Refuse frames of several sizes: the same draws would choose other boxes of them."""

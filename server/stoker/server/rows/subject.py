@@ -21,6 +21,8 @@ import numpy as np
 from stoker.dataset import Dataset, open_dataset
 from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.ops.bases.batch import GROUP
+from stoker.order.compose import order_of
+from stoker.order.selection import Selection
 from stoker.order.stream import StreamOrder
 from stoker.pipeline import Pipeline
 from stoker.pipeline.engine.interface import Freeze
@@ -39,13 +41,14 @@ from stoker.protocol.splits import is_split_name
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import Weights, weights_of
 from stoker.rng.row import Row
-from stoker.server.rows.chosen import Chosen, named_split, weighted
+from stoker.server.rows.chosen import named_split, order_spec, weighted
 from stoker.server.rows.clips import samples_of
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.first_floats import check_first_floats
+from stoker.server.rows.joining import own_freeze
 from stoker.server.rows.mixed import MixedRows
 from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.samples import SampleRows
+from stoker.server.rows.samples import RowSource, SampleRows
 from stoker.server.rows.states import field_states
 
 
@@ -66,7 +69,7 @@ class Subject:
         dataset: Dataset,
         graph: Graph,
         bucket: Size | None = None,
-        chosen: Chosen | None = None,
+        chosen: Selection | None = None,
         first_id: int = 0,
     ) -> None:
         """Bind the pipeline, for the samples of a bucket if there are buckets.
@@ -83,7 +86,7 @@ class Subject:
             UsageError: the exclude list is of another dataset.
         """
         self.clips = dataset if isinstance(dataset, ClipDataset) else None
-        self.chosen = chosen or Chosen(Excluded(()))
+        self.chosen = chosen or Selection(len(dataset))
         self.chosen.excluded.check(len(dataset))
         self.dataset = dataset
         self.first_id = first_id
@@ -100,6 +103,7 @@ class Subject:
         spec: StreamSpec | None = None,
         order: StreamOrder | None = None,
         crashed: Collection[int] = (),
+        datasets: Sequence[tuple[Dataset, Graph]] | None = None,
     ) -> Replay:
         """Compute a row and return all that happened to it; of a clip, to its first frame.
 
@@ -109,6 +113,7 @@ class Subject:
             spec: the stream that it is of, where batch ops mix it with others; see `stream`.
             order: of that stream; None for that of `stream`.
             crashed: samples that are not touched, but replaced, where it is mixed.
+            datasets: those of the stream with their pipelines, where it is mixed; None: this one.
 
         Raises:
             SampleError: the sample cannot be read, or does not fit.
@@ -119,8 +124,31 @@ class Subject:
         if not self.plan.mixes:
             return self._replay_alone(row, freeze)
         spec = spec or self.stream(row.seed, freeze=dict(freeze or {}))
-        order = order or self.chosen.order(spec)
-        return self._replay_mixed(row, spec, order, crashed)
+        order = order or order_of(spec, [self.chosen])
+        row, place, number = _in_batch(row, spec, order)
+        found = self._replay_alone(row, freeze)
+        plans = [
+            (dataset, bind(graph, field_states(dataset), bucket=self.bucket))
+            for dataset, graph in datasets or [(self.dataset, self.plan.graph)]
+        ]
+        sources = [
+            RowSource(dataset, Interpreter(plan, own_freeze(spec.freeze, plan)))
+            for dataset, plan in plans
+        ]
+        samples = SampleRows(spec, sources, order)
+        samples.crashed = crashed
+        mixed = MixedRows(samples, order)
+        outputs = [np.zeros(output.shape, output.dtype) for output in self.plan.delivered]
+        mixed.enter(*place, row.progress)
+        shown = mixed.write(number, outputs, RowCounts())
+        if shown is None or (shown.id, shown.visit) != (row.id, row.visit):
+            raise UsageError(
+                f"replay: sample {row.id}, visit {row.visit} of epoch {row.epoch} is not a row of "
+                f"the stream: its place shows {'none' if shown is None else f'sample {shown.id}'}"
+            )
+        rows, records = mixed.history(number)
+        own = samples.mixing.of_pipeline(order.dataset_of(row.id), records)
+        return with_mixes(found, self.plan, [*rows, outputs], own)
 
     def stream(
         self,
@@ -142,8 +170,8 @@ class Subject:
             pipeline=self.plan.pipeline_id,
             batch_size=batch_size,
             seed=seed,
-            order=self.chosen.order_spec(
-                shuffle=shuffle, block=shuffle_block_size, seed=shuffle_seed
+            order=order_spec(
+                self.chosen, shuffle=shuffle, block=shuffle_block_size, seed=shuffle_seed
             ),
             **{"tail": "pad", "exclude": self.chosen.excluded.digest, **fields},
         )
@@ -162,34 +190,6 @@ class Subject:
         clip, frames = self.plan.clip, self.clips.rows(number)
         frozen = None if clip.stream is None else (freeze or {}).get(clip.stream)
         return frames[clip.numbers(len(frames), row, frozen)[0]]
-
-    def _replay_mixed(
-        self, row: Row, spec: StreamSpec, order: StreamOrder, crashed: Collection[int]
-    ) -> Replay:
-        place = order.find(row.epoch, row.id, row.visit).place
-        if place is None:
-            raise UsageError(f"replay: sample {row.id} of epoch {row.epoch} is in no batch")
-        epoch, step = place
-        whole = order.rows(epoch, step, 0, order.positions(epoch, step) * spec.views)
-        position = order.find(row.epoch, row.id, row.visit).position
-        same = (whole.positions == position) & (whole.epochs == row.epoch)
-        number = int(np.argmax(same & (whole.views == row.view)))
-        if row.step is None:
-            row = row._replace(step=step, progress=order.progress(epoch, step))
-        found = self._replay_alone(row, spec.freeze)
-        samples = SampleRows(spec, self.dataset, Interpreter(self.plan, spec.freeze), order)
-        samples.crashed = crashed
-        mixed = MixedRows(samples, order)
-        outputs = [np.zeros(output.shape, output.dtype) for output in self.plan.delivered]
-        mixed.enter(epoch, step, row.progress)
-        shown = mixed.write(number, outputs, RowCounts())
-        if shown is None or (shown.id, shown.visit) != (row.id, row.visit):
-            raise UsageError(
-                f"replay: sample {row.id}, visit {row.visit} of epoch {row.epoch} is not a row of "
-                f"the stream: its place shows {'none' if shown is None else f'sample {shown.id}'}"
-            )
-        rows, records = mixed.history(number)
-        return with_mixes(found, self.plan, [*rows, outputs], records)
 
     def decisions(self, row: Row, freeze: Freeze | None = None) -> list[dict[str, Any]]:
         """Return what a row decides, without decoding a picture; see `plain.decisions`.
@@ -222,6 +222,25 @@ class Subject:
                 f"id {first + number}: the dataset has {rows} samples, ids {first} to "
                 f"{first + rows - 1}"
             )
+
+
+def _in_batch(row: Row, spec: StreamSpec, order: StreamOrder) -> tuple[Row, tuple[int, int], int]:
+    """Return a row with its step, (epoch, step) of its batch, and its number there.
+
+    Raises:
+        UsageError: there is no such row, or no batch has it.
+    """
+    _, position, place = order.find(row.epoch, row.id, row.visit)
+    if place is None:
+        raise UsageError(f"replay: sample {row.id} of epoch {row.epoch} is in no batch")
+    whole = order.rows(*place, 0, order.positions(*place) * spec.views)
+    dataset = order.dataset_of(row.id)
+    same = (whole.ids >= order.firsts[dataset]) & (whole.ids < order.firsts[dataset + 1])
+    same &= (whole.positions == position) & (whole.epochs == row.epoch)
+    number = int(np.argmax(same & (whole.views == row.view)))
+    if row.step is None:
+        row = row._replace(step=place[1], progress=order.progress(*place))
+    return row, place, number
 
 
 def excluded_by(dataset: Dataset, exclude: Path | None, subset: str | None) -> Excluded:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from stoker.order.stream import PlainOrder
+from stoker.order.compose import dataset_order
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import Detail, ResourceError, StreamStoppedError
 from stoker.protocol.remote.shares import Place
@@ -308,5 +308,5 @@ def _sample_at(batch: BatchState, row: int) -> int | None:
     if record.weights or record.parts or batch.group.steps.buckets:
         return None
     excluded = excluded_of(record.exclude, record.subset, spec.dataset_rows)
-    order = PlainOrder(spec, excluded=excluded)
+    order = dataset_order(spec, excluded=excluded)
     return int(order.rows(batch.epoch, batch.step, row, row + 1).ids[0])

@@ -10,7 +10,6 @@ from math import ceil, inf, sqrt
 
 from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
-from stoker.order.mix import mix_steps
 from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.chain import MAX_VERIFIED_ROWS
 from stoker.protocol.cursor import MAX_CRASHED
@@ -277,7 +276,7 @@ def steps_of_rank(share: Share, spec: StreamSpec, build: BuildResult, request: O
     if not build.buckets:
         cut = share.cut(spec.batch_size, delivered(build, params=request.params))
         _check_verified(request, cut)
-        return RankSteps((cut,), mix_steps(spec) if spec.mix else steps_per_epoch(spec))
+        return RankSteps((cut,), steps_per_epoch(spec))
     more = params_output(build.params_bytes) if request.params else ()
     cuts = tuple(
         share.cut(bucket.positions, outputs + more)

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stoker.order.batches import rank_rows
+from stoker.protocol.buckets import DRAWN_AS
+from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.layout import Output, SlotLayout, slot_layout
+from stoker.protocol.spec import StreamSpec
 
 MAX_ROWS = 2**24
 
@@ -70,6 +73,21 @@ class Share(NamedTuple):
         """
         first, rows = self.of(positions)
         return RankCut(first, outputs, slot_layout(outputs, rows), positions * self.views)
+
+
+def batch_outputs(
+    spec: StreamSpec, outputs: tuple[Output, ...], params_bytes: int
+) -> tuple[Output, ...]:
+    """Return the outputs of a batch: the pipeline's, then what says how rows are drawn.
+
+    Args:
+        spec: the stream. With buckets or weights, and in a mixture, a row may draw with another
+            epoch or visit than 0 and that of its batch, so `drawn_as` is added.
+        outputs: of the pipeline.
+        params_bytes: bytes of the draw records of a row; 0 if they are not wanted.
+    """
+    drawn_as = (DRAWN_AS,) if spec.buckets or spec.order.weights or spec.mix else ()
+    return (*outputs, *drawn_as, *params_output(params_bytes))
 
 
 def room_for(every: Sequence[tuple[Output, ...]]) -> tuple[Output, ...]:

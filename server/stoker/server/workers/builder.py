@@ -24,16 +24,17 @@ from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucket_graph import Size, reads_bucket
 from stoker.pipeline.planning.memory_layout import Working, working_memory
 from stoker.pipeline.planning.plan import Plan
+from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import Output
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
-from stoker.server.rows.bucket_rows import bucket_outputs, plan_buckets
 from stoker.server.rows.chosen import chosen_of, resolve_split
 from stoker.server.rows.clips import refuse_clips, samples_of
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
-from stoker.server.rows.mix_rows import check_agreement, check_classes, order_parts
+from stoker.server.rows.joining import check_agreement, check_classes
+from stoker.server.rows.orders import order_parts, plan_buckets
 from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.shared import shared_bytes
 from stoker.server.rows.subject import load_pipeline
@@ -148,6 +149,7 @@ def _joined(
         most_bytes=most.most_bytes,
         most=most.most,
         classes=results[0].classes,
+        group_rows=max(found.group_rows for found in results),
         mix=mix_digest(order_parts(parts)),
         parts=parts,
         decoded_bytes=max(found.decoded_bytes for found in results),
@@ -165,13 +167,13 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
             "its outputs would be alike in all of them: use ops.fit_bucket, of sequences "
             "ops.fit_length, or leave buckets out"
         )
-    excluded = chosen_of(dataset, request.exclude, request.subset).excluded
-    found = plan_buckets(dataset, wanted, request.batch_size, excluded)
+    chosen = chosen_of(dataset, request.exclude, request.subset)
+    found = plan_buckets([dataset], wanted, request.batch_size, [chosen])
     plans = []
     for bucket in found.buckets:
         activity.progressed()
         plans.append(compiled_plan(graph, dataset, Size(bucket.height, bucket.width)))
-    outputs = tuple(bucket_outputs(plan, params=False) for plan in plans)
+    outputs = tuple((*plan.delivered, DRAWN_AS) for plan in plans)
     largest = max(plans, key=lambda plan: working_memory(plan).size_bytes)
     return msgspec.structs.replace(
         _result(request, dataset, graph, largest),
@@ -191,7 +193,7 @@ def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -
     left_out = weights = None
     if request.subset or request.weights:
         chosen = chosen_of(dataset, request.exclude, request.subset, request.weights)
-        left_out, weights = chosen.excluded.digest, chosen.weights_digest
+        left_out, weights = chosen.excluded.digest, chosen.weights
     return BuildResult(
         request.build,
         dataset.fingerprint,

@@ -26,8 +26,8 @@ from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.graph.schedule import FACTS, facts_read
 from stoker.pipeline.planning.plan import Plan
 from stoker.server.rows.graphs import graph_from_bytes
+from stoker.server.rows.joining import own_freeze
 from stoker.server.rows.states import worker_plan
-from stoker.server.work.records import OpenStream
 
 KEPT: Final = 8
 """Size of the LRU cache. Each engine has tables; the arena is that of the largest."""
@@ -44,9 +44,10 @@ class EngineMaker:
 
     def __call__(self, plan: Plan) -> Engine:
         """Return the engine of a plan."""
+        freeze = own_freeze(self._freeze, plan)
         if self._debug_memory:
-            return Guarded(plan, self._freeze)
-        engine = compile_plan(plan, self._freeze, self._arena)
+            return Guarded(plan, freeze)
+        engine = compile_plan(plan, freeze, self._arena)
         self._arena = engine.arena
         return engine
 
@@ -73,27 +74,28 @@ class Engines:
         """Keep no engine; open streams keep their own."""
         self._kept.clear()
 
-    def of(self, record: OpenStream, dataset: Dataset) -> Engine:
+    def of(self, path: str, dataset: Dataset, graph: bytes, freeze: Freeze) -> Engine:
         """Return the engine of a stream without buckets.
 
         Args:
-            record: the stream.
+            path: of the dataset.
             dataset: what it reads, open.
+            graph: canonical form of the graph of its pipeline.
+            freeze: of the stream.
 
         Raises:
             StokerError: the pipeline does not fit the dataset, or cannot be compiled.
         """
-        freeze = record.spec.freeze
-        key = (record.dataset, dataset.fingerprint, record.graph, frozenset(freeze.items()))
+        key = (path, dataset.fingerprint, graph, frozenset(freeze.items()))
         kept = self._kept.get(key)
         if kept is not None:
             self._kept.move_to_end(key)
             return kept
-        plan = worker_plan(graph_from_bytes(record.graph), dataset)
+        plan = worker_plan(graph_from_bytes(graph), dataset)
         self.made += 1
         if self._debug_memory or not keeps_nothing(plan):
             return EngineMaker(freeze, debug_memory=self._debug_memory)(plan)
-        engine = self._kept[key] = compile_plan(plan, freeze, self._arena)
+        engine = self._kept[key] = compile_plan(plan, own_freeze(freeze, plan), self._arena)
         self._arena = engine.arena
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)

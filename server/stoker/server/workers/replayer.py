@@ -7,24 +7,23 @@ leaves as a memory file, which the daemon passes on unread.
 
 import os
 import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
 
-from stoker.dataset import Dataset, open_dataset
+from stoker.dataset import open_dataset
 from stoker.jit.named import EVERY_MODULE, allow_modules
-from stoker.order.buckets.order import BucketOrder
-from stoker.order.mix import MixOrder
-from stoker.order.remaining import Remaining
+from stoker.order.selection import Selection
 from stoker.order.stream import StreamOrder
-from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucket_graph import Size
-from stoker.protocol.errors import BuildError, SampleError, StokerError
+from stoker.protocol.errors import BuildError, SampleError, StokerError, UsageError
 from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import Replay, replay_to_bytes
 from stoker.rng.row import Row
-from stoker.server.rows.bucket_rows import plan_buckets
 from stoker.server.rows.chosen import chosen_of
 from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
-from stoker.server.rows.mix_rows import order_parts, own_freeze
+from stoker.server.rows.joining import own_freeze
+from stoker.server.rows.orders import order_parts, stream_order
 from stoker.server.rows.stored import stored_sample
 from stoker.server.rows.subject import Subject
 from stoker.server.work.records import ReplayMade, ReplayRequest
@@ -41,42 +40,50 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
         SampleError: the sample cannot be read, or does not fit.
     """
     allow_modules(EVERY_MODULE)  # a builder has let pass the graph of an open stream
-    spec = request.spec
-    if request.parts:
-        return _as_file(request, _of_mixture(request))
-    with open_dataset(
-        request.dataset, expected=spec.dataset, integrity=request.integrity
-    ) as dataset:
-        graph = graph_from_bytes(request.graph)
-        samples = samples_of(dataset, graph)
-        if request.stored:
-            return _as_file(request, _stored(request, samples, graph))
-        order = order_of(request, samples)
-        row, bucket = row_of(request, order)
-        subject = Subject(samples, graph, bucket)
-        return _as_file(request, subject.replay(row, spec.freeze, spec, order, request.crashed))
+    with ExitStack() as stack:
+        return _as_file(request, _replay(request, stack))
 
 
-def _stored(request: ReplayRequest, dataset: Dataset, graph: Graph) -> Replay:
-    chosen = chosen_of(dataset, request.exclude, request.subset, request.weights)
-    sample_id = Remaining(len(dataset), chosen.excluded).id(request.id)
-    return stored_sample(dataset, graph, sample_id, request.spec)
-
-
-def _of_mixture(request: ReplayRequest) -> Replay:
-    order = MixOrder(request.spec, order_parts(request.parts))
+def _replay(request: ReplayRequest, stack: ExitStack) -> Replay:
+    spec, parts = request.spec, request.parts
+    wanted = [(part.dataset, part.fingerprint, part.graph) for part in parts]
+    wanted = wanted or [(request.dataset, spec.dataset, request.graph)]
+    graphs = [graph_from_bytes(graph) for _, _, graph in wanted]
+    datasets = [
+        samples_of(
+            stack.enter_context(
+                open_dataset(path, expected=fingerprint, integrity=request.integrity)
+            ),
+            graph,
+        )
+        for (path, fingerprint, _), graph in zip(wanted, graphs, strict=True)
+    ]
+    if parts:
+        selections = [chosen_of(dataset) for dataset in datasets]
+    else:
+        selections = [chosen_of(datasets[0], request.exclude, request.subset, request.weights)]
+    if request.stored:
+        number, own = stored_place(request.id, selections)
+        return stored_sample(datasets[number], graphs[number], own, spec)
+    order = stream_order(
+        spec, datasets, selections, parts=order_parts(parts),
+        buckets=request_from_bytes(request.buckets) if request.buckets else None,
+    )  # fmt: skip
+    row, bucket = row_of(request, order)
     number = order.dataset_of(request.id)
-    part = request.parts[number]
-    with open_dataset(
-        part.dataset, expected=part.fingerprint, integrity=request.integrity
-    ) as dataset:
-        graph = graph_from_bytes(part.graph)
-        if request.stored:
-            own = request.id - order.firsts[number]
-            return stored_sample(dataset, graph, own, request.spec)
-        row, _ = row_of(request, order)
-        subject = Subject(dataset, graph, first_id=order.firsts[number])
-        return subject.replay(row, own_freeze(request.spec, part.streams).freeze)
+    subject = Subject(datasets[number], graphs[number], bucket, first_id=order.firsts[number])
+    others = list(zip(datasets, graphs, strict=True)) if subject.plan.mixes else None
+    freeze = own_freeze(spec.freeze, subject.plan)
+    return subject.replay(row, freeze, spec, order, request.crashed, others)
+
+
+def stored_place(number: int, selections: Sequence[Selection]) -> tuple[int, int]:
+    """Return (dataset, sample) of `loader.dataset[number]`: the selected samples, by number."""
+    for dataset, selection in enumerate(selections):
+        if number < selection.count:
+            return dataset, selection.remaining().id(number)
+        number -= selection.count
+    raise UsageError(f"expected the number of a sample of the stream, got {number}")
 
 
 def _as_file(request: ReplayRequest, replay: Replay) -> tuple[ReplayMade, int]:
@@ -101,20 +108,10 @@ def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None
     step, done = None, None
     if found.place is not None:
         step, done = found.place[1], order.progress(*found.place)
-    if isinstance(order, BucketOrder) and found.bucket is not None:
+    if order.plan is not None and found.bucket is not None:
         bucket = order.plan.buckets[found.bucket]
         size = Size(bucket.height, bucket.width)
     return Row(spec.seed, request.id, request.epoch, request.visit, request.view, step, done), size
-
-
-def order_of(request: ReplayRequest, dataset: Dataset) -> StreamOrder:
-    """Return the stream's order."""
-    spec = request.spec
-    chosen = chosen_of(dataset, request.exclude, request.subset, request.weights)
-    if not request.buckets:
-        return chosen.order(spec)
-    wanted = request_from_bytes(request.buckets)
-    return BucketOrder(spec, plan_buckets(dataset, wanted, spec.batch_size, chosen.excluded))
 
 
 def serve(sock: socket.socket, number: int) -> int:

@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -25,21 +25,17 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.jit import activity, set_cache_root
 from stoker.jit.arithmetic import COMPILED
 from stoker.jit.named import EVERY_MODULE, allow_modules
-from stoker.order.buckets.order import BucketOrder
-from stoker.order.mix import MixOrder
-from stoker.pipeline.engine.interface import Engine
-from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.engine.interface import Engine, Freeze
+from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import ResourceError, StokerError
-from stoker.protocol.exclude import Excluded
 from stoker.protocol.lengths import request_from_bytes
-from stoker.server.rows.bucket_rows import BucketComputer, plan_buckets
 from stoker.server.rows.chosen import chosen_of
 from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
-from stoker.server.rows.mix_rows import mix_computer, order_parts, own_freeze
-from stoker.server.rows.rows import RowComputer, SlotFiller
-from stoker.server.rows.shared import SharedSamples, WorkerForks
+from stoker.server.rows.orders import order_parts, stream_order
+from stoker.server.rows.shared import WorkerForks
+from stoker.server.rows.slots import SlotFiller, StreamSource
 from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
 from stoker.server.work.records import (
@@ -158,50 +154,45 @@ class Worker:
             )
         return dataset
 
-    def _mixture(self, record: OpenStream) -> SlotFiller:
-        datasets = [self._dataset(part.dataset, part.fingerprint) for part in record.parts]
-        engines = [
-            self.engines.of(
-                msgspec.structs.replace(
-                    record, dataset=part.dataset, graph=part.graph,
-                    spec=own_freeze(record.spec, part.streams),
-                ),
-                dataset,
-            )
-            for part, dataset in zip(record.parts, datasets, strict=True)
-        ]  # fmt: skip
-        order = MixOrder(record.spec, order_parts(record.parts), arithmetic=COMPILED)
-        return mix_computer(
-            record.spec, order, datasets, engines, record.layout, record.first_row,
-            arithmetic=COMPILED, listener=self._listener, verify=record.verify,
-            shared=self._forks.open(record),
-        )  # fmt: skip
-
     def _computer(self, record: OpenStream) -> SlotFiller:
-        if record.parts:
-            return self._mixture(record)
-        stored = self._dataset(record.dataset, record.spec.dataset)
-        dataset = samples_of(stored, graph_from_bytes(record.graph))
-        chosen = chosen_of(dataset, record.exclude, record.subset, record.weights)
-        if record.buckets:
-            maker = EngineMaker(record.spec.freeze, debug_memory=self._config.debug_memory)
-            computer: SlotFiller = _bucket_computer(
-                record, dataset, chosen.excluded, maker, self._listener, self._forks.open(record)
-            )
+        spec, parts = record.spec, record.parts
+        wanted = [(part.dataset, part.fingerprint, part.graph) for part in parts]
+        wanted = wanted or [(record.dataset, spec.dataset, record.graph)]
+        sources = [self._source(*one, spec.freeze) for one in wanted]
+        datasets = [source.dataset for source in sources]
+        if parts:
+            selections = [chosen_of(dataset) for dataset in datasets]
         else:
-            computer = RowComputer(
-                record.spec, dataset, self.engines.of(record, dataset),
-                record.layout, record.first_row,
-                arithmetic=COMPILED, params=record.params,
-                order=chosen.order(record.spec, COMPILED),
-                listener=self._listener, verify=record.verify,
-                shared=self._forks.open(record),
-            )  # fmt: skip
-        config, rows = self._config, len(dataset)
-        computer.home = range(
+            chosen = chosen_of(datasets[0], record.exclude, record.subset, record.weights)
+            selections = [chosen]
+        order = stream_order(
+            spec, datasets, selections, parts=order_parts(parts),
+            buckets=request_from_bytes(record.buckets) if record.buckets else None,
+            arithmetic=COMPILED,
+        )  # fmt: skip
+        filler = SlotFiller(
+            spec, sources, order, Share(record.rank, record.world_size, spec.views),
+            arithmetic=COMPILED, params=record.params, listener=self._listener,
+            verify=record.verify, shared=self._forks.open(record),
+        )  # fmt: skip
+        config, rows = self._config, order.firsts[-1]
+        filler.home = range(
             rows * config.share // config.shares, rows * (config.share + 1) // config.shares
         )
-        return computer
+        return filler
+
+    def _source(self, path: str, fingerprint: str, data: bytes, freeze: Freeze) -> StreamSource:
+        """Return a dataset of a stream, and what makes engines of the pipeline of that graph."""
+        graph = graph_from_bytes(data)
+        dataset = samples_of(self._dataset(path, fingerprint), graph)
+        of_buckets = EngineMaker(freeze, debug_memory=self._config.debug_memory)
+
+        def engine_of(size: Size | None) -> Engine:
+            if size is None:
+                return self.engines.of(path, dataset, data, freeze)
+            return of_buckets(worker_plan(graph, dataset, size))
+
+        return StreamSource(dataset, engine_of)
 
     def _work(self, work: Work) -> Done | Failed:
         self.visit("worker.chunk")
@@ -324,27 +315,6 @@ class _ProgressPage(RowListener):
         except OSError:
             pass
         raise DescriptorsClosedError
-
-
-def _bucket_computer(
-    record: OpenStream,
-    dataset: Dataset,
-    excluded: Excluded,
-    engine_of: Callable[[Plan], Engine],
-    listener: RowListener,
-    shared: SharedSamples | None,
-) -> BucketComputer:
-    """Plan the dataset's buckets, as the builder did."""
-    plan_of = partial(worker_plan, graph_from_bytes(record.graph), dataset)
-    spec = record.spec
-    wanted = request_from_bytes(record.buckets)
-    buckets = plan_buckets(dataset, wanted, spec.batch_size, excluded)
-    return BucketComputer(
-        spec, dataset, BucketOrder(spec, buckets, arithmetic=COMPILED), plan_of, engine_of,
-        Share(record.rank, record.world_size, spec.views),
-        arithmetic=COMPILED, params=record.params, listener=listener, verify=record.verify,
-        shared=shared,
-    )  # fmt: skip
 
 
 def serve(sock: socket.socket, number: int) -> int:

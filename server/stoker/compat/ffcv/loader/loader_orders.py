@@ -15,8 +15,8 @@ import numpy as np
 from stoker.compat.ffcv.batch_rows import BatchRows
 from stoker.compat.ffcv.traversal_order import TraversalOrder
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.batches import positions, rank_rows, steps_per_epoch
-from stoker.order.epoch import EpochOrder
+from stoker.order.batches import rank_rows
+from stoker.order.compose import dataset_order
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec
 
@@ -50,27 +50,24 @@ class OptionOrder:
         """
         self._spec, self._chosen = spec, chosen
         self._rank, self._ranks = rank, ranks
-        self._order = EpochOrder(spec, arithmetic=COMPILED)
-        self._steps = steps_per_epoch(spec)
+        self._order = dataset_order(spec, arithmetic=COMPILED)
 
     def steps(self, epoch: int) -> int:
         """Return the number of batches of an epoch."""
-        return self._steps
+        return self._order.steps(epoch)
 
     def running(self, epoch: int) -> Callable[[int], BatchRows]:
         """Return an epoch that begins: the number of a batch -> its samples."""
         return partial(self._rows, epoch)
 
     def _rows(self, epoch: int, step: int) -> BatchRows:
-        start, stop = positions(self._spec, step)
-        low, high = rank_rows(stop - start, self._rank, self._ranks)
-        end = min(start + high, len(self._chosen))
-        ids, _ = self._order.lookup_range(epoch, start + low, max(end, start + low))
-        return BatchRows(self._spec.seed, epoch, self._chosen[ids])
+        cut = rank_rows(self._spec.batch_size, self._rank, self._ranks)
+        ids = self._order.rows(epoch, step, *cut).ids
+        return BatchRows(self._spec.seed, epoch, self._chosen[ids[ids >= 0]])
 
     def ids(self, epoch: int) -> np.ndarray:
         """Return the ids of an epoch, of this rank."""
-        return np.concatenate([self._rows(epoch, step).ids for step in range(self._steps)])
+        return np.concatenate([self._rows(epoch, step).ids for step in range(self.steps(epoch))])
 
 
 class ScriptOrder:

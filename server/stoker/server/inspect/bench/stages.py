@@ -25,8 +25,8 @@ from stoker.dataset.images.jpeg import Splicer
 from stoker.dataset.images.orientation import stored_box, upright_size
 from stoker.dataset.limits import CodecError
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.epoch import EpochOrder
-from stoker.order.stream import PlainOrder, RowColumns
+from stoker.order.compose import dataset_order
+from stoker.order.stream import RowColumns, StreamOrder
 from stoker.pipeline.compiled.executor import Executor, compile_plan
 from stoker.pipeline.compiled.window_program import Windows
 from stoker.pipeline.planning.plan import Plan
@@ -38,6 +38,7 @@ from stoker.server.inspect.bench.host_load import busy_cpu_s, waited_cpu_s
 from stoker.server.rows.chunks import ChunkComputer, chunk_computer
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.rows import RowComputer
+from stoker.server.rows.samples import RowSource
 
 STAGES = ("read", "splice", "decode", "ops", "write")
 COLD_BYTES = 2**26
@@ -85,7 +86,7 @@ def measure_stages(
     Raises:
         SampleError: a sample cannot be used.
     """
-    engine, order = compile_plan(plan), PlainOrder(spec, excluded=excluded, arithmetic=COMPILED)
+    engine, order = compile_plan(plan), dataset_order(spec, excluded, arithmetic=COMPILED)
     shuffled = _shuffled(spec, excluded)
     chunks = chunk_computer(engine, dataset)
     begun = time.perf_counter(), time.process_time(), busy_cpu_s(), waited_cpu_s()
@@ -166,10 +167,12 @@ def _chunk_stages(
 
 
 def _rate(
-    spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: PlainOrder
+    spec: StreamSpec, dataset: Dataset, engine: Executor, seconds: float, order: StreamOrder
 ) -> float:
     layout = slot_layout(engine.plan.delivered, spec.batch_size)
-    computer = RowComputer(spec, dataset, engine, layout, arithmetic=COMPILED, order=order)
+    computer = RowComputer(
+        spec, [RowSource(dataset, engine)], layout, arithmetic=COMPILED, order=order
+    )
     slot = np.zeros(layout.slot_bytes, np.uint8)
     rows, low = 0, 0
     step = min(spec.batch_size, spec.epoch_rows)
@@ -236,8 +239,9 @@ class _Splicer:
 
 def _shuffled(spec: StreamSpec, excluded: Excluded | None) -> _Ids:
     """Return ids and visits of the begin of an epoch."""
-    order = EpochOrder(spec, excluded=excluded, arithmetic=COMPILED)
-    return order.lookup_range(0, 0, min(order.rows, 2**16))
+    (deck,) = dataset_order(spec, excluded, arithmetic=COMPILED).rows_of
+    found = deck.lookup(0, 0, min(deck.rows, 2**16))
+    return found.ids, found.visits
 
 
 def _touch(value: object) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset import open_dataset
-from stoker.order.remaining import Remaining
+from stoker.order.select import Remaining
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.exclude import Excluded, read_ids

@@ -1,4 +1,4 @@
-"""EpochOrder: sequential, shuffled, block-shuffled, padded; O(1); clear about what it lacks."""
+"""Decks of one dataset: sequential, shuffled, block-shuffled, padded; O(1); clear about limits."""
 
 import tracemalloc
 
@@ -6,30 +6,35 @@ import numpy as np
 import pytest
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.order.epoch import EpochOrder
+from stoker.order.compose import dataset_order
+from stoker.order.deck import Deck
 from stoker.order.permutation import Permutation
-from stoker.order.substitutes import substitute
 from stoker.protocol.errors import UsageError, VersionError
 from stoker.protocol.spec import Contracts
 
 SHAPES = [(1, 1), (10, 3), (12, 3), (100, 7), (100, 100), (100, 1000), (97, 1), (1000, 64)]
 
 
-def whole(order, epoch=0):
-    return order.lookup_range(epoch, 0, order.rows)[0]
+def deck_of(spec, **given) -> Deck:
+    return dataset_order(spec, **given).rows_of[0]
+
+
+def whole(deck, epoch=0):
+    return deck.lookup(epoch, 0, deck.rows).ids
 
 
 def test_without_shuffle_positions_are_ids(make_spec):
-    order = EpochOrder(make_spec(rows=50, order={"shuffle": False}))
-    ids, visits = order.lookup_range(3, 10, 20)
+    order = deck_of(make_spec(rows=50, order={"shuffle": False}))
+    ids, visits, epochs, positions = order.lookup(3, 10, 20)
     assert ids.tolist() == list(range(10, 20))
     assert visits.tolist() == [0] * 10
     assert ids.dtype == visits.dtype == np.int64
-    assert order.lookup(3, 49) == (49, 0)
+    assert epochs.tolist() == [3] * 10
+    assert positions.tolist() == list(range(10, 20))
 
 
 def test_a_shuffle_is_the_permutation_of_seed_and_epoch(make_spec):
-    order = EpochOrder(make_spec(rows=500, seed=77))
+    order = deck_of(make_spec(rows=500, seed=77))
     for epoch in (0, 1, 2**40):
         expected = Permutation(500, 77, epoch).many(np.arange(500))
         assert np.array_equal(whole(order, epoch), expected)
@@ -40,14 +45,14 @@ def test_a_shuffle_is_the_permutation_of_seed_and_epoch(make_spec):
 @pytest.mark.parametrize(("rows", "block"), SHAPES)
 def test_an_id_is_found_where_the_lookup_has_it(make_spec, rows, block):
     for fields in ({"shuffle": False}, {}, {"block": block}):
-        order = EpochOrder(make_spec(rows=rows, batch=1, seed=9, order=fields))
+        order = deck_of(make_spec(rows=rows, batch=1, seed=9, order=fields))
         for epoch in (0, 3):
             found = [order.find(epoch, int(number)) for number in whole(order, epoch)]
             assert found == list(range(rows))
 
 
 def test_what_cannot_be_found_is_named(make_spec):
-    order = EpochOrder(make_spec(rows=10))
+    order = deck_of(make_spec(rows=10))
     for number in (-1, 10):
         with pytest.raises(UsageError, match=f"expected an id from 0 to 9, got {number}"):
             order.find(0, number)
@@ -57,7 +62,7 @@ def test_what_cannot_be_found_is_named(make_spec):
 
 @pytest.mark.parametrize(("rows", "block"), SHAPES)
 def test_a_block_shuffle_keeps_blocks_together(make_spec, rows, block):
-    order = EpochOrder(make_spec(rows=rows, batch=1, order={"block": block}))
+    order = deck_of(make_spec(rows=rows, batch=1, order={"block": block}))
     for epoch in range(3):
         ids = whole(order, epoch)
         assert np.array_equal(np.sort(ids), np.arange(rows))
@@ -70,7 +75,7 @@ def test_a_block_shuffle_keeps_blocks_together(make_spec, rows, block):
 
 def test_blocks_and_the_rows_inside_follow_their_permutations(make_spec):
     rows, block, seed = 103, 10, 5
-    order = EpochOrder(make_spec(rows=rows, seed=seed, order={"block": block}))
+    order = deck_of(make_spec(rows=rows, seed=seed, order={"block": block}))
     for epoch in range(20):
         outer = Permutation(11, seed, epoch)
         expected = []
@@ -84,7 +89,7 @@ def test_blocks_and_the_rows_inside_follow_their_permutations(make_spec):
 
 @pytest.mark.slow
 def test_the_short_block_moves_and_blocks_differ_inside(make_spec):
-    order = EpochOrder(make_spec(rows=103, order={"block": 10}))
+    order = deck_of(make_spec(rows=103, order={"block": 10}))
     places = {int(np.flatnonzero(whole(order, epoch) >= 100)[0]) for epoch in range(60)}
     assert places == {10 * slot for slot in range(11)}
     ids = whole(order)
@@ -96,13 +101,17 @@ def test_the_short_block_moves_and_blocks_differ_inside(make_spec):
 @pytest.mark.parametrize("arithmetic", [PLAIN, pytest.param(COMPILED, marks=pytest.mark.slow)])
 def test_lookups_agree_one_by_one_in_ranges_and_as_machine_code(make_spec, fields, arithmetic):
     spec = make_spec(rows=230, order=fields, seed=9)
-    reference, order = EpochOrder(spec), EpochOrder(spec, arithmetic=arithmetic)
+    reference, order = deck_of(spec), deck_of(spec, arithmetic=arithmetic)
     ids = whole(reference, 4)
-    assert [order.lookup(4, x)[0] for x in range(230)] == ids.tolist()
+    assert [int(order.lookup(4, x, x + 1).ids[0]) for x in range(230)] == ids.tolist()
     for start in range(0, 230, 11):
-        part = order.lookup_range(4, start, min(start + 17, 230))[0]
+        part = order.lookup(4, start, min(start + 17, 230)).ids
         assert np.array_equal(part, ids[start : start + 17])
-    assert order.lookup_range(4, 230, 230)[0].size == 0
+    assert order.lookup(4, 230, 230).ids.size == 0
+    beyond = order.lookup(4, 200, 700)
+    joined = np.concatenate([whole(reference, epoch) for epoch in (4, 5, 6, 7)])
+    assert np.array_equal(beyond.ids, joined[200:700])
+    assert np.array_equal(beyond.epochs * 230 + beyond.positions, 4 * 230 + np.arange(200, 700))
 
 
 @pytest.mark.parametrize("order", [{}, {"block": 7}])
@@ -111,71 +120,85 @@ def test_a_seed_of_the_order_alone_decides_it(make_spec, order):
     plain = make_spec(rows=90, seed=5, order=order)
     own = make_spec(rows=90, seed=6, order={**order, "seed": 5})
     other = make_spec(rows=90, seed=6, order=order)
-    ids = [EpochOrder(spec).lookup_range(3, 0, 90)[0].tolist() for spec in (plain, own, other)]
+    decks = [deck_of(spec) for spec in (plain, own, other)]
+    ids = [whole(deck, 3).tolist() for deck in decks]
     assert ids[0] == ids[1] != ids[2]
-    drawn = [[substitute(s, 3, 4, 11, k) for k in range(1, 9)] for s in (plain, own, other)]
+    drawn = [[deck.substitute(3, 4, 11, k) for k in range(1, 9)] for deck in decks]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_positions_beyond_the_dataset_are_pad_rows(make_spec):
-    order = EpochOrder(make_spec(rows=10, batch=8, tail="pad"))
-    assert order.limit == 16
-    ids, visits = order.lookup_range(0, 8, 16)
-    assert sorted(ids[:2].tolist() + whole(order)[:8].tolist()) == list(range(10))
-    assert ids[2:].tolist() == [-1] * 6
-    assert visits.tolist() == [0] * 8
-    assert order.lookup(0, 15) == (-1, 0)
-    assert order.lookup_range(0, 12, 16)[0].tolist() == [-1] * 4
+    order = dataset_order(make_spec(rows=10, batch=8, tail="pad"))
+    first, last = (order.rows(0, step, 0, 8) for step in range(2))
+    assert sorted([*first.ids.tolist(), *last.ids[:2].tolist()]) == list(range(10))
+    assert last.ids[2:].tolist() == [-1] * 6
+    assert last.visits.tolist() == [0] * 8
+    assert last.positions.tolist() == list(range(8, 16))
+    assert order.rows(0, 1, 4, 8).ids.tolist() == [-1] * 4
 
 
 @pytest.mark.parametrize("block", [None, 4096, 10**9])
 def test_a_trillion_samples_cost_no_more_memory_than_a_thousand(make_spec, block):
-    order = EpochOrder(make_spec(rows=10**12, batch=256, order={"block": block}))
+    order = deck_of(make_spec(rows=10**12, batch=256, order={"block": block}))
     last = 10**12 - 256
-    order.lookup_range(0, 0, 256)
+    order.lookup(0, 0, 256)
     tracemalloc.start()
     try:
-        ids, _ = order.lookup_range(10**6, last, 10**12)
+        ids = order.lookup(10**6, last, 10**12).ids
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert len(np.unique(ids)) == 256
-    assert order.lookup(10**6, last) == (ids[0], 0)
+    assert order.find(10**6, int(ids[0])) == last
     assert peak_bytes < 200_000
 
 
 def test_what_this_version_lacks_is_named(make_spec):
-    supported = "this version supports order.kind='full' and 'weighted', without order.subset or"
+    supported = "this version supports order.kind='full' and 'weighted', without order.subset"
     digest = "a" * 32
     for spec, name in [
         (make_spec(order={"kind": "subset", "subset": digest}), f"order.subset='{digest}'"),
         (make_spec(order={"kind": "subset"}), "order.kind='subset'"),
-        (make_spec(buckets=digest), f"buckets='{digest}'"),
     ]:
         with pytest.raises(UsageError) as caught:
-            EpochOrder(spec)
+            deck_of(spec)
         assert name in str(caught.value)
         assert supported in str(caught.value)
     for order in ({"block": 0}, {"block": 5, "shuffle": False}):
         with pytest.raises(
             UsageError, match=r"order\.block: expected a length from 1, with shuffle"
         ):
-            EpochOrder(make_spec(order=order))
+            deck_of(make_spec(order=order))
 
 
 @pytest.mark.parametrize("name", ["random", "order"])
 def test_a_spec_of_another_contract_is_refused(make_spec, name):
     spec = make_spec(contracts=Contracts(**{name: 2}))
     with pytest.raises(VersionError, match=f"contract '{name}': the spec has version 2"):
-        EpochOrder(spec)
+        deck_of(spec)
 
 
-def test_positions_and_epochs_out_of_range_are_named(make_spec):
-    order = EpochOrder(make_spec(rows=10, batch=8))
-    for start, stop in [(-1, 2), (9, 11), (5, 4)]:
-        with pytest.raises(UsageError, match=rf"in \[0, 10\), got \[{start}, {stop}\)"):
-            order.lookup_range(0, start, stop)
-    with pytest.raises(UsageError, match=r"in \[0, 10\), got \[10, 11\)"):
-        order.lookup(0, 10)
-    with pytest.raises(UsageError, match="epoch: expected one from 0, got -1"):
-        order.lookup(-1, 0)
+def test_steps_rows_and_epochs_out_of_range_are_named(make_spec):
+    order = dataset_order(make_spec(rows=10, batch=8, views=2))
+    for epoch, step, lo, hi, message in [
+        (0, 1, 0, 8, "step: expected one from 0 to 0 in epoch 0, got 1"),
+        (-1, 0, 0, 8, "epoch: expected one from 0, got -1"),
+        (0, 0, 5, 17, "rows: expected 0 <= lo <= hi <= 16, got 5 and 17"),
+        (0, 0, 5, 4, "rows: expected 0 <= lo <= hi <= 16, got 5 and 4"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            order.rows(epoch, step, lo, hi)
+    assert order.rows(0, 0, 5, 5).ids.size == 0
+    ids = whole(order.rows_of[0])
+    assert order.find(0, int(ids[7])) == (None, 7, (0, 0))
+    assert order.find(0, int(ids[8])).place is None
+
+
+def test_a_spec_made_with_other_things_is_refused(make_spec):
+    for spec, message in [
+        (make_spec(mix="a" * 32), "the stream was made with the mixture a{32}, got None"),
+        (make_spec(buckets="b" * 32), "the stream was made with the bucket plan b{32}, got None"),
+        (make_spec(exclude="3:" + "c" * 32), "with the exclude list 3:c{32}, got None"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            dataset_order(spec)
