@@ -418,4 +418,5 @@ def toolchain() -> str:
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()
     features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
     versions = (numba.__version__, llvmlite.__version__, numpy.__version__, sys.version)
-    return f"{FORMAT} {versions} {is_supported()} {cpu} {features} {config.OPT}"
+    alone = "" if is_supported() else " numba alone"
+    return f"{FORMAT} {versions} {cpu} {features} {config.OPT}{alone}"
