@@ -26,7 +26,7 @@ from numba.core.compiler_machinery import PassManager, register_pass
 
 from stoker.jit.shortcuts import shortcuts
 from stoker.jit.stored import CheckedCache, Entries, StoredDispatcher
-from stoker.jit.uncounted import LEGACY, Uncounted, runtime
+from stoker.jit.uncounted import Uncounted, runtime
 
 llvm: Any = untyped_llvm
 library: Any = codegen.JITCodeLibrary
@@ -61,9 +61,6 @@ class BitcodeLibrary(Uncounted):
 
     def _optimize_functions(self, module: Any) -> None:
         """Run the passes over single functions; numba also makes some for mere declarations."""
-        if LEGACY:
-            super()._optimize_functions(module)
-            return
         module.data_layout = self._codegen._data_layout
         for function in module.functions:
             if not function.is_declaration:
@@ -75,11 +72,10 @@ class BitcodeLibrary(Uncounted):
         if self.has_loops:
             super()._optimize()
             return
-        made = self._codegen._module_pass_manager(
+        passes, builder = self._codegen._module_pass_manager(
             loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
         )
-        passes, *builder = [made] if LEGACY else made
-        passes.run(self._final_module, *builder)
+        passes.run(self._final_module, builder)
 
     def _finalize_specific(self) -> None:
         """Make no machine code."""

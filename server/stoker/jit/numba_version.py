@@ -14,9 +14,9 @@ import re
 from typing import Final
 
 _log = logging.getLogger(__name__)
-FIRST: Final = (0, 61, 2)
+FIRST: Final = (0, 62, 1)
 BEFORE: Final = (0, 69)
-SUPPORTED: Final = "numba>=0.61.2,<0.69"
+SUPPORTED: Final = "numba>=0.62.1,<0.69"
 """The same bounds, as pip writes them."""
 
 

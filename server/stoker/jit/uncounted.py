@@ -36,8 +36,6 @@ ir: Any = untyped_ir
 runtime: Any = untyped_runtime
 library: Any = codegen.JITCodeLibrary
 _count_type: Any = nrtdynmod.incref_decref_ty
-LEGACY: Final = hasattr(llvm, "create_function_pass_manager")
-"""True if LLVM's passes are made as before llvmlite 0.45: without a builder."""
 COUNTS: Final = ("NRT_incref", "NRT_decref")
 RUNTIME: Final = "NRT_"
 """Begins the names of the functions of numba's runtime."""
@@ -97,9 +95,8 @@ class Uncounted(library):  # type: ignore[misc]
         if not self.is_dropped:
             super()._optimize_final_module()
             return
-        made = self._codegen._module_pass_manager()
-        passes, *builder = [made] if LEGACY else made
-        passes.run(self._final_module, *builder)
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
 
     def _decide(self) -> None:
         callees = [
