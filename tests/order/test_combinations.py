@@ -19,7 +19,7 @@ from stoker.order.compose import order_of
 from stoker.order.mix import Part, mix_digest, shares
 from stoker.order.permutation import Permutation
 from stoker.order.repeat import Weighting, integer_weights
-from stoker.order.selection import Selection, exclude_of, weights_of
+from stoker.order.selected import Selected, exclude_of, weights_of
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
@@ -146,7 +146,7 @@ class Case:
 
     def selections(self):
         return [
-            Selection(n, Excluded(gone), None if given is None else Weighting(np.array(given)))
+            Selected(n, Excluded(gone), None if given is None else Weighting(np.array(given)))
             for n, gone, given in zip(self.rows, self.gone, self.weights, strict=True)
         ]
 

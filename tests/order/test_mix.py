@@ -15,7 +15,7 @@ from order_page import integer, permuted
 
 from stoker.order.compose import order_of as order_of_spec
 from stoker.order.mix import MixTurns, Part, floor_sum, mix_digest, shares
-from stoker.order.selection import Selection
+from stoker.order.selected import Selected
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UsageError
 
@@ -75,7 +75,7 @@ def parts_of(rows, counts):
 def order_of(make_spec, rows, ratios, batch=8, **fields):
     parts = parts_of(rows, shares(ratios, batch))
     spec = make_spec(rows=sum(rows), batch=batch, mix=mix_digest(parts), **fields)
-    return order_of_spec(spec, [Selection(count) for count in rows], parts=parts)
+    return order_of_spec(spec, [Selected(count) for count in rows], parts=parts)
 
 
 def columns(order, epoch, step, lo, hi):
@@ -203,10 +203,10 @@ def test_other_parts_than_those_of_the_spec(make_spec):
     parts = parts_of([50, 13], shares([1, 2], 8))
     spec = make_spec(rows=63, batch=8, mix=mix_digest(parts))
     with pytest.raises(UsageError, match=r"the stream was made with the mixture .*, got"):
-        order_of_spec(spec, [Selection(13), Selection(50)], parts=parts[::-1])
+        order_of_spec(spec, [Selected(13), Selected(50)], parts=parts[::-1])
     with pytest.raises(UsageError, match="a global batch of 64 from the 63 samples of all data"):
         order_of(make_spec, [50, 13], [1, 1], batch=64)
-    order = order_of_spec(spec, [Selection(50), Selection(13)], parts=parts)
+    order = order_of_spec(spec, [Selected(50), Selected(13)], parts=parts)
     for call, message in (
         (lambda: order.rows(0, 7, 0, 8), "step: expected one from 0 to 6 in epoch 0, got 7"),
         (lambda: order.rows(0, 0, 0, 9), "expected 0 <= lo <= hi <= 8, got 0 and 9"),

@@ -24,7 +24,7 @@ from stoker.order.deck import Deck, Rows
 from stoker.order.mix import MixedDecks, MixTurns, Part, mix_digest
 from stoker.order.repeat import Weighting
 from stoker.order.select import Listed, Select
-from stoker.order.selection import Selection, exclude_of, weights_of
+from stoker.order.selected import Selected, exclude_of, weights_of
 from stoker.order.shuffle import Shuffle
 from stoker.order.stream import StreamOrder
 from stoker.protocol import version
@@ -41,7 +41,7 @@ DATASET_BITS: Final = 36
 
 def order_of(
     spec: StreamSpec,
-    selections: Sequence[Selection],
+    selections: Sequence[Selected],
     *,
     parts: Sequence[Part] = (),
     plan: BucketPlan | None = None,
@@ -94,7 +94,7 @@ def dataset_order(
     arithmetic: Arithmetic = PLAIN,
 ) -> StreamOrder:
     """Return the order of a stream of one dataset; see `order_of`."""
-    selection = Selection(spec.dataset_rows, excluded or Excluded(()), weighting)
+    selection = Selected(spec.dataset_rows, excluded or Excluded(()), weighting)
     return order_of(spec, [selection], plan=plan, arithmetic=arithmetic)
 
 
@@ -105,7 +105,7 @@ class _Decks:
         self._seed, self._order, self._arithmetic = spec.order_seed, spec.order, arithmetic
 
     def of_dataset(
-        self, selection: Selection, first_id: int = 0, part: int = 0, level: int = PLAIN_LEVEL
+        self, selection: Selected, first_id: int = 0, part: int = 0, level: int = PLAIN_LEVEL
     ) -> Deck:
         weighting = selection.weighting and selection.weighting.of_part(part)
         return self._deck(selection.remaining(first_id), weighting, part, level)
@@ -165,7 +165,7 @@ def check_order(spec: StreamSpec) -> None:
 
 def _check_digests(
     spec: StreamSpec,
-    selections: Sequence[Selection],
+    selections: Sequence[Selected],
     parts: Sequence[Part],
     plan: BucketPlan | None,
 ) -> None:

@@ -7,7 +7,7 @@ import skimage.data
 from stoker import ops
 from stoker.dataset import open_dataset, schema, write
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.order.selection import Selection
+from stoker.order.selected import Selected
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
@@ -72,7 +72,7 @@ def computer_of(dataset, made=fitted, bad=(), arithmetic=PLAIN, **fields):
     states = field_states(dataset)
     engine_of = compile_plan if arithmetic.is_compiled else Interpreter
     order = stream_order(
-        spec, [dataset], [Selection(len(dataset))], buckets=REQUEST, arithmetic=arithmetic
+        spec, [dataset], [Selected(len(dataset))], buckets=REQUEST, arithmetic=arithmetic
     )
 
     def engine(size):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stoker.order.apportion import apportion
 from stoker.order.buckets.plan import BucketPlan, check_fills
 from stoker.order.deck import Ids
-from stoker.order.selection import Selection
+from stoker.order.selected import Selected
 from stoker.protocol.buckets import Bucket
 from stoker.protocol.errors import UsageError
 
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of(
-    plan: BucketPlan, selections: Sequence[Selection], shares: Sequence[int] | None
+    plan: BucketPlan, selections: Sequence[Selected], shares: Sequence[int] | None
 ) -> list[list[Piece]]:
     """Return the pieces of each bucket, by dataset.
 
@@ -92,7 +92,7 @@ def with_rows(plan: BucketPlan, pieces: Sequence[Sequence[Piece]]) -> tuple[Buck
 
 
 def _pieces(
-    dataset: int, selection: Selection, first: int, parts: list[NDArray[Any]], count: int
+    dataset: int, selection: Selected, first: int, parts: list[NDArray[Any]], count: int
 ) -> list[Piece]:
     """Return the pieces of a dataset that has `count` rows in an epoch of the stream."""
     sums = marks = [len(ids) for ids in parts]

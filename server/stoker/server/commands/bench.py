@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stoker.dataset import open_dataset
-from stoker.order.selection import Selection
+from stoker.order.selected import Selected
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
@@ -116,7 +116,7 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
 def _fullest(dataset: str, wanted: Request, batch_size: int, excluded: Excluded | None) -> Size:
     """Return the size of the bucket that has the most samples."""
     with open_dataset(dataset) as opened:
-        chosen = Selection(len(opened), excluded or Excluded(()))
+        chosen = Selected(len(opened), excluded or Excluded(()))
         plan = plan_buckets([opened], wanted, batch_size, [chosen])
     bucket = max(plan.buckets, key=lambda bucket: bucket.samples)
     return Size(bucket.height, bucket.width)

@@ -15,7 +15,7 @@ from stoker.dataset.format.fields import Field
 from stoker.dataset.format.manifest_splits import split_subset
 from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.order.repeat import Weighting
-from stoker.order.selection import Selection
+from stoker.order.selected import Selected
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.spec import OrderSpec
@@ -37,7 +37,7 @@ Numbers = NDArray[np.float64]
 
 
 def order_spec(
-    selection: Selection, *, shuffle: bool, block: int | None = None, seed: int | None = None
+    selection: Selected, *, shuffle: bool, block: int | None = None, seed: int | None = None
 ) -> OrderSpec:
     """Return the part of a StreamSpec about the order of one dataset."""
     kind: Literal["full", "weighted"] = "full" if selection.weighting is None else "weighted"
@@ -87,7 +87,7 @@ def named_split(dataset: Dataset, name: str) -> Subset:
 
 def chosen_of(
     dataset: Dataset, exclude: bytes = b"", subset: bytes = b"", weights: bytes = b""
-) -> Selection:
+) -> Selected:
     """Return what a stream visits, of the bytes that came with its request.
 
     Raises:
@@ -98,7 +98,7 @@ def chosen_of(
     return weighted(dataset, excluded, weights_from_bytes(weights) if weights else None)
 
 
-def weighted(dataset: Dataset, excluded: Excluded, weights: Weights | None) -> Selection:
+def weighted(dataset: Dataset, excluded: Excluded, weights: Weights | None) -> Selected:
     """Return the samples that are not excluded, with their weights, if there are any.
 
     Raises:
@@ -107,7 +107,7 @@ def weighted(dataset: Dataset, excluded: Excluded, weights: Weights | None) -> S
     """
     excluded.check(len(dataset))
     if weights is None:
-        return Selection(len(dataset), excluded)
+        return Selected(len(dataset), excluded)
     keeps = np.ones(len(dataset), np.bool_)
     keeps[excluded.ids] = False
     values = _values(dataset, weights, keeps)
@@ -118,7 +118,7 @@ def weighted(dataset: Dataset, excluded: Excluded, weights: Weights | None) -> S
             "is left"
         )
     left_out = Excluded.of_ids(np.flatnonzero(~keeps).astype(np.int64))
-    return Selection(len(dataset), left_out, Weighting(values[keeps]))
+    return Selected(len(dataset), left_out, Weighting(values[keeps]))
 
 
 def _values(dataset: Dataset, weights: Weights, keeps: NDArray[np.bool_]) -> Numbers:

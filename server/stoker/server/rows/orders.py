@@ -13,7 +13,7 @@ from stoker.order.buckets.assign import Sizes
 from stoker.order.buckets.plan import BucketPlan, make_plan
 from stoker.order.compose import order_of
 from stoker.order.mix import Part
-from stoker.order.selection import Selection
+from stoker.order.selected import Selected
 from stoker.order.stream import StreamOrder
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.lengths import Request
@@ -24,7 +24,7 @@ from stoker.server.work.records import MixPart
 def stream_order(
     spec: StreamSpec,
     datasets: Sequence[Dataset],
-    selections: Sequence[Selection],
+    selections: Sequence[Selected],
     *,
     parts: Sequence[Part] = (),
     buckets: Request | None = None,
@@ -53,7 +53,7 @@ def plan_buckets(
     datasets: Sequence[Dataset],
     request: Request,
     batch_size: int,
-    selections: Sequence[Selection] | None = None,
+    selections: Sequence[Selected] | None = None,
 ) -> BucketPlan:
     """Return the plan of a stream, from the columns of widths and heights, or of lengths.
 
@@ -68,7 +68,7 @@ def plan_buckets(
         UsageError: the field has no size or length, a list is of another dataset, or there is no
             plan; see `make_plan`.
     """
-    chosen = selections or [Selection(len(dataset)) for dataset in datasets]
+    chosen = selections or [Selected(len(dataset)) for dataset in datasets]
     blocks, left_out, first = [], [np.empty(0, np.int64)], 0
     for dataset, selection in zip(datasets, chosen, strict=True):
         selection.excluded.check(len(dataset))

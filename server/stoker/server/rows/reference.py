@@ -16,7 +16,7 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.order.mix import Part, mix_digest, shares
-from stoker.order.selection import Selection, exclude_of, weights_of
+from stoker.order.selected import Selected, exclude_of, weights_of
 from stoker.order.stream import StreamOrder
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
@@ -162,7 +162,7 @@ def reference_mix(
 def _mix_spec(
     parts: Sequence[Part],
     datasets: Sequence[Dataset],
-    selections: Sequence[Selection],
+    selections: Sequence[Selected],
     buckets: Request | None,
     fields: dict[str, Any],
 ) -> StreamSpec:
@@ -201,7 +201,7 @@ def _batch(rows: SlotFiller, epoch: int, step: int, crashed: Collection[int]) ->
     return forms.gather(gather(arrays, ragged), cut.outputs)
 
 
-def _chosen(dataset: Dataset, exclude: Iterable[int], weights: object) -> Selection:
+def _chosen(dataset: Dataset, exclude: Iterable[int], weights: object) -> Selected:
     found = None if weights is None else given_weights.weights_of(weights)
     return weighted(dataset, Excluded(exclude), found)
 

@@ -22,7 +22,7 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.ops.bases.batch import GROUP
 from stoker.order.compose import order_of
-from stoker.order.selection import Selection
+from stoker.order.selected import Selected
 from stoker.order.stream import StreamOrder
 from stoker.pipeline import Pipeline
 from stoker.pipeline.engine.interface import Freeze
@@ -69,7 +69,7 @@ class Subject:
         dataset: Dataset,
         graph: Graph,
         bucket: Size | None = None,
-        chosen: Selection | None = None,
+        chosen: Selected | None = None,
         first_id: int = 0,
     ) -> None:
         """Bind the pipeline, for the samples of a bucket if there are buckets.
@@ -86,7 +86,7 @@ class Subject:
             UsageError: the exclude list is of another dataset.
         """
         self.clips = dataset if isinstance(dataset, ClipDataset) else None
-        self.chosen = chosen or Selection(len(dataset))
+        self.chosen = chosen or Selected(len(dataset))
         self.chosen.excluded.check(len(dataset))
         self.dataset = dataset
         self.first_id = first_id

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from stoker.dataset import open_dataset
 from stoker.jit.named import EVERY_MODULE, allow_modules
-from stoker.order.selection import Selection
+from stoker.order.selected import Selected
 from stoker.order.stream import StreamOrder
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import BuildError, SampleError, StokerError, UsageError
@@ -77,7 +77,7 @@ def _replay(request: ReplayRequest, stack: ExitStack) -> Replay:
     return subject.replay(row, freeze, spec, order, request.crashed, others)
 
 
-def stored_place(number: int, selections: Sequence[Selection]) -> tuple[int, int]:
+def stored_place(number: int, selections: Sequence[Selected]) -> tuple[int, int]:
     """Return (dataset, sample) of `loader.dataset[number]`: the selected samples, by number."""
     for dataset, selection in enumerate(selections):
         if number < selection.count:

@@ -14,7 +14,7 @@ from stoker.protocol.exclude import Excluded
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selected:
     """The samples of a dataset that a stream visits.
 
     Attributes:
