@@ -164,7 +164,7 @@ def test_an_error_about_the_session_waits_for_the_news_that_its_carrier_ended(en
     refused = Error(0, "protocol", "this token belongs to no session", {})
     end = threading.Timer(0.02, ends.sender.end)
     end.start()
-    session.heed(refused)
+    session.handle_record(refused)
     end.join()
     assert session._lost is not None
 
@@ -174,7 +174,7 @@ def test_an_error_about_a_session_that_lives_is_raised(ends, session, monkeypatc
     arrived_slab(ends.client)
     session._lost, session._side = None, ends.client
     with pytest.raises(ProtocolError, match="a broken message"):
-        session.heed(Error(0, "protocol", "a broken message", {}))
+        session.handle_record(Error(0, "protocol", "a broken message", {}))
 
 
 @pytest.mark.parametrize(("silent_ms", "expected"), [(30_000, False), (30_001, True)])

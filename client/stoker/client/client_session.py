@@ -291,7 +291,7 @@ class ClientSession:
     def _has_message(self) -> bool:
         return bool(int(self._dealer.getsockopt(_EVENTS)) & _POLLIN)
 
-    def heed(self, record: DaemonRecord) -> None:
+    def handle_record(self, record: DaemonRecord) -> None:
         """Handle a record that concerns the whole session: note BYE, raise an error.
 
         After BYE the daemon no longer knows the session: it answers messages that were still on
@@ -318,7 +318,7 @@ class ClientSession:
         while True:
             self.receive(deadline)
             record = self.inbox.popleft()
-            self.heed(record)
+            self.handle_record(record)
             if isinstance(record, Building) and self._progress is not None:
                 self._progress.note(record.done, record.total)
             if isinstance(record, kind):

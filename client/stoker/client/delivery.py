@@ -266,7 +266,7 @@ class Delivery:
             if record.run == self._run:
                 self._queue.append(from_record(record.code, record.message, record.details))
         else:
-            self._session.heed(record)  # raises an Error unless it is outdated
+            self._session.handle_record(record)  # raises an Error unless it is outdated
             if not isinstance(record, Bye | Status | Error):
                 raise ProtocolError(f"unexpected record {type(record).__name__} in an open stream")
 

@@ -3,7 +3,7 @@
 import warnings
 from typing import Final
 
-from stoker.client.batches.batch import Batch, Noted
+from stoker.client.batches.batch import Batch, ReadMarks
 from stoker.client.batches.short_batch import real_rows
 from stoker.client.checks import flag
 from stoker.protocol.errors import UsageError
@@ -35,23 +35,23 @@ def resolve_last(last: object, drop_last: object, world_size: int) -> str:
     return str(last)
 
 
-class Padding:
+class PaddingWarning:
     """Warns once if a loop uses padded rows as if they were samples.
 
     It keeps no batch: a batch that is kept occupies a slot.
     """
 
     def __init__(self) -> None:
-        self._noted: Noted | None = None
+        self._marks: ReadMarks | None = None
         self._what = ""
         self._warned = False
 
-    def watch(self, batch: Batch, noted: Noted) -> None:
+    def watch(self, batch: Batch, marks: ReadMarks) -> None:
         """Remember a batch that may be padded, and the record of which arrays the loop reads."""
         rows = len(batch.index)
         if self._warned or (real := real_rows(batch)) == rows:
             return
-        self._noted = noted
+        self._marks = marks
         self._what = (
             f"the last batch of epoch {batch.epoch} is padded: {real} of {rows} rows are samples"
         )
@@ -61,8 +61,8 @@ class Padding:
 
         Called when another epoch begins, and when the loader is closed.
         """
-        noted, self._noted = self._noted, None
-        if noted is not None and not noted.is_valid_read:
+        marks, self._marks = self._marks, None
+        if marks is not None and not marks.is_valid_read:
             self._warned = True
             warnings.warn(
                 f"{self._what}, but the loop did not read batch.valid. Leave the other rows out "

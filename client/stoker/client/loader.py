@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, Self, Unpack, overload
 
 from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments
-from stoker.client.batches.batch import Batch, BatchOrigin, Noted
+from stoker.client.batches.batch import Batch, BatchOrigin, ReadMarks
 from stoker.client.batches.received import receiving
 from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.client.device import Target
 from stoker.client.epoch_iterator import EpochIterator
 from stoker.client.foreign_arguments import refuse_unknown
 from stoker.client.hosts.connecting import Where, connect
-from stoker.client.last_batch import Padding, resolve_last
+from stoker.client.last_batch import PaddingWarning, resolve_last
 from stoker.client.opening import batch_names, steps_of
 from stoker.client.options import LoaderOptions
 from stoker.client.position import Position
@@ -210,7 +210,7 @@ class Loader(Resuming, Generic[Item]):
         self._rank, self._world_size = rank, world_size
         self._params = params
         self._short = last == "short"
-        self._padding = Padding()
+        self._padding = PaddingWarning()
         self._pid = os.getpid()
         kind = f"{'chosen' if chosen else 'known'} ranks, {world_size}"
         with CallSite(kind, rank) as place:
@@ -348,12 +348,12 @@ class Loader(Resuming, Generic[Item]):
             rows = real_rows(arrays)
             arrays = first_rows(arrays, rows)
             drawn = None if drawn is None else first_rows(drawn, rows)
-        noted = Noted()
+        marks = ReadMarks()
         batch = Batch(
-            arrays, BatchOrigin(place.epoch, place.step, self._spec, drawn, digests, noted)
+            arrays, BatchOrigin(place.epoch, place.step, self._spec, drawn, digests, marks)
         )
         if padded and not self._short:
-            self._padding.watch(batch, noted)
+            self._padding.watch(batch, marks)
         self._connection.delivered += 1
         self._chain.delivered(digests)
         self._position.delivered()

@@ -26,7 +26,7 @@ class ResumeCheckError(AssertionError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class BatchSummary:
     """What is kept of a batch: for each output the dtype and shape in words, and a digest a row."""
 
     place: str
@@ -77,9 +77,9 @@ def check_resume(
 
 def _record(
     loader: Any, epochs: int, every: int
-) -> tuple[list[list[Seen]], dict[tuple[int, int], str]]:
+) -> tuple[list[list[BatchSummary]], dict[tuple[int, int], str]]:
     """Read loops; return what was delivered, and the states as JSON by (loop, step)."""
-    loops: list[list[Seen]] = []
+    loops: list[list[BatchSummary]] = []
     states: dict[tuple[int, int], str] = {}
     for loop in range(epochs):
         loops.append([])
@@ -112,7 +112,7 @@ def _saved(loader: Any, loop: int, step: int) -> str:
 
 
 def _check_one(
-    loader: Any, loops: list[list[Seen]], at: tuple[int, int], text: str, rest: int | None
+    loader: Any, loops: list[list[BatchSummary]], at: tuple[int, int], text: str, rest: int | None
 ) -> None:
     """Load a state into a loader and compare what it delivers."""
     loop, step = at
@@ -134,7 +134,7 @@ def _check_one(
 
 
 def _compare_loop(
-    loader: Any, expected: list[Seen], most: int, at: tuple[int, int], first: Seen
+    loader: Any, expected: list[BatchSummary], most: int, at: tuple[int, int], first: BatchSummary
 ) -> None:
     """Compare one loop, or its first `most` batches; `first` is the first batch of all loops."""
     batches = iter(loader)
@@ -164,7 +164,7 @@ def _where(at: tuple[int, int]) -> str:
     return f"continued from the state saved before step {at[1]} of loop {at[0]}"
 
 
-def _difference(wanted: Seen, found: Seen) -> str:
+def _difference(wanted: BatchSummary, found: BatchSummary) -> str:
     """Return how two batches differ; nothing if they are equal."""
     if wanted.outputs.keys() != found.outputs.keys():
         return f"expected the outputs {list(wanted.outputs)}, got {list(found.outputs)}"
@@ -180,12 +180,12 @@ def _difference(wanted: Seen, found: Seen) -> str:
     return ""
 
 
-def _seen(batch: Any, loop: int, step: int) -> Seen:
+def _seen(batch: Any, loop: int, step: int) -> BatchSummary:
     place = f"step {step} of loop {loop}"
     if hasattr(batch, "epoch") and hasattr(batch, "step"):
         place += f" (epoch {batch.epoch}, step {batch.step})"
     outputs = {name: _rows(value) for name, value in _named(batch)}
-    return Seen(place, outputs)
+    return BatchSummary(place, outputs)
 
 
 def _named(batch: Any) -> Iterator[tuple[str, Any]]:

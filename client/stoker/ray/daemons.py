@@ -16,7 +16,7 @@ from stoker.client import Directory
 from stoker.protocol.errors import ConnectError, UsageError, from_record
 from stoker.protocol.remote.keys import public_text
 from stoker.ray.key_files import ServeKeys, path_of, secret_file
-from stoker.ray.node_actor import Running
+from stoker.ray.node_actor import RunningDaemon
 
 ASK_S: Final = 5.0
 END_S: Final = 20.0
@@ -36,14 +36,14 @@ class Daemons(Directory):
         """Name the daemons.
 
         Args:
-            hosts: handles of their actors (`Host`).
+            hosts: handles of their actors (`NodeActor`).
             keys: None: they listen without keys.
             group: their placement group; None: this is a copy, which does not end them.
         """
         self._hosts, self._keys, self._group = list(hosts), keys, group
         self._lock = threading.Lock()
         self._asked: dict[int, Any] = {}
-        self._known: dict[int, Running] = {}
+        self._known: dict[int, RunningDaemon] = {}
         self._faults: dict[int, str] = {}
         if keys is not None:
             file = secret_file(keys.loaders)
@@ -68,7 +68,7 @@ class Daemons(Directory):
             )
         return found
 
-    def places(self) -> list[Running]:
+    def places(self) -> list[RunningDaemon]:
         """Return the node, process and addresses of each daemon that runs.
 
         A daemon whose actor is slow to answer is where it was.
@@ -128,7 +128,7 @@ class Daemons(Directory):
     def _receive(self, number: int, answer: Any) -> None:
         """Take an actor's answer; one that is gone, or restarts, has no daemon."""
         try:
-            place: Running = ray.get(answer)
+            place: RunningDaemon = ray.get(answer)
         except ray.exceptions.RayError as error:
             self._known.pop(number, None)
             first = (str(error).strip().splitlines() or [""])[0]
@@ -153,7 +153,7 @@ def _check_connected() -> None:
         raise ConnectError("this process is not connected to Ray; call ray.init(...) first")
 
 
-def _address(place: Running, here: str) -> str:
+def _address(place: RunningDaemon, here: str) -> str:
     """Return the address for a loader on a node.
 
     A loader in a container of its own has the node's id without its files.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stoker.protocol.remote.keys import public_text, secret_text
 
 
-class Pair(NamedTuple):
+class KeyPair(NamedTuple):
     """A CURVE key pair, each key of 32 bytes."""
 
     public: bytes
@@ -20,8 +20,8 @@ class Pair(NamedTuple):
 class ServeKeys(NamedTuple):
     """The keys of one `serve`."""
 
-    daemons: Pair
-    loaders: Pair
+    daemons: KeyPair
+    loaders: KeyPair
 
 
 def make_keys() -> ServeKeys:
@@ -29,16 +29,16 @@ def make_keys() -> ServeKeys:
     import zmq  # noqa: PLC0415 - nothing else here needs it
     from zmq.utils import z85  # noqa: PLC0415
 
-    made = (Pair(*map(z85.decode, zmq.curve_keypair())) for _ in range(2))
+    made = (KeyPair(*map(z85.decode, zmq.curve_keypair())) for _ in range(2))
     return ServeKeys(*made)
 
 
-def secret_file(pair: Pair) -> int:
+def secret_file(pair: KeyPair) -> int:
     """Return the descriptor of a memory file with a secret key; the caller closes it."""
     return _memory_file(f"{secret_text(pair.secret)}\n")
 
 
-def clients_file(pair: Pair) -> int:
+def clients_file(pair: KeyPair) -> int:
     """Return the descriptor of a memory file that lists one client; the caller closes it."""
     return _memory_file(f"{public_text(pair.public)} ray\n")
 

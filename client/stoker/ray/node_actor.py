@@ -23,7 +23,7 @@ DAEMON_ENDED: Final = 3
 """Exit code of an actor whose daemon ended."""
 
 
-class Terms(NamedTuple):
+class ServeSettings(NamedTuple):
     """Settings that all daemons of one `serve` share.
 
     Attributes:
@@ -39,7 +39,7 @@ class Terms(NamedTuple):
     start_s: float
 
 
-class Running(NamedTuple):
+class RunningDaemon(NamedTuple):
     """The address of a running daemon, or the reason why it does not run.
 
     Attributes:
@@ -59,10 +59,10 @@ class Running(NamedTuple):
     error: tuple[str, str, Mapping[str, Detail]] | None = None
 
 
-class Host:
+class NodeActor:
     """One node's actor."""
 
-    def __init__(self, plan: Terms) -> None:
+    def __init__(self, plan: ServeSettings) -> None:
         self._plan = plan
         self._node = str(ray.get_runtime_context().get_node_id())
         self._ip = str(ray.util.get_node_ip_address())
@@ -72,15 +72,15 @@ class Host:
         self._ended = False
         self._start()
 
-    def where(self) -> Running:
+    def where(self) -> RunningDaemon:
         """Return where the daemon listens; starts it if it could not start before."""
         if self._daemon is None and not self._ended and time.monotonic() > self._tried + RETRY_S:
             self._start()
         if self._daemon is None:
             error = self._error or ConnectError("the daemon was ended")
-            return Running(self._node, self._ip, error=error.to_record())
+            return RunningDaemon(self._node, self._ip, error=error.to_record())
         found = self._daemon
-        return Running(self._node, self._ip, found.pid, found.local, found.remote)
+        return RunningDaemon(self._node, self._ip, found.pid, found.local, found.remote)
 
     def end(self) -> None:
         """End the daemon in good order; the actor starts no other."""

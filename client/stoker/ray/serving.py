@@ -17,7 +17,7 @@ from stoker.protocol.errors import ConnectError, ResourceError, UsageError, from
 from stoker.protocol.messages import MAX_HOSTS
 from stoker.ray.daemons import Daemons
 from stoker.ray.key_files import ServeKeys, make_keys
-from stoker.ray.node_actor import Host, Running, Terms
+from stoker.ray.node_actor import NodeActor, RunningDaemon, ServeSettings
 
 DATASET: Final = "data"
 """Name of a dataset that is given by its path alone."""
@@ -75,7 +75,7 @@ def serve(  # noqa: PLR0913  (each is one decision of the user, all but two by k
     """
     hosts = within("hosts", hosts, 1, MAX_HOSTS)
     workers = within("workers", workers, 1, 1024)
-    plan = Terms(
+    plan = ServeSettings(
         flags=(*_named(dataset, pipelines), f"--workers={workers}", *_check_flags(flags)),
         port=within("port", port, 0, 65534),
         keys=None if insecure else _keys(),
@@ -91,7 +91,7 @@ def serve(  # noqa: PLR0913  (each is one decision of the user, all but two by k
     group = _reserve(bundle, hosts, plan.start_s)
     daemons = Daemons([], plan.keys, group)
     try:
-        actor = ray.remote(Host)
+        actor = ray.remote(NodeActor)
         actors = [_place(actor, plan, bundle, group, n, runtime_env) for n in range(hosts)]
         daemons = Daemons(actors, plan.keys, group)
         _await(actors, plan.start_s)
@@ -185,7 +185,7 @@ def _reserve(bundle: Mapping[str, float], hosts: int, timeout_s: float) -> Any:
 
 def _place(
     actor: Any,
-    plan: Terms,
+    plan: ServeSettings,
     bundle: Mapping[str, float],
     group: Any,
     number: int,
@@ -216,11 +216,11 @@ def _await(actors: Sequence[Any], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s + 1.0
     for number, answer in enumerate([actor.where.remote() for actor in actors]):
         try:
-            place: Running = ray.get(answer, timeout=max(deadline - time.monotonic(), 0.1))
+            place: RunningDaemon = ray.get(answer, timeout=max(deadline - time.monotonic(), 0.1))
         except ray.exceptions.GetTimeoutError:
             raise ConnectError(
                 f"daemon {number} of {len(actors)} was not ready in {timeout_s:g} s; give more"
-                " timeout_s=, or see the logs of its actor in Ray (class Host)"
+                " timeout_s=, or see the logs of its actor in Ray (class NodeActor)"
             ) from None
         except ray.exceptions.RayError as error:
             raise ConnectError(

@@ -96,7 +96,7 @@ def test_code_that_multiplies_matrices_finds_the_blas():
 def test_a_blas_that_is_loaded_stays(monkeypatch):
     loaded = ModuleType(blas.BLAS)
     monkeypatch.setitem(sys.modules, blas.BLAS, loaded)
-    with blas.taken_for_granted():
+    with blas.empty_blas_module():
         assert sys.modules[blas.BLAS] is loaded
     assert sys.modules[blas.BLAS] is loaded
 
@@ -104,7 +104,7 @@ def test_a_blas_that_is_loaded_stays(monkeypatch):
 def test_without_scipy_there_is_no_blas(monkeypatch):
     monkeypatch.delitem(sys.modules, blas.BLAS, raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with blas.taken_for_granted():
+    with blas.empty_blas_module():
         assert blas.BLAS not in sys.modules
 
 

@@ -37,7 +37,7 @@ OF_ORIGIN: Final = frozenset({"epoch", "step", "pipeline_id", "stream_id", *ASKE
 """Attributes that a batch has only if it came from a loader."""
 
 
-class Noted:
+class ReadMarks:
     """A record of reads from a batch; it outlives the batch and holds no memory of it.
 
     A framework that converts a batch reads all of its entries, and makes a `Batch` of them: that
@@ -63,7 +63,7 @@ class Noted:
 class _Taken(threading.local):
     """The record of the batch whose entries this thread has read last, until it makes another."""
 
-    noted: Noted | None = None
+    marks: ReadMarks | None = None
 
 
 _taken: Final = _Taken()
@@ -78,7 +78,7 @@ class BatchOrigin(NamedTuple):
         spec: of its stream.
         params: stream name -> draw records; None: the loader was not asked for them.
         digests: its digest, and that of all batches up to it; None: not asked for.
-        noted: what was asked of the batch, and of its copies.
+        marks: reads of the batch, and of its copies.
     """
 
     epoch: int
@@ -86,7 +86,7 @@ class BatchOrigin(NamedTuple):
     spec: StreamSpec
     params: Mapping[str, np.ndarray] | None
     digests: Digests | None
-    noted: Noted
+    marks: ReadMarks
 
 
 Entries = Mapping[str, Any] | Iterable[tuple[str, Any]]
@@ -111,7 +111,7 @@ class Batch(Mapping[str, Any]):
         origin: where the loader took it from.
     """
 
-    __slots__ = ("_entries", "_noted", "_origin")
+    __slots__ = ("_entries", "_marks", "_origin")
 
     def __init__(self, entries: Entries = (), origin: BatchOrigin | None = None) -> None:
         trees.register()
@@ -120,7 +120,7 @@ class Batch(Mapping[str, Any]):
         given = entries._entries if isinstance(entries, Batch) else entries
         self._entries: dict[str, Any] = dict(given)
         self._origin: BatchOrigin | None = origin
-        self._noted = _record(entries, origin)
+        self._marks = _record(entries, origin)
 
     @property
     def epoch(self) -> int:
@@ -263,8 +263,8 @@ class Batch(Mapping[str, Any]):
         return made
 
     def __getitem__(self, name: str) -> Any:
-        if name == "valid" and self._noted is not None:
-            self._noted.valid = True
+        if name == "valid" and self._marks is not None:
+            self._marks.valid = True
         return self._entries[name]
 
     def items(self) -> ItemsView[str, Any]:
@@ -278,9 +278,9 @@ class Batch(Mapping[str, Any]):
         return self._entries.values()
 
     def _take_all(self) -> None:
-        _taken.noted = self._noted
-        if self._noted is not None:
-            self._noted.all = True
+        _taken.marks = self._marks
+        if self._marks is not None:
+            self._marks.all = True
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -326,16 +326,16 @@ class Batch(Mapping[str, Any]):
         return f"Batch({place}{parts})"
 
 
-def _record(entries: Entries, origin: BatchOrigin | None) -> Noted | None:
+def _record(entries: Entries, origin: BatchOrigin | None) -> ReadMarks | None:
     """Return the record of a new batch: that of the batch from which its entries are."""
     if isinstance(entries, Batch):
-        return entries._noted
+        return entries._marks
     if origin is not None:
-        return origin.noted
-    noted, _taken.noted = _taken.noted, None
-    if noted is not None:
-        noted.rebuilt = True
-    return noted
+        return origin.marks
+    marks, _taken.marks = _taken.marks, None
+    if marks is not None:
+        marks.rebuilt = True
+    return marks
 
 
 def _parts(batch: Batch) -> trees.Parts:

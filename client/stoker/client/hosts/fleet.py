@@ -155,7 +155,7 @@ class Fleet:
             AccessError: the last daemon no longer lets this client in.
             StokerError: as in `Delivery.take`.
         """
-        self._heed()
+        self._follow_directory()
         while True:
             if self._next != (epoch, step):
                 self._aim((epoch, step))
@@ -183,7 +183,7 @@ class Fleet:
     def replay(self, asked: Asked) -> Replay:
         """Return what a replay request asks for, from any daemon; see `Loader.replay`."""
         while True:
-            self._heed()
+            self._follow_directory()
             self._await_any()
             address = next(iter(self._members))
             try:
@@ -252,7 +252,7 @@ class Fleet:
         check_shares(connection.stream.opened, address)
         check_equal(self._stream, self._first, connection.stream, address)
 
-    def _heed(self) -> None:
+    def _follow_directory(self) -> None:
         """Take daemons in that are back, and follow the directory."""
         self._adopt()
         wanted = self._watch.news() if self._watch is not None else None
@@ -302,7 +302,7 @@ class Fleet:
         """Wait for a daemon, for at most `reconnect_s`; return whether there is one."""
         end = time.monotonic() + (self._reconnect_s or 0.0)
         while not self._members:
-            self._heed()
+            self._follow_directory()
             left_s = end - time.monotonic()
             hope = left_s > 0 and bool(self.follows or self._returns.lost)
             found = self._returns.take(min(left_s, SLICE_S) if hope else 0.0)

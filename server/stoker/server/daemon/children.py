@@ -36,10 +36,10 @@ from stoker.server.state.events import (
 )
 from stoker.server.work.records import (
     BuildResult,
-    Busy,
     Done,
     Failed,
     FromWorker,
+    ProgressReport,
     ReplayMade,
     StackFile,
     Unstored,
@@ -207,7 +207,7 @@ class WorkerChild(Child):
         match record:
             case Unstored():
                 return KernelsUnstored(now, record.reason)
-            case Busy():
+            case ProgressReport():
                 return WorkerBusy(now, self.worker, record.compiling)
             case WorkerReady():
                 self.answered = True
@@ -246,7 +246,7 @@ class BuilderChild(Child):
     """A builder of one pipeline; `build` is the number of the build."""
 
     role = "builder"
-    packets = BuildResult | Failed | Busy | StackFile | Unstored
+    packets = BuildResult | Failed | ProgressReport | StackFile | Unstored
 
     def __init__(self, number: int, sock: socket.socket, build: int) -> None:
         super().__init__(number, sock)
@@ -261,7 +261,7 @@ class BuilderChild(Child):
         """Return the event of its answer or progress."""
         if isinstance(record, Unstored):
             return KernelsUnstored(now, record.reason)
-        if isinstance(record, Busy):
+        if isinstance(record, ProgressReport):
             return BuildProgress(now, self.build, record.done, record.total)
         if isinstance(record, StackFile):
             return BuildProgress(now, self.build)

@@ -132,7 +132,7 @@ class Connections:
 
     def _accepted(self, descriptor: int) -> None:
         with contextlib.suppress(OSError):  # it is closed already
-            inode, host = _look_at(descriptor)
+            inode, host = _inode_and_address(descriptor)
             connection = ZmqConnection(descriptor, inode, self._now())
             self._open[descriptor] = connection
             self._idle[connection] = None
@@ -171,7 +171,7 @@ def _own(descriptor: int) -> Iterator[socket.socket]:
         yield sock
 
 
-def _look_at(descriptor: int) -> tuple[int, str]:
+def _inode_and_address(descriptor: int) -> tuple[int, str]:
     """Return the inode of a connection, and the other host's address; empty for this host.
 
     Raises:

@@ -234,7 +234,7 @@ class Daemon:
         self._turns.begin()
         for descriptor in ready:
             if not self._guard.run("descriptor", calls[descriptor]):
-                self._guard.vital("abandon", self._abandon, descriptor)
+                self._guard.run_vital("abandon", self._abandon, descriptor)
         if self._broker.connections.behind:
             self._guard.run("descriptor", self._connected)
         if (busy or self._broker.fileno() in ready) and len(self._events) < BACKLOG:
@@ -246,7 +246,7 @@ class Daemon:
             and self._dispatcher.exit_code is None
             and self._turns.elapsed_s() < BUDGET_S
         ):
-            self._guard.vital("event", self._handle, self._events.popleft())
+            self._guard.run_vital("event", self._handle, self._events.popleft())
         self._dispatcher.post()
         took_s, cpu_s = self._turns.end()
         if took_s > TURN_LIMIT_S:

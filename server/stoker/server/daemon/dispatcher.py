@@ -141,7 +141,7 @@ class Dispatcher:
         if isinstance(do, FOR_A_WORKER):
             # It may not write into a slot that is free; if it cannot be killed, nothing is certain.
             why = "the daemon failed while it handled this worker"
-            self._guard.vital("kill", self._processes.kill_worker, do.worker, why)
+            self._guard.run_vital("kill", self._processes.kill_worker, do.worker, why)
         event = failure_event(do, self._now())
         if isinstance(event, events.LifelineDown):
             self._lose(event.token, "an instruction for it failed")

@@ -63,7 +63,7 @@ class Guard:
             return False
         return True
 
-    def vital(self, place: str, handler: Callable[..., object], *arguments: object) -> None:
+    def run_vital(self, place: str, handler: Callable[..., object], *arguments: object) -> None:
         """Call a handler after whose exception the daemon must not go on.
 
         Raises:

@@ -49,9 +49,9 @@ class Lifelines:
 
     def attached(self, token: bytes) -> None:
         """Note that a token was used."""
-        self.side.unexpect(token)
+        self.side.revoke(token)
         if self._carriers is not None:
-            self._carriers.unexpect(token)
+            self._carriers.revoke(token)
 
     @property
     def certificate(self) -> bytes:

@@ -80,7 +80,7 @@ class SideSocket:
         """Accept that token once."""
         self._expected.add(token)
 
-    def unexpect(self, token: bytes) -> None:
+    def revoke(self, token: bytes) -> None:
         """Void the token, because it was used elsewhere."""
         self._expected.discard(token)
 
@@ -237,7 +237,7 @@ class SideSocket:
             return
         del self._half_open[sock]
         self._lifelines[token] = sock
-        self._calls[sock.fileno()] = functools.partial(self._heard, token)
+        self._calls[sock.fileno()] = functools.partial(self._read_lifeline, token)
         self._on_up(token)
         if not _sent(sock, messages.Attached()):
             self._lose(token)
@@ -260,7 +260,7 @@ class SideSocket:
         self._expected.discard(record.token)
         return record.token
 
-    def _heard(self, token: bytes) -> None:
+    def _read_lifeline(self, token: bytes) -> None:
         """Read a lifeline: end of file ends the session; anything else breaks the protocol."""
         sock = self._lifelines.get(token)
         if sock is None:  # forgotten earlier in this turn of the loop

@@ -307,12 +307,12 @@ class Supervisor:
                 if self._template.control is None:
                     self._orphan()
                 return
-            self._hear(*received)
+            self._take_answer(*received)
 
-    def _hear(self, record: Answered, descriptor: int | None) -> None:
+    def _take_answer(self, record: Answered, descriptor: int | None) -> None:
         child = self._children.get(record.child)
         if isinstance(record, ChildEnded):
-            self._hear_death(record)
+            self._take_death(record)
         elif isinstance(record, ForkRefused):
             if child is not None:
                 self._ended(child, not_started(record.reason), False)
@@ -324,7 +324,7 @@ class Supervisor:
             if child.kill_asked is not None:
                 child.kill()
 
-    def _hear_death(self, record: ChildEnded) -> None:
+    def _take_death(self, record: ChildEnded) -> None:
         self._withheld.append(record)
         if self._fail.visit("daemon.death"):
             return

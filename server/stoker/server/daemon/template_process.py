@@ -26,8 +26,8 @@ from stoker.server.workers.template import (
     ChildEnded,
     Forked,
     ForkRefused,
+    TemplateFailed,
     TemplateReady,
-    Unfit,
 )
 
 Answered = Forked | ForkRefused | ChildEnded
@@ -115,7 +115,7 @@ class TemplateProcess:
         assert self.control is not None
         while True:
             try:
-                received = channel.receive(self.control, Answered | TemplateReady | Unfit)
+                received = channel.receive(self.control, Answered | TemplateReady | TemplateFailed)
             except BlockingIOError:
                 return None
             except (OSError, ProtocolError):
@@ -129,7 +129,7 @@ class TemplateProcess:
             self.answered_at = self._now()
             if isinstance(record, TemplateReady):
                 self.ready, self._failures = True, 0
-            elif isinstance(record, Unfit):
+            elif isinstance(record, TemplateFailed):
                 self.lost(f"cannot start: {record.message}")
                 return None
             else:

@@ -121,7 +121,7 @@ class StackFile(msgspec.Struct, frozen=True, array_like=True, tag="stack"):
     """Comes with a descriptor: where a builder that makes no progress writes what it does."""
 
 
-class Busy(msgspec.Struct, frozen=True, array_like=True, tag="busy"):
+class ProgressReport(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
     """The process makes progress; `compiling`: it compiles, which may take long.
 
     It has `done` of the `total` functions that it needs.
@@ -296,4 +296,4 @@ class Unstored(msgspec.Struct, frozen=True, array_like=True, tag="unstored"):
     reason: str
 
 
-FromWorker = WorkerReady | Done | Failed | Busy | Unstored
+FromWorker = WorkerReady | Done | Failed | ProgressReport | Unstored

@@ -15,7 +15,7 @@ BLAS = "scipy.linalg.cython_blas"
 
 
 @contextlib.contextmanager
-def taken_for_granted() -> Iterator[None]:
+def empty_blas_module() -> Iterator[None]:
     """For a `with` block: importing the BLAS of an installed SciPy imports an empty module instead.
 
     Without SciPy, or if the module is already loaded, this does nothing.

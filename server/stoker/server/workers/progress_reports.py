@@ -13,7 +13,7 @@ import socket
 from typing import Final
 
 from stoker.jit import activity
-from stoker.server.work.records import Busy, StackFile, Unstored
+from stoker.server.work.records import ProgressReport, StackFile, Unstored
 from stoker.server.workers import channel
 
 SHARE: Final = 0.9
@@ -40,6 +40,6 @@ def watch(sock: socket.socket, deadline_s: float) -> None:
 
 def report(sock: socket.socket, compiling: bool) -> None:
     """Report to the daemon that this process makes progress, and kernels that are not stored."""
-    channel.send(sock, Busy(compiling, *activity.count()))
+    channel.send(sock, ProgressReport(compiling, *activity.count()))
     if not compiling and activity.unstored():
         channel.send(sock, Unstored(activity.unstored()))

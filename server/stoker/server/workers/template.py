@@ -105,7 +105,7 @@ class TemplateReady(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
     """The template can fork."""
 
 
-class Unfit(msgspec.Struct, frozen=True, array_like=True, tag="unfit"):
+class TemplateFailed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
     """The template cannot start; the message is its exception."""
 
     message: str
@@ -156,7 +156,7 @@ def _load() -> None:
         channel.decoder(kinds)
     # numba fills its tables at the first use of machine code, which takes half a second.
     target = importlib.import_module("numba.core.registry").cpu_target
-    with importlib.import_module("stoker.server.workers.blas").taken_for_granted():
+    with importlib.import_module("stoker.server.workers.blas").empty_blas_module():
         target.typing_context.refresh()
         target.target_context.refresh()
     importlib.import_module("stoker.server.workers.recent_kernels").preload()
@@ -301,7 +301,7 @@ def main(arguments: list[str]) -> None:
             _add_folders(arguments[3:])
         except BaseException as error:
             message = error.message if isinstance(error, StokerError) else str(error)
-            channel.send(control, Unfit(f"{type(error).__name__}: {message}"))
+            channel.send(control, TemplateFailed(f"{type(error).__name__}: {message}"))
             raise
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the daemon is gone
             channel.send(control, TemplateReady())

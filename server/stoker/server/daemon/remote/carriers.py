@@ -111,7 +111,7 @@ class Carriers:
         if self._certificates is not None and certificate:
             self._certificates.pin(token, certificate)
 
-    def unexpect(self, token: bytes) -> None:
+    def revoke(self, token: bytes) -> None:
         """Void the token."""
         self._expected.discard(token)
         if self._certificates is not None:
@@ -173,13 +173,13 @@ class Carriers:
 
     def hang_up(self, token: bytes) -> None:
         """End the carrier of a lost session. Its client sees no slots, so it counts as dead."""
-        self.unexpect(token)
+        self.revoke(token)
         if token in self._carriers:
             self._report(token, None)
 
     def end(self, token: bytes) -> None:
         """Void the token, and end its carrier at the next tick, after its last records."""
-        self.unexpect(token)
+        self.revoke(token)
         carrier = self._carriers.pop(token, None)
         if carrier is not None:
             self._calls.pop(carrier.descriptor, None)
@@ -293,7 +293,7 @@ class Carriers:
         except StokerError as error:
             self._refuse(made, error)
             return
-        self.unexpect(token)
+        self.revoke(token)
         try:
             carrier = SessionCarrier(
                 made.sock,
@@ -307,11 +307,11 @@ class Carriers:
             return
         self._half_open.discard(made)
         self._carriers[token] = carrier
-        self._calls[made.descriptor] = functools.partial(self._heard, token)
+        self._calls[made.descriptor] = functools.partial(self._read_lifeline, token)
         carrier.send(messages.Attached())
         self._on_up(token)
 
-    def _heard(self, token: bytes) -> None:
+    def _read_lifeline(self, token: bytes) -> None:
         """Look at a carrier that is readable: its end ends the session, as does any byte."""
         carrier = self._carriers.get(token)
         reason = None if carrier is None else carrier.ended()
