@@ -1,12 +1,11 @@
-"""Write the files of a new op: its code with a reference, its test, and its place in every list.
+"""Write the files of a new op: its code with a reference, and its test.
 
     python tools/new_op.py warmth --room color
 
 The op copies its input until you change it; one of `mixes` makes one image of several, and copies
 the first. Everything around it is complete: it is registered, has a function for pipelines, passes
-`check_op`, its test compares it with a reference, and docs/ops.md and docs/contracts/numeric.md
-have its section; an op of `mixes` has no vectors. Then follow the checklist "How to add an op" in
-CONTRIBUTING.md.
+`check_op`, and its test compares it with a reference. tools/op_lists.py then writes what pages and
+the stub say of it. Then follow the checklist "How to add an op" in CONTRIBUTING.md.
 """
 
 import argparse
@@ -21,6 +20,8 @@ ROOMS = ("geometry", "color", "filters", "values", "mixes")
 OP = '''"""One sentence: what it does, with probability p, and which library does the same.
 
 Draws: 0 applied if uniform < p.
+
+If `apply` is 1, each level stays.
 """
 
 from typing import Any
@@ -144,38 +145,6 @@ def test_it_is_the_reference(photo, compiled):
     assert np.array_equal(found["image"], reference(images))
 '''
 
-FOLD_SECTION = """## {name}
-
-![A photograph before and after {name}](images/ops/{name}.jpg)
-
-`{name}(*values)` — image. One sentence. No draw.
-
-"""
-
-ARITHMETIC = """## {name}
-
-If `apply` is 1: each level stays. Else nothing changes.
-
-"""
-VECTOR = (
-    ',\n {{"op": "{name}", "params": {{}}, "record": [1], "kind": "image", '
-    '"in": [[[0], [255]]], "out": [[[0], [255]]]}}'
-)
-SIZES = "| autocontrast, brightness, "
-"""The line of the table "at another size" for ops that change levels, and move nothing."""
-
-SECTION = """## {name}
-
-![A photograph before and after {name}](images/ops/{name}.jpg)
-
-`{name}(*values, p=0.5)` — image. One sentence, with probability p.
-
-| k | draw               | record             |
-| - | ------------------ | ------------------ |
-| 0 | applied if below p | `apply` u1: 0 or 1 |
-
-"""
-
 
 def write(path: Path, text: str) -> None:
     """Write a new file.
@@ -187,33 +156,6 @@ def write(path: Path, text: str) -> None:
         sys.exit(f"{path} exists: choose another name, or edit it")
     path.write_text(text)
     print(f"wrote {path}")
-
-
-def add_section(page: Path, name: str, section: str) -> None:
-    """Add the section of an op to docs/ops.md, in alphabetical order."""
-    text = page.read_text()
-    sections = [(found[1], found.start()) for found in re.finditer(r"^## (\w+)\n", text, re.M)]
-    at = next((start for other, start in sections if other > name), len(text))
-    page.write_text(text[:at] + section.format(name=name) + text[at:])
-    print(f"added the section {name} to {page}")
-
-
-def add_line(page: Path, name: str) -> None:
-    """Say in docs/ops.md that the op does the same at another size."""
-    before, after = page.read_text().split(SIZES, 1)
-    names, rest = after.split(" |", 1)
-    every = sorted([*SIZES.strip("| ").rstrip(",").split(", "), *names.split(", "), name])
-    page.write_text(f"{before}| {', '.join(every)} |{rest}")
-
-
-def add_vector(page: Path, name: str) -> None:
-    """Add the arithmetic of an op to docs/contracts/numeric.md, and a vector of it."""
-    text = page.read_text()
-    at = text.index("## Another size\n")
-    text = text[:at] + ARITHMETIC.format(name=name) + text[at:]
-    end = text.rindex("\n]\n```")
-    page.write_text(text[:end] + VECTOR.format(name=name) + text[end:])
-    print(f"added the arithmetic and a vector of {name} to {page}")
 
 
 def main() -> None:
@@ -231,11 +173,6 @@ def main() -> None:
     write(ops / given.room / f"{given.name}.py", (FOLD if mixes else OP).format(**words))
     test = FOLD_TEST if mixes else TEST
     write(tests / given.room / f"test_{given.name}.py", test.format(**words))
-    page = given.root / "docs/ops.md"
-    add_section(page, given.name, FOLD_SECTION if mixes else SECTION)
-    if not mixes:
-        add_line(page, given.name)
-        add_vector(given.root / "docs/contracts/numeric.md", given.name)
     subprocess.run([sys.executable, given.root / "tools/op_lists.py"], check=True)
     print("next: the checklist in CONTRIBUTING.md, from the kernel on")
 

@@ -5,7 +5,8 @@
 
 It is `server/stoker/ops/__init__.pyi`, which tells editors and type checkers the names of
 `stoker.ops`: every op class, and the function of the same file that users call, which returns one
-value for one, and a tuple for several.
+value for one, and a tuple for several; and what docs/ops.md and docs/contracts/numeric.md say of
+ops (`op_pages`).
 """
 
 import argparse
@@ -17,10 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from op_pages import numeric_page, ops_page
+
 from stoker import ops
 from stoker.ops.contract.registry import folds
 
 OPS = Path(ops.__file__).parent
+DOCS = OPS.parents[2] / "docs"
 IMPORTS = ("--select=I,RUF022", "--fix-only", "--quiet")
 UNBROKEN = "# Each declaration is one line, or the file would have 2,800.\n# fmt: off\n"
 HEAD = '"""Names of `stoker.ops` for editors and type checkers, by tools/op_lists.py."""\n'
@@ -89,7 +93,9 @@ def main() -> int:
     """Write or check; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a list is wrong")
-    files = {OPS / "__init__.pyi": typed()}
+    pages = {DOCS / "ops.md": ops_page, DOCS / "contracts/numeric.md": numeric_page}
+    files = {path: renew(path.read_text()) for path, renew in pages.items() if path.exists()}
+    files[OPS / "__init__.pyi"] = typed()
     if not parser.parse_args().check:
         for path, text in files.items():
             path.write_text(text)

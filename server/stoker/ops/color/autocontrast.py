@@ -8,8 +8,7 @@ For floats, (x - low) / (high - low), two float32 subtractions and a division, c
 ignore NaN, and a channel without two different numbers does not change.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import LEVELS, ByChance, begin, bring, look_up, plain_floats
 from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -167,27 +166,19 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Autocontrast(ByChance):
-    """Stretch the levels of each channel to the whole range; parameters as `ByChance`."""
+    """Stretch the levels of each channel to the whole range."""
 
-    name: ClassVar[str] = "autocontrast"
     image_dtypes = LEVELS_FLOATS
     of_levels = True
     clips_floats = True
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
+    wide = through_floats(_run_wide, floats["image"])
 
     def scratch(self, state: State) -> int:
         """Return the bytes of a table for each channel; for floats, of two lines of four bytes."""
         return (8 * PIXELS if state.dtype == FLOAT else LEVELS) * state.bound[2]
 
 
-def autocontrast(
-    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
-) -> Any:
-    """Stretch the levels of images of a pipeline with probability p; see `Autocontrast`."""
-    return Autocontrast(p)(*values, stream=stream, relative=relative)
+autocontrast = function(Autocontrast)

@@ -4,8 +4,7 @@ Draws: `bases.factor`. The arithmetic is that of the same step of color_jitter: 
 floats `stoker.ops.kernels.color_floats`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,8 @@ from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color import LOW, blend_with, fixed, plain_blend
 from stoker.ops.kernels.color_floats import blend_unit, plain_blend_unit
 from stoker.ops.kernels.float_levels import ZERO
@@ -55,29 +53,14 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Brightness(FactorOp):
-    """Multiply levels by a factor; parameters as `FactorOp`."""
+    """Multiply levels by a factor."""
 
-    name: ClassVar[str] = "brightness"
-    image_dtypes = LEVELS_FLOATS
-    of_levels = True
-    clips_floats = True
     examples = ({"p": 0.9}, {"factor_range": (0, 3), "p": 0.5})
     picture = {"factor_range": (1.5, 1.5)}
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
+    wide = through_floats(_run_wide, floats["image"])
 
 
-def brightness(
-    *values: Value,
-    factor_range: tuple[float, float] = (0.6, 1.4),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Make images of a pipeline brighter or darker; see `Brightness`."""
-    return Brightness(factor_range, p)(*values, stream=stream, relative=relative)
+brightness = function(Brightness)

@@ -5,20 +5,19 @@ Draws: 0 applied if uniform < p; 1 the number of channels, an integer of its ran
 are filled; at least one channel remains, so an image of one channel never changes.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, cast
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import fill_levels, require_fill
+from stoker.ops.bases.fills import require_fill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.color.color_jitter import write_order
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Levels, PerChannel, Probability, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import ALPHA, ANY_DTYPE, COLORS
+from stoker.ops.contract.rules import ALPHA, ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.rng.draws import bernoulli, integers
 
@@ -26,7 +25,7 @@ from stoker.rng.draws import bernoulli, integers
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    low, high = int(params["low"]), int(params["high"])
+    low, high = int(params["count_low"]), int(params["count_high"])
     record["count"] = low + int(integers(key, 1, high - low + 1))
     write_order(int(integers(key, 2, 24)), record["order"])
 
@@ -58,59 +57,26 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class ChannelDrop(PixelOp):
-    """Fill whole channels with a level.
+    """Fill whole channels with a level."""
 
-    Attributes:
-        count_range: (low, high) of the number of channels to fill, from 1 to 3.
-        fill: level of a filled channel, or one for each channel.
-        p: probability.
-    """
+    count_range: Annotated[WholeRange, WholeSpan(1, 3), "number of filled channels"] = (1, 1)
+    fill: Annotated[PerChannel, Levels(), "level of a filled channel, or one for each"] = 0
+    p: Probability = 0.5
 
-    count_range: tuple[int, int] = (1, 1)
-    fill: float | tuple[float, ...] = 0
-    p: float = 0.5
-
-    name: ClassVar[str] = "channel_drop"
     image_dtypes = ANY_DTYPE
     image_channels = ALPHA
     of_levels = True
     examples = ({"p": 0.9}, {"count_range": (1, 3), "fill": (7, 8, 9), "p": 0.5})
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "i4"), ("high", "i4"), ("fill", "f4", (COLORS,)), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("count", "u1"), ("order", "u1", (4,)), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    record = np.dtype([("count", "u1"), ("order", "u1", (4,)), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            count_range=checks.integer_span(self.name, "count_range", self.count_range, 1, 3),
-            fill=checks.levels(self.name, "fill", self.fill),
-        )
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))[:COLORS]
-        return np.array((*self.count_range, fill, self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         declared = super().declare(states)
-        require_fill(self.name, states, checks.levels(self.name, "fill", self.fill), 0)
+        require_fill(self.name, states, cast(tuple[float, ...], self.fill), 0)
         return declared
 
 
-def channel_drop(
-    *values: Value,
-    count_range: tuple[int, int] = (1, 1),
-    fill: float | tuple[float, ...] = 0,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Fill channels of images of a pipeline with a level; see `ChannelDrop`."""
-    return ChannelDrop(count_range, fill, p)(*values, stream=stream, relative=relative)
+channel_drop = function(ChannelDrop)

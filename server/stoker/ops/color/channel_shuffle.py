@@ -5,8 +5,7 @@ order. An image of fewer channels uses only the numbers of its channels, in the 
 its orders are equally likely.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, ByChance, begin
 from stoker.ops.color.color_jitter import write_order
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ALPHA, ANY_DTYPE
 from stoker.ops.contract.states import State
@@ -90,17 +89,15 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class ChannelShuffle(ByChance):
-    """Put the channels into a random order; parameters as `ByChance`."""
+    """Put the channels into a random order."""
 
-    name: ClassVar[str] = "channel_shuffle"
     image_dtypes = ANY_DTYPE
     image_channels = ALPHA
     of_levels = True
     examples = ({"p": 0.9}, {"p": 0.5})
-    record: ClassVar[np.dtype[Any]] = np.dtype([("order", "u1", (4,)), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    record = np.dtype([("order", "u1", (4,)), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
 
     def scratch(self, state: State) -> int:
@@ -108,8 +105,4 @@ class ChannelShuffle(ByChance):
         return 16
 
 
-def channel_shuffle(
-    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
-) -> Any:
-    """Shuffle the channels of images of a pipeline; see `ChannelShuffle`."""
-    return ChannelShuffle(p)(*values, stream=stream, relative=relative)
+channel_shuffle = function(ChannelShuffle)

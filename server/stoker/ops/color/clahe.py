@@ -11,16 +11,15 @@ With n pixels in a tile, a limit l counts as max(floor(l n / 256), 1). Zuidervel
 adaptive histogram equalization" (Graphics Gems IV, 1994).
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, SidePair, Sides, Span, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
@@ -32,6 +31,8 @@ from stoker.rng.maths import floor
 
 MOST_TILES: Final = 64
 MOST: Final = 256.0
+TILES: Final = SidePair(1, MOST_TILES, "rows, columns")
+LIMIT: Final = "greatest count of a level in a tile, relative to equal counts of all levels"
 WEIGHT: Final = 2048
 SHIFT: Final = 22
 COUNTS: Final = 8 * LEVELS
@@ -40,7 +41,7 @@ COUNTS: Final = 8 * LEVELS
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["limit"] = uniform_range(key, 1, params["low"], params["high"])
+    record["limit"] = uniform_range(key, 1, params["limit_low"], params["limit_high"])
 
 
 @kernel
@@ -168,7 +169,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width, channels = src.shape
     image = begin(src, dst)
     if record["apply"]:
-        tiles = (int(params["rows"]), int(params["columns"]))
+        tiles = (int(params["tiles_y"]), int(params["tiles_x"]))
         limit, size = float(record["limit"]), (height, width)
         if channels == 1:
             _equalize(image, size, tiles, limit, scratch)
@@ -185,7 +186,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     if record["apply"]:
         wide = src.astype(np.int64)
         gray = plain_luma(wide)[..., 0]
-        tiles = (int(params["rows"]), int(params["columns"]))
+        tiles = (int(params["tiles_y"]), int(params["tiles_x"]))
         moved = plain_equalize(gray, tiles, float(record["limit"])) - gray
         dst[...] = np.clip(wide + moved[..., None], 0, 255)
 
@@ -226,63 +227,27 @@ def plain_equalize(gray: np.ndarray, tiles: tuple[int, int], limit: float) -> np
 
 
 @register
-@dataclass(frozen=True)
 class Clahe(PixelOp):
-    """Equalize each part of an image separately, with limited contrast.
+    """Equalize each part of an image separately, with limited contrast."""
 
-    Attributes:
-        limit_range: (low, high) of the limit: the maximum count of a level in a tile, relative to
-            its count if all levels were equally frequent; from 0 to 256.
-        tiles: tiles along each side, or (rows, columns), from 1 to 64.
-        p: probability.
-    """
+    limit_range: Annotated[Range, Span(0.0, MOST), LIMIT] = (1.0, 4.0)
+    tiles: Annotated[Sides, TILES, "tiles along each side"] = 8
+    p: Probability = 0.5
 
-    limit_range: tuple[float, float] = (1.0, 4.0)
-    tiles: int | tuple[int, int] = 8
-    p: float = 0.5
-
-    name: ClassVar[str] = "clahe"
     image_channels = GRAY_OR_RGB
     of_levels = True
     clips_floats = True
     examples = ({"p": 0.9}, {"limit_range": (0, 40), "tiles": (3, 5), "p": 0.5})
     picture = {"limit_range": (4, 4)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "f8"), ("high", "f8"), ("rows", "i4"), ("columns", "i4"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("limit", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    record = np.dtype([("limit", "f8"), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        tiles = checks.pair(self.name, "tiles", self.tiles, 1)
-        if max(tiles) > MOST_TILES:
-            expected = f"an integer, or (rows, columns), from 1 to {MOST_TILES}"
-            raise checks.refuse(self.name, "tiles", expected, self.tiles)
-        limits = checks.span(self.name, "limit_range", self.limit_range, 0.0, MOST)
-        self.settle(tiles=tiles, limit_range=limits)
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        tiles = checks.pair(self.name, "tiles", self.tiles, 1)
-        return np.array((*self.limit_range, *tiles, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of luma, a histogram, the mix of each axis, and a table for a tile."""
         height, width, _ = state.bound
-        rows, columns = checks.pair(self.name, "tiles", self.tiles, 1)
+        rows, columns = both_sides(self.tiles)
         return padded(height * width) + COUNTS + 24 * (width + height) + LEVELS * rows * columns
 
 
-def clahe(
-    *values: Value,
-    limit_range: tuple[float, float] = (1.0, 4.0),
-    tiles: int | tuple[int, int] = 8,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Equalize parts of images of a pipeline separately; see `Clahe`."""
-    return Clahe(limit_range, tiles, p)(*values, stream=stream, relative=relative)
+clahe = function(Clahe)

@@ -10,17 +10,17 @@ gray of the image at that step, saturation with each pixel's gray. An image of o
 has neither saturation nor hue. Arithmetic: `kernels.color`, for floats `kernels.color_floats`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.bases.wide_floats import float_room, narrow, through_floats, widened
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import (
@@ -61,6 +61,7 @@ BRIGHTNESS: Final = 0
 CONTRAST: Final = 1
 SATURATION: Final = 2
 MOST: Final = 16.0
+DISTANCE: Final = Number(0.0, MOST)
 """Maximum parameter: with factors up to 17 every sum stays in int32."""
 
 
@@ -189,23 +190,14 @@ def _plain_hue(image: np.ndarray, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class ColorJitter(Op):
-    """Change brightness, contrast, saturation and hue.
+    """Change brightness, contrast, saturation and hue."""
 
-    Attributes:
-        brightness: the maximum distance of the factor from 1; the factor is at least 0.
-        contrast: like brightness.
-        saturation: like brightness.
-        hue: maximum turn of the color circle in either direction, in turns; at most 0.5.
-    """
+    brightness: Annotated[float, DISTANCE, "greatest distance of the factor from 1"] = 0.0
+    contrast: Annotated[float, DISTANCE, "the same"] = 0.0
+    saturation: Annotated[float, DISTANCE, "the same"] = 0.0
+    hue: Annotated[float, Number(0.0, 0.5), "greatest turn of the color circle, in turns"] = 0.0
 
-    brightness: float = 0.0
-    contrast: float = 0.0
-    saturation: float = 0.0
-    hue: float = 0.0
-
-    name: ClassVar[str] = "color_jitter"
     image_dtypes = LEVELS_FLOATS
     image_channels = GRAY_OR_RGB
     of_levels = True
@@ -216,11 +208,8 @@ class ColorJitter(Op):
     )
     picture = {"brightness": 0.3, "contrast": 0.3, "saturation": 0.5, "hue": 0.3}
     varied = {"brightness": (0.3,), "contrast": (0.3,), "saturation": (0.3,)}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("brightness", "f8"), ("contrast", "f8"), ("saturation", "f8"), ("hue", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
+    random = True
+    record = np.dtype(
         [
             ("brightness", "f8"),
             ("contrast", "f8"),
@@ -229,25 +218,11 @@ class ColorJitter(Op):
             ("order", "u1", (4,)),
         ]
     )
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
+    wide = through_floats(_run_wide, floats["image"])
     draw = staticmethod(_draw)
     rescale = staticmethod(keep_record)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        limits = {"brightness": MOST, "contrast": MOST, "saturation": MOST, "hue": 0.5}
-        for parameter, most in limits.items():
-            value = checks.number(self.name, parameter, getattr(self, parameter), 0.0, most)
-            self.settle(**{parameter: value})
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        values = (self.brightness, self.contrast, self.saturation, self.hue)
-        return np.array(values, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
@@ -257,16 +232,4 @@ class ColorJitter(Op):
         return states, max(rooms, default=0) + mean
 
 
-def color_jitter(
-    *values: Value,
-    brightness: float = 0.0,
-    contrast: float = 0.0,
-    saturation: float = 0.0,
-    hue: float = 0.0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Change the colors of images of a pipeline; see `ColorJitter`."""
-    return ColorJitter(brightness, contrast, saturation, hue)(
-        *values, stream=stream, relative=relative
-    )
+color_jitter = function(ColorJitter)

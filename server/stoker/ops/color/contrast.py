@@ -4,8 +4,7 @@ Draws: `bases.factor`. The arithmetic is that of the same step of color_jitter: 
 floats `stoker.ops.kernels.color_floats`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,9 @@ from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT, GRAY_OR_RGB, LEVELS_FLOATS
+from stoker.ops.contract.rules import FLOAT, GRAY_OR_RGB
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import blend_with, fixed, mean_level, plain_blend, plain_mean
 from stoker.ops.kernels.color_floats import (
@@ -63,34 +62,19 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Contrast(FactorOp):
-    """Blend an image with its mean gray; parameters as `FactorOp`."""
+    """Blend an image with its mean gray."""
 
-    name: ClassVar[str] = "contrast"
-    image_dtypes = LEVELS_FLOATS
     image_channels = GRAY_OR_RGB
-    of_levels = True
-    clips_floats = True
     examples = ({"p": 0.9}, {"factor_range": (0, 3), "p": 0.5})
     picture = {"factor_range": (1.8, 1.8)}
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
+    wide = through_floats(_run_wide, floats["image"])
 
     def scratch(self, state: State) -> int:
         """Return the bytes of some gray values of floats."""
         return MEAN_BYTES if state.dtype == FLOAT else 0
 
 
-def contrast(
-    *values: Value,
-    factor_range: tuple[float, float] = (0.6, 1.4),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Raise or lower the contrast of images of a pipeline; see `Contrast`."""
-    return Contrast(factor_range, p)(*values, stream=stream, relative=relative)
+contrast = function(Contrast)

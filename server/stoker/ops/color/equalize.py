@@ -4,15 +4,14 @@ With the channel's histogram h and its maximum level m, step = (pixels - h[m]) /
 becomes min((step // 2 + pixels below x) // step, 255). A step of 0 changes nothing.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import LEVELS, ByChance, begin, look_up
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
 
@@ -69,22 +68,16 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class Equalize(ByChance):
-    """Spread the levels of each channel evenly; parameters as `ByChance`."""
+    """Spread the levels of each channel evenly."""
 
-    name: ClassVar[str] = "equalize"
     of_levels = True
     clips_floats = True
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
 
     def scratch(self, state: State) -> int:
         """Return the bytes of one histogram and a table for each channel."""
         return 8 * LEVELS + LEVELS * state.bound[2]
 
 
-def equalize(
-    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
-) -> Any:
-    """Equalize images of a pipeline with probability p; see `Equalize`."""
-    return Equalize(p)(*values, stream=stream, relative=relative)
+equalize = function(Equalize)

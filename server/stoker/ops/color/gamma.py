@@ -7,17 +7,16 @@ of `stoker.rng.maths`; 0 stays 0.
 For floats `kernels.powers`; values not above 0, and NaN, become 0; 1 and above becomes 1.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, look_up_all, plain_floats
 from stoker.ops.bases.wide_floats import narrow, through_floats, widened
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Interval, Probability, Range
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -26,12 +25,13 @@ from stoker.rng.draws import bernoulli, uniform_range
 from stoker.rng.maths import exp, floor, log
 
 MOST: Final = 16.0
+POWERS: Final = Interval(0.0, MOST)
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["gamma"] = uniform_range(key, 1, params["low"], params["high"])
+    record["gamma"] = uniform_range(key, 1, params["gamma_low"], params["gamma_high"])
 
 
 @kernel
@@ -78,55 +78,26 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Gamma(PixelOp):
-    """Raise levels to a power.
+    """Raise levels to a power."""
 
-    Attributes:
-        gamma_range: (low, high) of the power; above 1 darkens.
-        p: probability.
-    """
+    gamma_range: Annotated[Range, POWERS, "power; above 1 darkens"] = (0.8, 1.25)
+    p: Probability = 0.5
 
-    gamma_range: tuple[float, float] = (0.8, 1.25)
-    p: float = 0.5
-
-    name: ClassVar[str] = "gamma"
     image_dtypes = LEVELS_FLOATS
     of_levels = True
     clips_floats = True
     examples = ({"p": 0.9}, {"gamma_range": (0.3, 3), "p": 0.5})
     picture = {"gamma_range": (2.0, 2.0)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("gamma", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    record = np.dtype([("gamma", "f8"), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
+    wide = through_floats(_run_wide, floats["image"])
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            gamma_range=checks.interval(self.name, "gamma_range", self.gamma_range, 0.0, MOST)
-        )
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.gamma_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the table."""
         return LEVELS
 
 
-def gamma(
-    *values: Value,
-    gamma_range: tuple[float, float] = (0.8, 1.25),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Raise levels of images of a pipeline to a power; see `Gamma`."""
-    return Gamma(gamma_range, p)(*values, stream=stream, relative=relative)
+gamma = function(Gamma)

@@ -3,8 +3,7 @@
 No randomness. Arithmetic: `stoker.ops.kernels.hsv`, for floats `stoker.ops.kernels.hsv_floats`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.color import K1, K2, K3
 from stoker.ops.kernels.hsv import parts_of, plain_to_rgb
@@ -52,22 +51,14 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @register
-@dataclass(frozen=True)
 class HsvToRgb(ColorSpaceOp):
     """Turn hue, saturation and value into red, green and blue."""
 
-    name: ClassVar[str] = "hsv_to_rgb"
     of_levels = True
     clips_floats = True
     varied = {}
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)
-    }
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, plain_of_floats(plain_hsv_to_floats), in_place=True)
-    }
+    kernels = {"image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)}
+    floats = {"image": Kernel(_run_floats, plain_of_floats(plain_hsv_to_floats), in_place=True)}
 
 
-def hsv_to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline from hue, saturation and value into colors; see `HsvToRgb`."""
-    return HsvToRgb()(*values, stream=stream, relative=relative)
+hsv_to_rgb = function(HsvToRgb)

@@ -5,17 +5,16 @@ same step of color_jitter: `kernels.color`, for floats `kernels.color_floats`. A
 channel has no hue.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.bases.wide_floats import narrow, through_floats, widened
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import GRAY_OR_RGB, LEVELS_FLOATS
 from stoker.ops.kernels.color import fixed, plain_hue, rotate_hue
@@ -26,7 +25,7 @@ from stoker.rng.draws import bernoulli, uniform_range
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["turn"] = uniform_range(key, 1, params["low"], params["high"])
+    record["turn"] = uniform_range(key, 1, params["turn_low"], params["turn_high"])
 
 
 @kernel
@@ -62,50 +61,23 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Hue(PixelOp):
-    """Turn the hue.
+    """Turn the hue."""
 
-    Attributes:
-        turn_range: (low, high) of the turn, in turns of the color circle, from -0.5 to 0.5.
-        p: probability.
-    """
+    turn_range: Annotated[Range, Span(-0.5, 0.5), "part of the color circle"] = (-0.1, 0.1)
+    p: Probability = 0.5
 
-    turn_range: tuple[float, float] = (-0.1, 0.1)
-    p: float = 0.5
-
-    name: ClassVar[str] = "hue"
     image_dtypes = LEVELS_FLOATS
     image_channels = GRAY_OR_RGB
     of_levels = True
     clips_floats = True
     examples = ({"p": 0.9}, {"turn_range": (-0.5, 0.5), "p": 0.5})
     picture = {"turn_range": (0.35, 0.35)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("turn", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    record = np.dtype([("turn", "f8"), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
+    wide = through_floats(_run_wide, floats["image"])
     draw = staticmethod(_draw)
 
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(turn_range=checks.span(self.name, "turn_range", self.turn_range, -0.5, 0.5))
-        self.check_p()
 
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.turn_range, self.p), self.parameters)
-
-
-def hue(
-    *values: Value,
-    turn_range: tuple[float, float] = (-0.1, 0.1),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Turn the hue of images of a pipeline; see `Hue`."""
-    return Hue(turn_range, p)(*values, stream=stream, relative=relative)
+hue = function(Hue)

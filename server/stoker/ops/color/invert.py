@@ -3,15 +3,14 @@
 For floats 1 - x, one float32 subtraction; nothing is clipped.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance, begin, plain_floats
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.float_levels import ONE, number, plain_number
@@ -78,22 +77,14 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Invert(ByChance):
-    """Invert every level; parameters as `ByChance`."""
+    """Invert every level."""
 
-    name: ClassVar[str] = "invert"
     image_dtypes = LEVELS_FLOATS
     of_levels = True
     clips_floats = True
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
 
 
-def invert(
-    *values: Value, p: float = 0.5, stream: str | None = None, relative: bool = False
-) -> Any:
-    """Invert images of a pipeline with probability p; see `Invert`."""
-    return Invert(p)(*values, stream=stream, relative=relative)
+invert = function(Invert)

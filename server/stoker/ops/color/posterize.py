@@ -1,15 +1,14 @@
 """Keep the upper bits of every level, with probability p, as torchvision's RandomPosterize."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import PixelOp, begin
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Whole
 from stoker.ops.contract.registry import register
 
 
@@ -29,7 +28,7 @@ def mask_into(source: Any, image: Any, mask: Any) -> None:
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    mask = np.uint8(params["mask"])
+    mask = np.uint8(256 - (1 << (8 - params["bits"])))
     if record["apply"] and src.ctypes.data != dst.ctypes.data:
         mask_into(src.reshape(src.size), dst.reshape(dst.size), mask)
     else:
@@ -39,42 +38,21 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src & params["mask"] if record["apply"] else src
+    dst[...] = src & np.uint8(256 - (1 << (8 - int(params["bits"])))) if record["apply"] else src
 
 
 @register
-@dataclass(frozen=True)
 class Posterize(PixelOp):
-    """Keep the upper bits of every level.
+    """Keep the upper bits of every level."""
 
-    Attributes:
-        bits: the number of bits to keep, from 0 (black) to 8 (all).
-        p: probability.
-    """
+    bits: Annotated[int, Whole(0, 8), "bits that are kept: 0 is black, 8 changes nothing"] = 4
+    p: Probability = 0.5
 
-    bits: int = 4
-    p: float = 0.5
-
-    name: ClassVar[str] = "posterize"
     of_levels = True
     clips_floats = True
     examples = ({"p": 0.5}, {"bits": 2, "p": 1})
     picture = {"bits": 2}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("mask", "u1"), ("p", "f8")])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(bits=checks.integer(self.name, "bits", self.bits, 0, 8))
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((256 - (1 << (8 - self.bits)), self.p), self.parameters)
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
 
 
-def posterize(
-    *values: Value, bits: int = 4, p: float = 0.5, stream: str | None = None, relative: bool = False
-) -> Any:
-    """Keep the upper bits of images of a pipeline; see `Posterize`."""
-    return Posterize(bits, p)(*values, stream=stream, relative=relative)
+posterize = function(Posterize)

@@ -3,8 +3,7 @@
 No randomness. Arithmetic: `stoker.ops.kernels.hsv`, for floats `stoker.ops.kernels.hsv_floats`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.color import K1, K2, K3
 from stoker.ops.kernels.hsv import WHOLE, division, hue_of, plain_to_hsv, rounded
@@ -42,22 +41,14 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @register
-@dataclass(frozen=True)
 class RgbToHsv(ColorSpaceOp):
     """Turn red, green and blue into hue, saturation and value."""
 
-    name: ClassVar[str] = "rgb_to_hsv"
     of_levels = True
     clips_floats = True
     varied = {}
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, plain_form(plain_to_hsv), in_place=True)
-    }
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, plain_of_floats(plain_floats_to_hsv), in_place=True)
-    }
+    kernels = {"image": Kernel(_run, plain_form(plain_to_hsv), in_place=True)}
+    floats = {"image": Kernel(_run_floats, plain_of_floats(plain_floats_to_hsv), in_place=True)}
 
 
-def rgb_to_hsv(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline into hue, saturation and value; see `RgbToHsv`."""
-    return RgbToHsv()(*values, stream=stream, relative=relative)
+rgb_to_hsv = function(RgbToHsv)

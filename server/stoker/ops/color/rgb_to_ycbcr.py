@@ -1,7 +1,6 @@
 """Turn red, green and blue into luma, blue and red difference, as in JPEG files. No randomness."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floa
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color import K1, K2, K3, luma
@@ -48,24 +47,16 @@ def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
 
 
 @register
-@dataclass(frozen=True)
 class RgbToYcbcr(ColorSpaceOp):
     """Turn red, green and blue into Y, Cb and Cr."""
 
-    name: ClassVar[str] = "rgb_to_ycbcr"
     image_dtypes = LEVELS_FLOATS
     of_levels = True
     clips_floats = True
     varied = {}
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, plain_form(plain_to_ycbcr), in_place=True)
-    }
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, plain_of_floats(plain_floats_to_ycbcr), in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    kernels = {"image": Kernel(_run, plain_form(plain_to_ycbcr), in_place=True)}
+    floats = {"image": Kernel(_run_floats, plain_of_floats(plain_floats_to_ycbcr), in_place=True)}
+    wide = through_floats(_run_wide, floats["image"])
 
 
-def rgb_to_ycbcr(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline into Y, Cb and Cr; see `RgbToYcbcr`."""
-    return RgbToYcbcr()(*values, stream=stream, relative=relative)
+rgb_to_ycbcr = function(RgbToYcbcr)

@@ -5,16 +5,15 @@ For uint16 the threshold is 257 * threshold, the same part of the range, and suc
 gives. Such values become 1 - x, one float32 subtraction; nothing is clipped.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import PixelOp, begin, plain_floats
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color_floats import PART
@@ -23,6 +22,7 @@ from stoker.ops.kernels.float_levels import ONE
 HIGH: Final = np.uint16(65535)
 """All bits of a level; uint8 keeps the lower half."""
 NONE: Final = 256
+THRESHOLD: Final = "lowest level that is inverted, in parts of 255 of white; 256 inverts none"
 """A threshold above every level: nothing is inverted."""
 WIDE_LEVEL: Final = np.uint32(257)
 """Levels of uint16 for each level of uint8."""
@@ -82,48 +82,20 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Solarize(PixelOp):
-    """Invert levels at or above a threshold.
+    """Invert levels at or above a threshold."""
 
-    Attributes:
-        threshold: lowest level to invert, for uint16 and floats in parts of 255 of white; 256
-            inverts none.
-        p: probability.
-    """
+    threshold: Annotated[int, Whole(0, NONE, "u2"), THRESHOLD] = 128
+    p: Probability = 0.5
 
-    threshold: int = 128
-    p: float = 0.5
-
-    name: ClassVar[str] = "solarize"
     image_dtypes = LEVELS_FLOATS
     of_levels = True
     clips_floats = True
     examples = ({"p": 0.5}, {"threshold": 200, "p": 1})
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("threshold", "u2"), ("p", "f8")])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
 
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain_wide, in_place=True)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(threshold=checks.integer(self.name, "threshold", self.threshold, 0, NONE))
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.threshold, self.p), self.parameters)
+    wide = {"image": Kernel(_run_wide, _plain_wide, in_place=True)}
 
 
-def solarize(
-    *values: Value,
-    threshold: int = 128,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Invert the bright levels of images of a pipeline; see `Solarize`."""
-    return Solarize(threshold, p)(*values, stream=stream, relative=relative)
+solarize = function(Solarize)

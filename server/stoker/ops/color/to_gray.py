@@ -5,17 +5,17 @@ floats `kernels.color_floats`, where nothing is clipped. A last channel after on
 and is dropped. `grayscale` makes an image gray but keeps its channels.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import ALPHA, LEVELS_FLOATS, require_image
+from stoker.ops.contract.rules import ALPHA, LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import K1, K2, K3, luma, plain_luma
 from stoker.ops.kernels.color_floats import gray_of, plain_gray
@@ -144,24 +144,20 @@ def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) ->
 
 
 @register
-@dataclass(frozen=True)
 class ToGray(Op):
     """Turn images of 1 to 4 channels into gray images of one."""
 
-    name: ClassVar[str] = "to_gray"
     image_dtypes = LEVELS_FLOATS
     image_channels = ALPHA
     of_levels = True
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain)}
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    wide = {"image": Kernel(_run_wide, _plain)}
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of one channel."""
-        self.require_kinds(states)
-        for state in states:
-            require_image(self.name, state, self.image_dtypes, self.image_channels)
+        self.require_pixels(states)
         split = any(state.dtype == "float32" and state.shape[2] == 4 for state in states)
         return tuple(of_channels(state, 1) for state in states), PLANES_BYTES * split
 
@@ -173,6 +169,4 @@ def of_channels(state: State, channels: int) -> State:
     )
 
 
-def to_gray(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline into images of one channel; see `ToGray`."""
-    return ToGray()(*values, stream=stream, relative=relative)
+to_gray = function(ToGray)

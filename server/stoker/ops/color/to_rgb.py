@@ -4,8 +4,7 @@ Gray is repeated, as in Pillow's `Image.convert("RGB")`; red, green and blue are
 channel after one or three is alpha and is dropped. Values of floats keep their bits.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,10 +12,11 @@ from stoker.jit import kernel
 from stoker.ops.color.grayscale import fill_pixel
 from stoker.ops.color.to_gray import of_channels
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import ALPHA, LEVELS_FLOATS, require_image
+from stoker.ops.contract.rules import ALPHA, LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.color import K1, K2, K3
 from stoker.ops.kernels.runs import copy_run
@@ -81,27 +81,21 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class ToRgb(Op):
     """Turn images of 1 to 4 channels into images of three."""
 
-    name: ClassVar[str] = "to_rgb"
     image_dtypes = LEVELS_FLOATS
     image_channels = ALPHA
     of_levels = True
     varied = {}
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run, _plain)}
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of three channels."""
-        self.require_kinds(states)
-        for state in states:
-            require_image(self.name, state, self.image_dtypes, self.image_channels)
+        self.require_pixels(states)
         return tuple(of_channels(state, 3) for state in states), 0
 
 
-def to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline into images of three channels; see `ToRgb`."""
-    return ToRgb()(*values, stream=stream, relative=relative)
+to_rgb = function(ToRgb)

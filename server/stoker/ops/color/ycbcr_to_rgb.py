@@ -1,7 +1,6 @@
 """Turn luma, blue and red difference of JPEG files into red, green and blue. No randomness."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floa
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.bases.wide_floats import narrow, through_floats, widened
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color import K1, K2, K3
@@ -45,24 +44,16 @@ def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> Non
 
 
 @register
-@dataclass(frozen=True)
 class YcbcrToRgb(ColorSpaceOp):
     """Turn Y, Cb and Cr into red, green and blue."""
 
-    name: ClassVar[str] = "ycbcr_to_rgb"
     image_dtypes = LEVELS_FLOATS
     of_levels = True
     clips_floats = True
     varied = {}
-    kernels: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)
-    }
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, plain_of_floats(plain_ycbcr_to_floats), in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    kernels = {"image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)}
+    floats = {"image": Kernel(_run_floats, plain_of_floats(plain_ycbcr_to_floats), in_place=True)}
+    wide = through_floats(_run_wide, floats["image"])
 
 
-def ycbcr_to_rgb(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Turn images of a pipeline in Y, Cb and Cr into colors; see `YcbcrToRgb`."""
-    return YcbcrToRgb()(*values, stream=stream, relative=relative)
+ycbcr_to_rgb = function(YcbcrToRgb)

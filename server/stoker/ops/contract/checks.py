@@ -40,16 +40,23 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def pair(op: str, parameter: str, value: object, lowest: int) -> tuple[int, int]:
+def pair(
+    op: str,
+    parameter: str,
+    value: object,
+    lowest: int,
+    most: int = MAX_SIDE,
+    sides: str = "height, width",
+) -> tuple[int, int]:
     """Return (height, width) of a side or a pair of sides.
 
     Raises:
-        ParameterError: it is not a pair, or a side is outside of [lowest, MAX_SIDE].
+        ParameterError: it is not a pair, or a side is outside of [lowest, most].
     """
-    sides = tuple(value) if isinstance(value, Sequence) else (value, value)
-    if len(sides) == 2 and all(is_integer(s) and lowest <= s <= MAX_SIDE for s in sides):
-        return int(sides[0]), int(sides[1])
-    expected = f"an integer, or (height, width), from {lowest} to {MAX_SIDE}"
+    both = tuple(value) if isinstance(value, Sequence) else (value, value)
+    if len(both) == 2 and all(is_integer(s) and lowest <= s <= most for s in both):
+        return int(both[0]), int(both[1])
+    expected = f"an integer, or ({sides}), from {lowest} to {most}"
     raise refuse(op, parameter, expected, value)
 
 

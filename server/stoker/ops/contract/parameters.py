@@ -29,6 +29,8 @@ from stoker.ops.contract.checks import MOST_CHANNELS
 
 Range = tuple[float, float]
 """(low, high), both inclusive unless the op says otherwise."""
+WholeRange = tuple[int, int]
+"""(low, high) of whole numbers, both inclusive."""
 Sides = int | tuple[int, int]
 """A side in pixels, or (height, width)."""
 PerChannel = float | tuple[float, ...]
@@ -242,13 +244,19 @@ class Spread(ParameterRule):
 
 @dataclass(frozen=True)
 class SidePair(ParameterRule):
-    """A side in pixels, or (height, width), from `least` on; stored as two integers."""
+    """A number, or (height, width), from `least` to `most`; stored as two integers.
+
+    Attributes:
+        sides: names of both numbers.
+    """
 
     least: int
+    most: int = checks.MAX_SIDE
+    sides: str = "height, width"
 
     def check(self, op: str, name: str, value: object) -> tuple[int, int]:
         """Return (height, width)."""
-        return checks.pair(op, name, value, self.least)
+        return checks.pair(op, name, value, self.least, self.most, self.sides)
 
     def fields(self, name: str) -> Fields:
         """Return a field for each side."""
@@ -262,7 +270,7 @@ class SidePair(ParameterRule):
     @property
     def text(self) -> str:
         """The bounds."""
-        return f"an integer, or (height, width), from {self.least} to {checks.MAX_SIDE}"
+        return f"an integer, or ({self.sides}), from {self.least} to {self.most}"
 
 
 @dataclass(frozen=True)
