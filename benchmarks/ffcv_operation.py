@@ -16,7 +16,7 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from stoker.compat.ffcv.compiled_step import BatchRows, LineStep
+from stoker.compat.ffcv.compiled_step import BatchRows, CompiledStep
 from stoker.compat.ffcv.field_reading import array_state
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "compat"))
@@ -72,7 +72,7 @@ def main() -> None:
     print("| form | plain loop, us | value by value, us | step, us | ratio | ratio |")
     print("|---|---|---|---|---|---|")
     for name, operation in (("serial", PickACorner()), ("parallel", PickACornerParallel())):
-        step = LineStep(operation, array_state(FORM, "uint8"), name, name)
+        step = CompiledStep(operation, array_state(FORM, "uint8"), name, name)
         machine = numba.njit(nogil=True, error_model="numpy", parallel=name == "parallel")
         loops = [machine(function) for function in (corners, values)]
         for loop in loops:

@@ -4,13 +4,13 @@ import json
 
 SCRIPT = """
 import json, mmap, os, select, signal
-from stoker.server.workers.hang_trace import HangNote
+from stoker.server.workers.hang_trace import HangTrace
 from stoker.server.workers.child_config import PROGRESS_BYTES, STACK_AT
 
 descriptor = os.memfd_create("page")
 os.ftruncate(descriptor, PROGRESS_BYTES)
 page = mmap.mmap(descriptor, PROGRESS_BYTES)
-note = HangNote(descriptor, page, 0.01)
+note = HangTrace(descriptor, page, 0.01)
 
 def waiting_for(happened):
     while not happened():

@@ -31,7 +31,7 @@ import mmap, os, sys
 import msgspec
 from stoker.jit import set_cache_root
 from stoker.server.workers import builder, worker
-from stoker.server.workers.child_config import Hire
+from stoker.server.workers.child_config import WorkerConfig
 from stoker.server.work.records import AddSlab, BuildRequest, OpenStream, Work
 
 build, opened, slab, work = (
@@ -41,7 +41,7 @@ build, opened, slab, work = (
 set_cache_root(sys.argv[1])
 before = set(sys.modules)
 builder.build(build)
-one = worker.Worker(Hire(1, 0, 1, sys.argv[1], ""), mmap.mmap(-1, mmap.PAGESIZE))
+one = worker.Worker(WorkerConfig(1, 0, 1, sys.argv[1], ""), mmap.mmap(-1, mmap.PAGESIZE))
 memory = os.memfd_create("slab")
 os.ftruncate(memory, slab.size_bytes)
 one.handle(slab, memory)
@@ -55,7 +55,7 @@ import numpy as np
 from stoker.server.workers import blas
 from stoker.server.daemon.launch import PINNED
 
-with blas.taken_for_granted():
+with blas.empty_blas_module():
     cpu_target.target_context.refresh()
 import sys
 assert blas.BLAS not in sys.modules

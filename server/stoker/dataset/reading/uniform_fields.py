@@ -124,7 +124,7 @@ def _checked(
         if field.dtype == "bool":
             good &= (column.items.reshape(len(good), -1) <= 1).all(1)
         return column.items
-    assert isinstance(column, VariableColumn), "is_alike excludes references"
+    assert isinstance(column, VariableColumn), "is_uniform excludes references"
     size = size_bytes // column.step
     firsts = size * np.arange(len(good))
     good &= (column.offsets[:-1] == firsts) & (column.offsets[1:] == firsts + size)
