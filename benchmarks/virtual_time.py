@@ -16,6 +16,12 @@ import numpy as np
 
 from stoker.protocol.layout import Output
 from stoker.protocol.messages import Credit, DaemonRecord, Hello, Open, Ready, Release, Seek
+from stoker.protocol.request.stream import (
+    BatchRequest,
+    DeliveryRequest,
+    SourceRequest,
+    StreamRequest,
+)
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
@@ -48,11 +54,14 @@ class VirtualDaemon:
         self._tell(ev.LifelineUp(self._now, TOKEN))
         self._say(
             Open(
-                request=1, dataset="data", pipeline="train", graph=b"", batch_size=batch_size,
-                rank=0, world_size=1, shuffle=True, tail="drop", seed=0, freeze={}, views=1,
-                total_epochs=None, on_error="raise", prefetch=prefetch, leases=2, group=None,
+                1,
+                StreamRequest(
+                    sources=(SourceRequest(dataset="data", pipeline="train"),),
+                    batch=BatchRequest(positions=batch_size),
+                ),
+                DeliveryRequest(prefetch=prefetch, leases=2),
             )
-        )  # fmt: skip
+        )
         built = BuildResult(
             1, "content:" + "0" * 32, steps * batch_size, "0" * 32, b"graph",
             (Output("label", "int64", ()),),

@@ -130,12 +130,14 @@ class Stream:
             self._side.send(msgpack.packb(["attach", self._token]))
             self._receive("attached")
             undo.callback(self._say_close)
-            # fmt: off
-            self._send([
-                "open", 1, dataset, pipeline, b"", batch_size, *cut, shuffle, "drop",
-                seed, {}, 1, None, "raise", prefetch, 1, None, False, b"", b"", False, b"",
-            ])
-            # fmt: on
+            stream = {
+                "sources": [{"dataset": dataset, "pipeline": pipeline}],
+                "batch": {"positions": batch_size},
+                "order": {"shuffle": shuffle},
+                "draws": {"seed": seed},
+            }
+            delivery = {"prefetch": prefetch, "leases": 1}
+            self._send(["open", 1, stream, delivery, *cut])
             opened = self._receive("opened")
             self.spec, self.stream_id, self.steps, self._rows = opened[2:6]
             self._slots, self._slot_bytes, self._outputs = opened[8:11]

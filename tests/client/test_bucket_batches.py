@@ -17,7 +17,6 @@ from stoker.order.buckets.sizes import bucket_size
 from stoker.pipeline import outputs, pipeline
 from stoker.protocol.buckets import Bucket
 from stoker.protocol.errors import BuildError, ProtocolError, UsageError
-from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Opened
 
 SIZES = [(60, 60), (60, 100), (100, 60), (80, 80), (50, 100)] * 7
@@ -276,10 +275,3 @@ def test_a_daemon_that_contradicts_itself_is_not_believed():
         steps_of(opened(steps=3))
     with pytest.raises(ProtocolError, match="opened an impossible stream: buckets: leftovers"):
         steps_of(opened({"tail": "pad"}, leftovers="drop"))
-
-
-def test_what_is_no_request_is_refused():
-    assert request_from_bytes(BUCKETS.to_bytes()) == BUCKETS
-    for data in (b"", b"{}x", b'{"max_area":"1"}', b'{"area":1}', b"[1]"):
-        with pytest.raises(UsageError, match=r"expected a request for buckets|give max_area"):
-            request_from_bytes(data)

@@ -14,7 +14,7 @@ from stoker.client import Loader
 from stoker.client.hosts.fleet import Fleet
 from stoker.client.hosts.returns import Returns
 from stoker.protocol import messages as m
-from stoker.protocol.errors import AccessError, UsageError, VersionError
+from stoker.protocol.errors import AccessError, UsageError
 
 REMOVED = AccessError("the daemon removed this client's key from its list of clients")
 
@@ -117,34 +117,6 @@ def test_settings_that_change_bytes_must_agree(two, name, value, message) -> Non
     with pytest.raises(UsageError, match=rf"have different streams.*\n *{message}\n") as caught:
         load(two)
     assert all(fake.address in str(caught.value) for fake in two)
-
-
-def test_one_that_cannot_share_is_refused(two) -> None:
-    two[1].traits["seek_fields"] = 4
-    with pytest.raises(VersionError, match=rf"{two[1].address} is an older Stoker.*not in a list"):
-        load(two)
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "fields"),
-    [
-        ("subset", range(16), 20),
-        ("subset", "train", 20),
-        ("group_size", 2, 26),
-        ("shuffle_block_size", 4, 24),
-        ("params", True, 0),
-    ],
-)
-def test_options_that_an_older_daemon_would_ignore_are_refused(
-    daemon, option, value, fields
-) -> None:
-    daemon.traits["open_fields"] = fields
-    more = {"group": "sweep"} if option == "group_size" else {}
-    with pytest.raises(VersionError, match=rf"does not know {option}=, .*, or leave {option} out"):
-        Loader(
-            daemon.address, pipeline="train", batch_size=16, device="numpy",
-            **{option: value}, **more,
-        )  # fmt: skip
 
 
 class Opened:

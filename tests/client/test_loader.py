@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from asking import opening
 from loading import places
 
 from stoker.client import Batch, Loader, delivery
@@ -73,11 +74,10 @@ def test_open_record(daemon) -> None:
         device="numpy",
     ):
         assert daemon.of(Open) == [
-            Open(
+            opening(
                 request=1,
                 dataset="photos",
                 pipeline="train",
-                graph=b"",
                 batch_size=12,
                 rank=1,
                 world_size=3,
@@ -106,8 +106,9 @@ def test_pipeline_object_travels_as_canonical_bytes(daemon) -> None:
 
     with Loader(daemon.address, pipeline=Pipeline(), global_batch_size=16):
         opened = daemon.of(Open)[0]
-    assert opened.pipeline == ""
-    assert opened.graph == b'{"a":null,"b":[1,{"$f64":"3fe0000000000000"}]}'
+    (source,) = opened.stream.sources
+    assert source.pipeline == ""
+    assert source.graph == b'{"a":null,"b":[1,{"$f64":"3fe0000000000000"}]}'
 
 
 def test_leaving_early_begins_the_next_epoch(daemon, loader, same) -> None:
@@ -314,15 +315,8 @@ def test_prefetch_is_left_to_the_daemon(daemon) -> None:
         assert loader.prefetch == 2
         assert re.search(r", prefetch=2, memory 0\.\d MiB\)$", repr(loader))
     (opened,) = daemon.of(Open)
-    assert (opened.prefetch, opened.prefetch_bytes) == (16, 2**29)
+    assert (opened.delivery.prefetch, opened.delivery.prefetch_bytes) == (16, 2**29)
     assert daemon.of(Credit)[0] == Credit(1, 2)
-
-
-@pytest.mark.parametrize("name", ["weights", "shuffle_block_size", "mix"])
-def test_an_older_daemon_that_ignores_an_order(daemon, name) -> None:
-    given = {"weights": [1, 2, 3], "shuffle_block_size": 8, "mix": {"a": 1}}[name]
-    with pytest.raises(ProtocolError, match=f"the daemon ignored {name}=, .* older Stoker"):
-        Loader(daemon.address, pipeline="train", batch_size=16, **{name: given})
 
 
 def test_prefetch_as_given(daemon) -> None:
@@ -330,7 +324,7 @@ def test_prefetch_as_given(daemon) -> None:
         next(iter(loader))
         assert loader.prefetch == 7
     (opened,) = daemon.of(Open)
-    assert (opened.prefetch, opened.prefetch_bytes) == (7, 0)
+    assert (opened.delivery.prefetch, opened.delivery.prefetch_bytes) == (7, 0)
     assert daemon.of(Credit)[0] == Credit(1, 7)
 
 

@@ -180,7 +180,7 @@ def test_a_loader_shows_what_the_daemon_says(daemon, terminal, monkeypatch) -> N
     with Loader(daemon.address, pipeline="train", batch_size=16, device="numpy"):
         pass
     (asked,) = daemon.of(m.Open)
-    assert asked.progress
+    assert asked.delivery.progress
     lines = terminal.getvalue().split("\r")
     assert lines[1] == "stoker: pipeline: waiting until it is built, 0 s"
     assert lines[-1] == "stoker: pipeline: ready after 0 s; later starts load it from the cache\n"
@@ -217,7 +217,7 @@ def test_only_rank_0_asks(daemon) -> None:
     ):
         pass
     (asked,) = daemon.of(m.Open)
-    assert not asked.progress
+    assert not asked.delivery.progress
 
 
 def test_who_silenced_it_does_not_ask(daemon, caplog) -> None:
@@ -227,4 +227,4 @@ def test_who_silenced_it_does_not_ask(daemon, caplog) -> None:
     ):
         pass
     (asked,) = daemon.of(m.Open)
-    assert not asked.progress
+    assert not asked.delivery.progress

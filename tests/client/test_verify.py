@@ -70,7 +70,7 @@ def test_batches_carry_their_digests(daemon, sealer, same) -> None:
                 same(daemon, batch, batch.epoch, batch.step)
                 assert (batch.digest, batch.chain) == sealer.sent[batch.epoch, batch.step]
     assert len({digest for digest, _ in sealer.sent.values()}) == len(sealer.sent)
-    assert [record.verify for record in daemon.of(Open)] == [True]
+    assert [record.delivery.verify for record in daemon.of(Open)] == [True]
 
 
 def test_the_chain_goes_on_after_a_reconnect_and_a_jump(daemon, sealer, folder) -> None:
@@ -116,7 +116,7 @@ def test_without_verify_nothing_is_compared(daemon, same) -> None:
         for name, option in (("digest", "verify"), ("chain", "verify"), ("params", "params")):
             with pytest.raises(AttributeError, match=rf"Loader\(\.\.\., {option}=True\)"):
                 getattr(batch, name)
-    assert [record.verify for record in daemon.of(Open)] == [False]
+    assert [record.delivery.verify for record in daemon.of(Open)] == [False]
 
 
 def test_an_older_daemon_is_named(daemon) -> None:

@@ -6,14 +6,13 @@ from target_tools import accepts, target
 
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol import messages
+from stoker.protocol.codec import decode_from_client
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
-from stoker.protocol.lengths import request_from_bytes
-from stoker.protocol.mix import mix_from_bytes
 from stoker.protocol.replay import replay_from_bytes
+from stoker.protocol.request.refusals import check_combination
 from stoker.protocol.spec import StreamSpec
-from stoker.protocol.splits import split_from_bytes
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_from_bytes
 from stoker.server.rows.graphs import graph_from_bytes
@@ -73,13 +72,8 @@ def exclude(data: bytes) -> bool:
 
 @target
 def subset(data: bytes) -> bool:
-    """A subset, or the name of a split."""
-
-    def read(data: bytes) -> None:
-        if split_from_bytes(data) is None:
-            Subset.from_bytes(data)
-
-    return accepts(read, data)
+    """A subset."""
+    return accepts(Subset.from_bytes, data)
 
 
 @target
@@ -89,15 +83,16 @@ def weights(data: bytes) -> bool:
 
 
 @target
-def mix(data: bytes) -> bool:
-    """The parts of a mixture."""
-    return accepts(mix_from_bytes, data)
+def request(data: bytes) -> bool:
+    """What an OPEN asks for, and whether it can be."""
 
+    def read(envelope: bytes) -> None:
+        for record in decode_from_client(envelope)[1]:
+            if isinstance(record, messages.Open):
+                record.stream.check_sources()
+                check_combination(record.stream, record.delivery, received=True)
 
-@target
-def buckets(data: bytes) -> bool:
-    """A request for buckets."""
-    return accepts(request_from_bytes, data)
+    return accepts(read, data)
 
 
 @target

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import targets
+from asking import opening
 from PIL import Image
 
 from stoker import ops
@@ -26,7 +27,6 @@ from stoker.protocol.cursor import Cursor
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Placed
 from stoker.protocol.lengths import LengthBuckets
-from stoker.protocol.mix import Component, mix_to_bytes
 from stoker.protocol.remote.keys import public_text, secret_text
 from stoker.protocol.remote.tcp import HEAD, frame
 from stoker.protocol.row_digests import RowDigests
@@ -133,7 +133,7 @@ def exclude() -> list[bytes]:
 
 
 def subset() -> list[bytes]:
-    return [Subset([1, 5, 6]).to_bytes(), msgpack.packb("train"), b""]
+    return [Subset([1, 5, 6]).to_bytes(), b""]
 
 
 def weights() -> list[bytes]:
@@ -141,15 +141,16 @@ def weights() -> list[bytes]:
     return [weights_of(form).to_bytes() for form in forms]
 
 
-def mix() -> list[bytes]:
-    return [mix_to_bytes([Component("a", 0.5, "p"), Component("b", 2.0, "", b"graph")])]
-
-
-def buckets() -> list[bytes]:
-    return [
-        Buckets(max_area=10_000).to_bytes(),
-        LengthBuckets(field="tokens", multiple=8).to_bytes(),
+def request() -> list[bytes]:
+    """OPEN with all that a stream can ask for."""
+    wishes = [
+        opening(mix=[("a", 0.5, "p"), ("b", 2.0, "q")], exclude=bytes(8)),
+        opening(buckets=Buckets(max_area=10_000), split="train", seed=2**64 - 1),
+        opening(buckets=LengthBuckets(field="tokens", multiple=8), freeze={"crop": "epoch"}),
+        opening(graph=b"{}", shuffle_block=16, shuffle_seed=3, total_epochs=9, params=True),
+        opening(group="g", group_size=2, mode="fork", views=2, tail="pad", on_error="mask"),
     ]
+    return [codec.encode(targets.TOKEN, [wish]) for wish in wishes]
 
 
 def replay() -> list[bytes]:
@@ -185,13 +186,11 @@ def verified() -> list[bytes]:
 def session() -> list[bytes]:
     """Messages of a client: openings of several forms, and what follows them."""
     given = {
-        "request": 1, "dataset": "d", "pipeline": "p", "graph": b"", "batch_size": 8, "rank": 0,
-        "world_size": 1, "shuffle": True, "tail": "drop", "seed": 7, "freeze": {}, "views": 1,
-        "total_epochs": None, "on_error": "raise", "prefetch": 2, "leases": 1, "group": None,
+        "dataset": "d", "pipeline": "p", "batch_size": 8, "seed": 7, "prefetch": 2, "leases": 1
     }  # fmt: skip
     made = []
     for more in ({}, {"group": "g", "group_size": 1}, {"rank": 1, "world_size": 2, "views": 2}):
-        wish = messages.Open(**(given | more))
+        wish = opening(**(given | more))
         made += [
             [wish],
             [wish, messages.Seek(1, 0, 0), messages.Credit(1, 2), messages.Release([(0, 1)])],

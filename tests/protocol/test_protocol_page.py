@@ -23,6 +23,7 @@ from stoker.protocol import (
 )
 from stoker.protocol.errors import StokerError, _by_code
 from stoker.protocol.remote import shares, tcp
+from stoker.protocol.request import stream
 from stoker.server.daemon import connections, sidesocket
 from stoker.server.daemon.remote import carriers
 from stoker.server.state.settings import Settings
@@ -89,6 +90,8 @@ def said_text(kind: msgspec.inspect.StrType) -> str:
     if kind.pattern:
         assert kind.pattern == r"\A[0-9a-f]{32}\Z"
         return "32 hex digits"
+    if kind.min_length:
+        return f"text {kind.min_length}..{kind.max_length}"
     return f"text <= {number(kind.max_length)}"
 
 
@@ -155,6 +158,8 @@ def test_table_of_fields(page: str) -> None:
     kinds = [kind for union in DIRECTIONS.values() for kind in typing.get_args(union)]
     kinds = [*dict.fromkeys(kinds), layout.Output, layout.Placed, items.ItemField]
     kinds += [drawn.Drawn, drawn.DrawnField, buckets.Bucket]
+    kinds += [stream.StreamRequest, stream.SourceRequest, stream.Selection, stream.OrderRequest]
+    kinds += [stream.BatchRequest, stream.DrawRequest, stream.DeliveryRequest, stream.GroupRequest]
     expected = [line for kind in kinds for line in fields(kind)]
     found = rows(section(page, "Fields"))
     assert [row[:3] for row in found] == expected

@@ -150,7 +150,7 @@ def answers(session: list[m.Record]) -> list[tuple[str, str]]:
     token = rig.hello()  # welcome, and the side socket is attached
     for record in session:
         if isinstance(record, m.Open):
-            rig.send(token, _open(prefetch=record.prefetch, progress=True))
+            rig.send(token, _open(prefetch=record.delivery.prefetch, progress=True))
             (start,) = of(rig.said, ins.StartBuild)
             rig.do(events.BuildProgress, start.request.build, 7, 13)
             rig.tick(1.0)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import skimage.data
+from asking import served
 
 from stoker import ops
 from stoker.dataset import open_dataset
@@ -60,7 +61,9 @@ def stream_of(small_dataset: Path) -> Callable[..., OpenStream]:
                 **fields,
             )
         layout = slot_layout(plan.outputs, batch_size * spec.views)
-        return OpenStream(stream, str(small_dataset), spec, graph_to_bytes(graph), layout, 0)
+        return OpenStream(
+            stream, served(str(small_dataset), spec, graph_to_bytes(graph)), layout, 0
+        )
 
     return make
 

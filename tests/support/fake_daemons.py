@@ -51,12 +51,7 @@ class FakeDaemon:
         self.drawn: list[Drawn] = []
         self.answer_replay: Callable[[m.AskReplay], tuple[m.Record, int | None]] | None = None
         self.chosen = 0
-        self.traits = {
-            "open_fields": len(m.Open.__struct_fields__),
-            "seek_fields": len(m.Seek.__struct_fields__),
-            "crash_policy": "raise",
-            "integrity": "auto",
-        }
+        self.traits = {"crash_policy": "raise", "integrity": "auto"}
         self.writable = True
         self.polite = False
         self.dataset_rows = 83
@@ -223,7 +218,8 @@ class FakeDaemon:
             self._send(*answer)
             return
         self._layout = slot_layout(self.outputs, self.rows)
-        self._slots = (self.chosen or record.prefetch) + record.leases + self.spare
+        stream, delivery = record.stream, record.delivery
+        self._slots = (self.chosen or delivery.prefetch) + delivery.leases + self.spare
         size = self._layout.slot_bytes * self._slots
         self._slab = os.memfd_create("fake-slab", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.posix_fallocate(self._slab, 0, size)
@@ -239,13 +235,13 @@ class FakeDaemon:
             dataset="content:" + "a" * 32,
             dataset_rows=self.dataset_rows,
             pipeline="b" * 32,
-            batch_size=record.batch_size,
-            order=OrderSpec(shuffle=record.shuffle),
-            tail=record.tail,
-            seed=record.seed,
-            freeze=record.freeze,
-            views=record.views,
-            on_error=record.on_error,
+            batch_size=stream.batch.positions,
+            order=OrderSpec(shuffle=stream.order.shuffle),
+            tail=stream.batch.tail,
+            seed=stream.draws.seed,
+            freeze=stream.draws.freeze,
+            views=stream.batch.views,
+            on_error=stream.batch.on_error,
         )
         self._send(
             m.Opened(

@@ -132,7 +132,7 @@ class Connection:
     def prefetch(self) -> int:
         """Number of batches that the daemon prepares ahead; after a loss it stays the same."""
         assert self._first is not None
-        return self._first[0].prefetch or self._record.prefetch
+        return self._first[0].prefetch or self._record.delivery.prefetch
 
     @property
     def stream(self) -> OpenedStream:

@@ -65,9 +65,9 @@ class DaemonStream:
         try:
             self.stream = open_stream(self.session, record, open_s)
             self.book = LeaseBook(self.stream.slab, self.stream.opened.slots)
-            self.prefetch = self.stream.opened.prefetch or record.prefetch
+            self.prefetch = self.stream.opened.prefetch or record.delivery.prefetch
             opened, slab = self.stream.opened, self.stream.slab
-            verifier = Verifier(opened, slab) if record.verify else None
+            verifier = Verifier(opened, slab) if record.delivery.verify else None
             self.delivery = Delivery(
                 self.session, self.book, opened, self.prefetch, timeout_s, crashed, verifier
             )

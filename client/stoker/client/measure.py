@@ -21,7 +21,7 @@ from pathlib import Path
 from stoker.client.loader import Loader
 from stoker.client.private.private_daemon import daemon_pids
 from stoker.protocol.importing import add_folders
-from stoker.protocol.lengths import request_from_bytes
+from stoker.protocol.lengths import request_from_json
 
 _PER_SECOND = os.sysconf("SC_CLK_TCK")
 WARM_S = 0.5
@@ -36,12 +36,12 @@ def main() -> int:
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--buckets", default="", help="canonical form of a request for buckets")
+    parser.add_argument("--buckets", default="", help="Buckets or LengthBuckets as JSON")
     parser.add_argument("--exclude", help="file that lists samples to leave out")
     parser.add_argument("--python-path", action="append", default=[], help="folder of modules")
     arguments = parser.parse_args()
     add_folders(arguments.python_path)
-    buckets = request_from_bytes(arguments.buckets.encode()) if arguments.buckets else None
+    buckets = request_from_json(arguments.buckets) if arguments.buckets else None
     begun = time.perf_counter()
     with Loader(
         arguments.dataset,

@@ -14,18 +14,15 @@ from stoker.client.progress import PipelineWait
 from stoker.client.slab import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.buckets import BucketSteps, tail_of
-from stoker.protocol.errors import ProtocolError, ResumeError, UsageError, VersionError
+from stoker.protocol.errors import ProtocolError, ResumeError, UsageError
 from stoker.protocol.items import COUNT
 from stoker.protocol.layout import SIZE, check_outputs, slot_layout
-from stoker.protocol.messages import Open, Opened, Seek, Slab
+from stoker.protocol.messages import Open, Opened, Slab
 from stoker.protocol.spec import StreamSpec, differences
 
 _log = logging.getLogger("stoker.client")
 
 MIN_SLOTS = 2
-_OF_NO_BATCH = {"job", "progress", "prefetch_bytes"}
-"""Fields of OPEN without which a daemon gives the same batches."""
-_NAMES = {"shuffle_block": "shuffle_block_size"}
 _SETTINGS = {"crash_policy": "bad_samples.crash_policy", "integrity": "daemon.integrity"}
 """Fields of OPENED with the daemon's settings on which bytes may depend."""
 _OF_STREAM = ("steps", "rows", "first_row", "outputs", "drawn", "buckets", "leftovers")
@@ -49,7 +46,7 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         ProtocolError: the daemon's answer contradicts itself.
         PeerError: the daemon went away or does not answer in time.
     """
-    progress = PipelineWait(wanted=record.progress)
+    progress = PipelineWait(wanted=record.delivery.progress)
     try:
         opened, descriptor, slab = session.open_stream(record, timeout_s, progress)
         progress.opened(stored=not opened.notes)
@@ -57,8 +54,6 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         progress.close()
     try:
         spec = _spec(opened)
-        _check_known(record, opened)
-        _check_heard(record, spec)
         _check(opened, slab, own_memory=session.own_memory)
         for note in opened.notes:
             _log.warning("%s", note)
@@ -69,54 +64,6 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         )
     finally:
         os.close(descriptor)
-
-
-def _check_known(record: Open, opened: Opened) -> None:
-    """Check that the daemon reads all fields of OPEN that the caller uses."""
-    names = Open.__struct_fields__
-    defaults = dict(
-        zip(names[-len(Open.__struct_defaults__) :], Open.__struct_defaults__, strict=True)
-    )
-    for name in names[opened.open_fields :]:
-        if (
-            name in defaults
-            and getattr(record, name) != defaults[name]
-            and name not in _OF_NO_BATCH
-        ):
-            given = _NAMES.get(name, name)
-            raise VersionError(
-                f"the daemon does not know {given}=, and would ignore it: it is an older Stoker; "
-                f"update it, or leave {given} out"
-            )
-
-
-def check_shares(opened: Opened, where: str) -> None:
-    """Check that a daemon can make a part of the batches.
-
-    Raises:
-        VersionError: it is too old.
-    """
-    if opened.seek_fields <= Seek.__struct_fields__.index("host"):
-        raise VersionError(
-            f"the daemon at {where} is an older Stoker, which cannot share a stream with other "
-            "daemons: update it, or give the Loader its address alone, not in a list"
-        )
-
-
-def _check_heard(record: Open, spec: StreamSpec) -> None:
-    """Check that the spec has what the caller asked for."""
-    seed = record.seed if record.shuffle_seed is None else record.shuffle_seed
-    for name, asked, got in (
-        ("weights", bool(record.weights), spec.order.weights is not None),
-        ("mix", bool(record.mix), spec.mix is not None),
-        ("shuffle_block_size", record.shuffle_block, spec.order.block or 0),
-        ("shuffle_seed", seed, spec.order_seed),
-    ):
-        if asked != got:
-            raise ProtocolError(
-                f"the daemon ignored {name}=, so the samples would come in another order: it is an "
-                f"older Stoker; update it, or leave {name} out"
-            )
 
 
 def check_same(opened: Opened, spec: StreamSpec, now: OpenedStream, where: str) -> None:

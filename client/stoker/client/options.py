@@ -6,7 +6,6 @@ parameters of `Loader`; the daemon judges the rest (names, fields, memory).
 
 import dataclasses
 import itertools
-import math
 import numbers
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,26 +20,37 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
-from stoker.protocol.mix import Component, mix_to_bytes
+from stoker.protocol.request.refusals import check_combination
+from stoker.protocol.request.stream import (
+    MAX_GRAPH_BYTES,
+    MAX_PREFETCH,
+    MAX_RATIO,
+    MAX_SOURCES,
+    BatchRequest,
+    DeliveryRequest,
+    DrawRequest,
+    GroupRequest,
+    OrderRequest,
+    Selection,
+    SourceRequest,
+    StreamRequest,
+)
 from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
-from stoker.protocol.splits import is_split_name, split_to_bytes
+from stoker.protocol.splits import is_split_name
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
 
 OPEN_REQUEST = 1
 """Request number of OPEN; later requests count up from it."""
-MAX_GRAPH_BYTES = 2**20
 SLAB_BYTES = 2**29
 """Memory of a stream, within which the daemon chooses how many batches to prefetch."""
 MOST_CHOSEN = 16
 """The most that it chooses: more hides no more slow rows. Older daemons take this number."""
-MAX_DEPTH = 4096
 MOST_MEMBERS = 64
 MOST_GIVEN = 2**24
 """Values that an iterator may give: as many as weights, and more than ids."""
 OTHER_BYTES = 2**16
 """Room in the message for all other arguments, of which `freeze` is the longest."""
-_NOT_MIXED = ("dataset", "buckets", "exclude", "subset", "weights", "shuffle_block_size", "params")
 _MODES = ("mirror", "fork")
 _ON_ERROR = ("raise", "replace", "mask")
 
@@ -97,134 +107,106 @@ class LoaderOptions:
         Raises:
             UsageError: an argument is out of bounds; the message names it.
         """
-        name, graph = ("", b"") if self.mix is not None else pipeline_data(self.pipeline)
         on_error: Any = one_of("on_error", self.on_error, _ON_ERROR)
         tail: Literal["drop", "pad"] = "drop" if self.last == "drop" else "pad"
-        record = Open(
-            request=OPEN_REQUEST,
-            dataset=name_of("dataset", "" if self.dataset is None else self.dataset),
-            pipeline=name,
-            graph=graph,
-            batch_size=self._global_batch(),
-            rank=self.rank,
-            world_size=self.world_size,
-            shuffle=flag("shuffle", self.shuffle),
-            tail=tail,
-            seed=within("seed", self.seed, 0, MAX_SEED),
-            freeze=_freeze(self.freeze),
-            views=within("views", self.views, 1, MAX_VIEWS),
-            total_epochs=None
-            if self.total_epochs is None
-            else within("total_epochs", self.total_epochs, 1, 2**48),
-            on_error=on_error,
+        stream = StreamRequest(
+            sources=self._sources(),
+            batch=BatchRequest(
+                positions=self._global_batch(),
+                views=within("views", self.views, 1, MAX_VIEWS),
+                tail=tail,
+                on_error=on_error,
+            ),
+            order=OrderRequest(
+                shuffle=flag("shuffle", self.shuffle),
+                block=self._shuffle_block(),
+                seed=self._shuffle_seed(),
+                buckets=self._buckets(),
+            ),
+            draws=DrawRequest(
+                seed=within("seed", self.seed, 0, MAX_SEED),
+                freeze=_freeze(self.freeze),
+                total_epochs=None
+                if self.total_epochs is None
+                else within("total_epochs", self.total_epochs, 1, 2**48),
+            ),
+            params=flag("params", self.params),
+        )
+        delivery = DeliveryRequest(
             prefetch=MOST_CHOSEN
             if self.prefetch is None
-            else within("prefetch", self.prefetch, 1, MAX_DEPTH, " or None"),
+            else within("prefetch", self.prefetch, 1, MAX_PREFETCH, " or None"),
             leases=leases,
-            group=_group(self.group),
-            group_size=self._group_size(),
-            params=flag("params", self.params),
-            buckets=self._buckets(),
-            exclude=b"" if self._has_ids() else self._excluded().to_bytes(),
-            progress=self.rank == 0 and is_shown(),
-            subset=self._subset(),
             prefetch_bytes=SLAB_BYTES if self.prefetch is None else 0,
             verify=flag("verify", self.verify),
-            weights=self._weights(),
-            shuffle_block=self._shuffle_block(),
-            mix=self._mix(),
-            shuffle_seed=self._shuffle_seed(),
-            mode=self._mode(),
-            job=self.job,
+            group=self._group(),
+            progress=self.rank == 0 and is_shown(),
         )
-        _check_size(record)
-        return record
+        check_combination(stream, delivery)
+        _check_size(stream)
+        return Open(OPEN_REQUEST, stream, delivery, self.rank, self.world_size, self.job)
 
-    def _mix(self) -> bytes:
+    def _sources(self) -> tuple[SourceRequest, ...]:
         if self.mix is None:
-            return b""
-        for name in _NOT_MIXED:
-            given = getattr(self, name)
-            if given is not None and given is not False:
-                raise UsageError(f"mix and {name}: expected only one of them; leave {name} out")
-        return mix_data(self.mix, self.pipeline)
+            name, graph = pipeline_data(self.pipeline)
+            dataset = name_of("dataset", "" if self.dataset is None else self.dataset)
+            chosen = self._selection()
+            return (SourceRequest(dataset=dataset, pipeline=name, graph=graph, selection=chosen),)
+        if self.dataset is not None:
+            raise UsageError("mix and dataset: expected only one of them; leave dataset out")
+        return mixed_sources(self.mix, self.pipeline, self._selection())
 
-    def _group_size(self) -> int:
-        if self.group_size is None:
-            return 0
+    def _selection(self) -> Selection:
+        split, subset = "", b""
+        if isinstance(self.subset, str) and is_split_name(self.subset):
+            split = self.subset
+        elif self.subset is not None:
+            subset = Subset(_ids("subset", self.subset), sort=bool(self.shuffle)).to_bytes()
+        return Selection(
+            split=split,
+            subset=subset,
+            exclude=Excluded(
+                () if self.exclude is None else _ids("exclude", self.exclude)
+            ).to_bytes(),
+            weights=b"" if self.weights is None else weights_of(self.weights).to_bytes(),
+        )
+
+    def _group(self) -> GroupRequest | None:
         if self.group is None:
+            for name, given in (("group_size", self.group_size), ("mode", self.mode)):
+                if given is not None:
+                    raise UsageError(
+                        f"{name}={given!r} without group=: expected the name of the group"
+                    )
+            return None
+        if not name_of("group", self.group):
             raise UsageError(
-                f"group_size={self.group_size!r} without group=: expected the name of the group "
-                "whose size it is"
+                "group='': expected a name that the members of the group share, or None for a"
+                " loader of its own"
             )
-        return within("group_size", self.group_size, 1, MOST_MEMBERS, " or None")
-
-    def _mode(self) -> Literal["mirror", "fork"]:
-        if self.mode is None:
-            return "mirror"
-        mode: Any = one_of("mode", self.mode, _MODES)
-        if self.group is None:
-            raise UsageError(f"mode={mode!r} without group=: expected the name of the group")
-        return "fork" if mode == "fork" else "mirror"
+        size, mode = self.group_size, self.mode
+        chosen: Any = "mirror" if mode is None else one_of("mode", mode, _MODES)
+        return GroupRequest(
+            name=self.group,
+            size=0 if size is None else within("group_size", size, 1, MOST_MEMBERS, " or None"),
+            mode=chosen,
+        )
 
     def _shuffle_block(self) -> int:
         size = self.shuffle_block_size
-        if size is None:
-            return 0
-        for name, given in (("shuffle=False", not self.shuffle), ("buckets", bool(self.buckets))):
-            if given:
-                raise UsageError(
-                    f"shuffle_block_size={size!r} and {name}: expected only one of them; leave "
-                    "shuffle_block_size out"
-                )
-        return within("shuffle_block_size", size, 1, MAX_ROWS, " or None")
+        return 0 if size is None else within("shuffle_block_size", size, 1, MAX_ROWS, " or None")
 
     def _shuffle_seed(self) -> int | None:
         seed = self.shuffle_seed
-        if seed is None:
-            return None
-        if not self.shuffle and self.weights is None and self.mix is None:
-            raise UsageError(
-                f"shuffle_seed={seed!r} and shuffle=False without weights or mix: nothing in this "
-                "order is drawn; leave shuffle_seed out"
-            )
-        return within("shuffle_seed", seed, 0, MAX_SEED, " or None")
+        return None if seed is None else within("shuffle_seed", seed, 0, MAX_SEED, " or None")
 
-    def _weights(self) -> bytes:
-        if self.weights is None:
-            return b""
-        if self.buckets is not None:
-            raise UsageError(
-                "weights and buckets: expected only one of them: with buckets every sample comes "
-                "once; leave one out"
-            )
-        return weights_of(self.weights).to_bytes()
-
-    def _buckets(self) -> bytes:
-        if self.buckets is None:
-            return b""
-        if not isinstance(self.buckets, Buckets | LengthBuckets):
-            raise UsageError(
-                f"buckets={self.buckets!r}: expected stoker.client.Buckets, for example "
-                "Buckets(max_area=1024 * 1024), or LengthBuckets"
-            )
-        return self.buckets.to_bytes()
-
-    def _excluded(self) -> Excluded:
-        given = self.exclude
-        return Excluded(()) if given is None else Excluded(_ids("exclude", given))
-
-    def _has_ids(self) -> bool:
-        """Return whether the subset is one of ids, of which the excluded ones are taken here."""
-        return self.subset is not None and not is_split_name(self.subset)
-
-    def _subset(self) -> bytes:
-        if self.subset is None:
-            return b""
-        if isinstance(self.subset, str) and is_split_name(self.subset):
-            return split_to_bytes(self.subset)
-        subset = Subset(_ids("subset", self.subset), sort=bool(self.shuffle))
-        return subset.without(self._excluded()).to_bytes()
+    def _buckets(self) -> Buckets | LengthBuckets | None:
+        if self.buckets is None or isinstance(self.buckets, Buckets | LengthBuckets):
+            return self.buckets
+        raise UsageError(
+            f"buckets={self.buckets!r}: expected stoker.client.Buckets, for example "
+            "Buckets(max_area=1024 * 1024), or LengthBuckets"
+        )
 
     def _global_batch(self) -> int:
         if (self.batch_size is None) == (self.global_batch_size is None):
@@ -271,12 +253,13 @@ def pipeline_data(pipeline: object) -> tuple[str, bytes]:
     return "", data
 
 
-def mix_data(mix: object, pipeline: object) -> bytes:
-    """Return the mixture as OPEN carries it.
+def mixed_sources(mix: object, pipeline: object, selection: Selection) -> tuple[SourceRequest, ...]:
+    """Return the sources of a mixture.
 
     Args:
         mix: name of a dataset -> its ratio.
         pipeline: the pipeline of all of them, or name of a dataset -> its pipeline.
+        selection: which samples of each.
 
     Raises:
         UsageError: either cannot be.
@@ -286,29 +269,39 @@ def mix_data(mix: object, pipeline: object) -> bytes:
             f'mix={mix!r}: expected names of datasets and their ratios, such as {{"a": 0.7, "b": '
             "0.3}"
         )
+    if len(mix) > MAX_SOURCES:
+        raise UsageError(f"mix: expected 1 to {MAX_SOURCES} datasets, got {len(mix)}")
     own = pipeline if isinstance(pipeline, Mapping) else dict.fromkeys(mix, pipeline)
     if own.keys() != mix.keys():
         raise UsageError(
             "pipeline: expected one pipeline, or one for each dataset of mix, "
             f"{', '.join(map(str, mix))}; got {', '.join(map(str, own))}"
         )
-    parts = []
+    found = []
     for name, ratio in mix.items():
         is_number = isinstance(ratio, numbers.Real) and not isinstance(ratio, bool)
-        if not is_number or not 0 < float(ratio) < math.inf:
+        if not is_number or not 0 < float(ratio) <= MAX_RATIO:
             raise UsageError(
                 f"mix[{name!r}]={ratio!r}: expected a positive number; leave a dataset out that "
                 "should not come"
             )
+        if not name_of("mix", name):
+            raise UsageError("mix: expected the name of each dataset, got ''")
         known, graph = pipeline_data(own[name])
-        parts.append(Component(name_of("mix", name), float(ratio), known, graph.decode("ascii")))
-    return mix_to_bytes(parts)
+        found.append(
+            SourceRequest(
+                dataset=name, pipeline=known, graph=graph, ratio=float(ratio), selection=selection
+            )
+        )
+    return tuple(found)
 
 
-def _check_size(record: Open) -> None:
-    parts = {"pipeline": record.graph, "exclude": record.exclude, "subset": record.subset}
-    parts |= {"weights": record.weights, "mix": record.mix}
-    sizes = {name: len(data) for name, data in parts.items()}
+def _check_size(stream: StreamRequest) -> None:
+    sizes = dict.fromkeys(("pipeline", "exclude", "subset", "weights"), 0)
+    for source in stream.sources:
+        sizes["pipeline"] += len(source.graph)
+        for name in ("exclude", "subset", "weights"):
+            sizes[name] += len(getattr(source.selection, name))
     if sum(sizes.values()) > MAX_MESSAGE_BYTES - OTHER_BYTES:
         listed = ", ".join(f"{name}={size}" for name, size in sizes.items() if size)
         raise UsageError(
@@ -334,16 +327,6 @@ def _freeze(freeze: object) -> dict[str, int | Literal["epoch"]]:
         else:
             checked[stream] = within(f"freeze[{stream!r}]", value, 0, MAX_SEED, ' or "epoch"')
     return checked
-
-
-def _group(group: object) -> str | None:
-    """Return the name of a group; an empty one is more likely a mistake than a name."""
-    if group is None or (name_of("group", group) and isinstance(group, str)):
-        return group
-    raise UsageError(
-        "group='': expected a name that the members of the group share, or None for a loader of"
-        " its own"
-    )
 
 
 def _ids(name: str, given: object) -> Iterable[int]:

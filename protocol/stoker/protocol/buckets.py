@@ -16,11 +16,13 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 
-from stoker.protocol.canonical import canonical_bytes
+from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import UsageError
 from stoker.protocol.layout import Output
 from stoker.protocol.spec import as_integer
 
+KIND, SIZES = "kind", "sizes"
+"""Field that says of a request on the wire whether it is by size or by length."""
 MAX_SIDE = 65535
 MAX_LENGTH = 2**20
 MAX_AREA = 2**26
@@ -44,7 +46,10 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
 Positions = Annotated[int, msgspec.Meta(ge=1, le=MAX_POSITIONS)]
 
 
-class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Buckets(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True,
+    tag_field=KIND, tag=SIZES,
+):  # fmt: skip
     """Batches of one size each, chosen to keep the aspect ratio of every image as well as possible.
 
     Attributes:
@@ -126,9 +131,9 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
                 "without it use 'carry' or 'drop'"
             )
 
-    def to_bytes(self) -> bytes:
-        """Return the canonical form, as `Open.buckets` carries it."""
-        return canonical_bytes(msgspec.to_builtins(self))
+    def to_data(self) -> dict[str, Canonical]:
+        """Return the parameters as plain data, for the digest of a plan."""
+        return fields_of(self)
 
     @property
     def reference(self) -> int | None:
@@ -294,6 +299,11 @@ def _pair(size: object, divisor: int) -> tuple[int, int]:
         f"buckets: sizes: expected (width, height) from 1 to {MAX_SIDE}, with at most {MAX_AREA} "
         f"pixels and multiples of divisor={divisor}, got {size!r}"
     )
+
+
+def fields_of(request: msgspec.Struct) -> dict[str, Canonical]:
+    """Return all fields of a request, also those with their default value."""
+    return {name: getattr(request, name) for name in request.__struct_fields__}
 
 
 def use_python_numbers(request: msgspec.Struct) -> None:

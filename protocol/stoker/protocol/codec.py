@@ -14,7 +14,7 @@ import msgspec
 
 from stoker.protocol import version
 from stoker.protocol.analysis import analyzed
-from stoker.protocol.errors import ProtocolError, VersionError
+from stoker.protocol.errors import ProtocolError, UsageError, VersionError
 from stoker.protocol.messages import ClientRecord, DaemonRecord, Record, SideRecord
 
 MAX_MESSAGE_BYTES = 4 * 2**20
@@ -103,7 +103,7 @@ def _decode(data: bytes, holder: type[_FromClient] | type[_FromDaemon]) -> tuple
         raise ProtocolError(f"expected a list of at most {MAX_RECORDS} records")
     try:
         held = msgspec.convert([body], analyzed(holder), strict=True, builtin_types=(bytes,))
-    except (msgspec.ValidationError, RecursionError):
+    except (msgspec.ValidationError, RecursionError, UsageError):
         return token, _typed(
             body, get_type_hints(holder)["records"]
         )  # its error names the place in the list
@@ -132,7 +132,7 @@ def _typed(value: object, kind: Any) -> Any:
     try:
         # bytes as a built-in type: otherwise text would pass as base64 where bytes are expected.
         return msgspec.convert(value, analyzed(kind), strict=True, builtin_types=(bytes,))
-    except (msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.ValidationError, RecursionError, UsageError) as error:
         raise ProtocolError(f"message out of bounds: {_short(error)}") from None
 
 

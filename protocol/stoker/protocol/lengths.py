@@ -14,27 +14,29 @@ import numpy as np
 
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.buckets import (
+    KIND,
     MAX_LENGTH,
     MAX_POSITIONS,
+    SIZES,
     Buckets,
     Leftovers,
+    fields_of,
     one_of,
     rows_within,
     use_python_numbers,
     within,
 )
-from stoker.protocol.canonical import canonical_bytes, canonical_value
+from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import UsageError
 
-KIND: Final = "kind"
 LENGTHS: Final = "lengths"
 MAX_BOUNDS: Final = 256
 Longer = Literal["error", "truncate", "drop"]
 
 
 class LengthBuckets(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field=KIND,
-    tag=LENGTHS,
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True,
+    tag_field=KIND, tag=LENGTHS,
 ):  # fmt: skip
     """Batches of sequences of similar length.
 
@@ -99,9 +101,9 @@ class LengthBuckets(
         """Greatest possible length of a bucket; None if there is no limit."""
         return self.bounds[-1] if self.bounds else self.max_length
 
-    def to_bytes(self) -> bytes:
-        """Return the canonical form, as `Open.buckets` carries it."""
-        return canonical_bytes(msgspec.to_builtins(self))
+    def to_data(self) -> dict[str, Canonical]:
+        """Return the parameters as plain data, for the digest of a plan."""
+        return {KIND: LENGTHS, **fields_of(self)}
 
     def _check_bounds(self, bounds: tuple[int, ...]) -> None:
         bounds = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
@@ -135,24 +137,9 @@ def request_from_json(text: str) -> Request:
             raise ValueError(f"expected an object, got {text}")
         if given.keys() & {"multiple", "bounds"}:
             return msgspec.convert({KIND: LENGTHS, **given}, analyzed(LengthBuckets))
-        return msgspec.convert(given, analyzed(Buckets))
+        return msgspec.convert({KIND: SIZES, **given}, analyzed(Buckets))
     except (ValueError, msgspec.ValidationError) as error:
         raise UsageError(
             f"buckets: expected arguments of Buckets or LengthBuckets as JSON, such as "
             f'{{"max_area": 1048576}}: {error}'
         ) from None
-
-
-def request_from_bytes(data: bytes) -> Request:
-    """Parse the canonical form of a request.
-
-    Raises:
-        UsageError: the bytes are not a request, or the request is not possible.
-    """
-    try:
-        value = canonical_value(data)
-        if isinstance(value, dict) and KIND in value:
-            return msgspec.convert(value, analyzed(LengthBuckets))
-        return msgspec.convert(value, analyzed(Buckets))
-    except (ValueError, msgspec.ValidationError) as error:
-        raise UsageError(f"buckets: expected a request for buckets: {error}") from None

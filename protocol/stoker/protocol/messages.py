@@ -2,7 +2,8 @@
 
 Each record is a msgpack array whose first element is its tag; the fields follow in the order below.
 Fields are appended, never renumbered, retyped or removed; a new field has a default; a reader
-ignores unknown trailing fields. Bounds are part of the type: a record out of bounds is rejected as
+ignores unknown trailing fields. What OPEN asks for is in records of its own, see
+`stoker.protocol.request.stream`. Bounds are part of the type: a record out of bounds is rejected as
 a whole. docs/protocol.md has the tables, the diagrams and the vectors; a test compares them with
 this module.
 
@@ -10,7 +11,7 @@ An envelope is `[WIRE, token, [record, ...]]`: one ZeroMQ message carries many r
 names the session (empty before WELCOME); ZeroMQ routing ids identify no session.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -19,30 +20,29 @@ from stoker.protocol.chain import CHAIN_BYTES, MAX_VERIFIED_ROWS, ROW_DIGEST_BYT
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
-from stoker.protocol.mix import MAX_MIX_BYTES, MAX_PARTS
-from stoker.protocol.spec import MAX_EXCLUDED
-from stoker.protocol.subset import MAX_SUBSET_BYTES
-from stoker.protocol.weights import MAX_WEIGHT_BYTES
+from stoker.protocol.request.stream import (
+    MAX_SOURCES,
+    DeliveryRequest,
+    Name,
+    StreamRequest,
+)
 
 MAX_HOSTS = 64
 """Daemons of one stream."""
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
-"""Most bytes for all names of classes in OPENED; fields that do not fit are left out."""
-Name = Annotated[str, msgspec.Meta(max_length=256)]
+"""Of all names of classes in OPENED; the fields that do not fit are left out."""
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
 Hex32 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
 Token = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=2**24)]
-Seed = Annotated[int, msgspec.Meta(ge=0)]
 Key = Annotated[int, msgspec.Meta(ge=0)]
 CrashedIds = Annotated[list[Count], msgspec.Meta(max_length=MAX_CRASHED)]
 Classes = Annotated[list[Text], msgspec.Meta(max_length=MAX_CLASSES)]
 HostKeys = Annotated[list[Key], msgspec.Meta(max_length=MAX_HOSTS)]
 JobKey = Annotated[bytes, msgspec.Meta(max_length=16)]
 Certificate = Annotated[bytes, msgspec.Meta(max_length=2048)]
-GraphData = Annotated[bytes, msgspec.Meta(max_length=2**20)]
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -68,55 +68,16 @@ class Hello(Record, frozen=True, tag="hello"):
 class Open(Record, frozen=True, tag="open"):
     """Ask for a stream; answered by OPENED or ERROR with the same `request`.
 
-    `pipeline` is the name of one of the daemon's pipelines, or empty; then `graph` is the canonical
-    form of pipeline graph data. `dataset` may be empty if the daemon has exactly one. `params` asks
-    for the draw records of every row as one more output; see `stoker.protocol.drawn`. `buckets` is
-    the canonical form of a request for buckets, or empty; see `stoker.protocol.buckets`. `exclude`
-    holds the ids of samples to leave out; see `stoker.protocol.exclude`. `progress` asks for
-    BUILDING while the answer is pending. `subset` has the only samples of the stream, in place of
-    `exclude`; see `stoker.protocol.subset`. It may name a split instead, also with `exclude`. With
-    `prefetch_bytes` the daemon chooses how many batches it prefetches, at most `prefetch`, so that
-    the slab has about that size. `verify` asks for digests in each READY; see
-    `stoker.protocol.chain`. `weights` says how often each sample comes, not together with
-    `buckets`; see `stoker.protocol.weights`. With `shuffle_block` blocks of this many neighboring
-    samples are shuffled, and the samples inside each. With `mix` the stream has several datasets,
-    `dataset`, `pipeline` and `graph` are empty; see `stoker.protocol.mix`. A group begins when
-    `group_size` of its members are there, or after a while. `shuffle_seed` is the seed of the
-    order, if that is not `seed`. The `mode` of a group is "mirror", where members share slots, or
-    "fork", where they share decoded samples. Sessions that send the same `job`, 16 bytes, are the
-    ranks of one job, and must open the same stream; empty: this is compared with no other session.
+    The session gets the rows of `rank` among `world_size`. Sessions that send the same `job`, 16
+    bytes, are the ranks of one job, and must open the same stream; empty: this is compared with no
+    other session.
     """
 
     request: Small
-    dataset: Name
-    pipeline: Name
-    graph: GraphData
-    batch_size: Annotated[int, msgspec.Meta(ge=1, le=2**24)]
-    rank: Small
-    world_size: Annotated[int, msgspec.Meta(ge=1, le=2**20)]
-    shuffle: bool
-    tail: Literal["drop", "pad"]
-    seed: Seed
-    freeze: Annotated[dict[Name, Seed | Literal["epoch"]], msgspec.Meta(max_length=1024)]
-    views: Annotated[int, msgspec.Meta(ge=1, le=2**16 - 1)]
-    total_epochs: Annotated[int, msgspec.Meta(ge=1, le=2**48)] | None
-    on_error: Literal["raise", "replace", "mask"]
-    prefetch: Annotated[int, msgspec.Meta(ge=1, le=4096)]
-    leases: Annotated[int, msgspec.Meta(ge=1, le=4096)]
-    group: Name | None
-    params: bool = False
-    buckets: Annotated[bytes, msgspec.Meta(max_length=4096)] = b""
-    exclude: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_EXCLUDED)] = b""
-    progress: bool = False
-    subset: Annotated[bytes, msgspec.Meta(max_length=MAX_SUBSET_BYTES)] = b""
-    prefetch_bytes: Count = 0
-    verify: bool = False
-    weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""
-    shuffle_block: Count = 0
-    mix: Annotated[bytes, msgspec.Meta(max_length=MAX_MIX_BYTES)] = b""
-    group_size: Small = 0
-    shuffle_seed: Seed | None = None
-    mode: Literal["mirror", "fork"] = "mirror"
+    stream: StreamRequest
+    delivery: DeliveryRequest
+    rank: Small = 0
+    world_size: Annotated[int, msgspec.Meta(ge=1, le=2**20)] = 1
     job: JobKey = b""
 
 
@@ -217,9 +178,8 @@ class Opened(Record, frozen=True, tag="opened"):
     names are too long together are missing. `prefetch` is the number of credits that the client may
     have granted at a time; 0 is that of the request.
 
-    `open_fields` and `seek_fields` are the numbers of fields of OPEN and SEEK that the daemon
-    reads: it ignores later ones. `crash_policy` and `integrity` are settings of the daemon that may
-    decide what a row shows whose sample is bad. All four are 0 or empty from older daemons.
+    `crash_policy` and `integrity` are settings of the daemon that may decide what a row shows whose
+    sample is bad.
     """
 
     request: Small
@@ -245,11 +205,9 @@ class Opened(Record, frozen=True, tag="opened"):
         default_factory=dict
     )
     prefetch: Small = 0
-    mix: Annotated[list[tuple[Name, Count]], msgspec.Meta(max_length=MAX_PARTS)] = msgspec.field(
+    mix: Annotated[list[tuple[Name, Count]], msgspec.Meta(max_length=MAX_SOURCES)] = msgspec.field(
         default_factory=list
     )
-    open_fields: Small = 0
-    seek_fields: Small = 0
     crash_policy: Name = ""
     integrity: Name = ""
 

@@ -126,15 +126,17 @@ def excluded_of(exclude: bytes, subset: bytes, rows: int) -> Excluded:
 
     Args:
         exclude: bytes of an exclude list, or empty.
-        subset: bytes of a subset, or empty; then the list is ignored.
+        subset: bytes of a subset, or empty; of these samples the list leaves some out.
         rows: number of samples in the dataset.
 
     Raises:
-        UsageError: the bytes are malformed, or belong to another dataset.
+        UsageError: the bytes are malformed, or belong to another dataset, or no sample is left.
     """
-    if subset:
-        return Subset.from_bytes(subset).excluded(rows)
-    return Excluded.from_bytes(exclude)
+    excluded = Excluded.from_bytes(exclude)
+    if not subset:
+        return excluded
+    excluded.check(rows)
+    return Subset.from_bytes(subset).without(excluded).excluded(rows)
 
 
 def _flags(bits: bytes) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import skimage.data
+from asking import to_build
 
 from stoker.client import Loader
 from stoker.dataset.format.fields import Schema
@@ -15,7 +16,6 @@ from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol.errors import BuildError
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
 from stoker.server.rows.reference import make_spec, reference_batches
-from stoker.server.work.records import BuildRequest
 from stoker.server.workers.builder import build
 
 pytestmark = pytest.mark.usefixtures("forked_private_daemons")
@@ -61,9 +61,9 @@ def test_a_builder_imports_for_a_client_only_what_is_allowed(dataset, custom_ops
     graph = graph_to_bytes(custom_ops.corners.graph())
     fresh_names()
     with pytest.raises(BuildError, match="op_modules = \\['custom_ops'\\]"):
-        build(BuildRequest(1, str(dataset), "", graph))
+        build(to_build(1, str(dataset), "", graph))
     fresh_names("custom_ops")
-    built = build(BuildRequest(1, str(dataset), "", graph))
+    built = build(to_build(1, str(dataset), "", graph))
     assert built.pipeline_id == pipeline_id(graph_from_bytes(graph))
 
 
@@ -71,5 +71,5 @@ def test_what_the_operators_own_pipeline_uses_needs_no_further_word(
     dataset, custom_ops, fresh_names
 ):
     fresh_names()
-    built = build(BuildRequest(1, str(dataset), "custom_ops:corners", b""))
+    built = build(to_build(1, str(dataset), "custom_ops:corners"))
     assert [output.name for output in built.outputs] == ["image", "label"]

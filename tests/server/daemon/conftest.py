@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zmq
+from asking import opening
 
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import receive_packet, send_packet
@@ -208,13 +209,7 @@ def _open_record():
 
 
 def open_record(**changes) -> messages.Open:
-    fields = {
-        "request": 1, "dataset": "photos", "pipeline": "train", "graph": b"", "batch_size": 10,
-        "rank": 0, "world_size": 1, "shuffle": True, "tail": "drop", "seed": 0, "freeze": {},
-        "views": 1, "total_epochs": None, "on_error": "raise", "prefetch": 3, "leases": 2,
-        "group": None, **changes,
-    }  # fmt: skip
-    return messages.Open(**fields)
+    return opening(**({"dataset": "photos", "pipeline": "train", "batch_size": 10} | changes))
 
 
 @pytest.fixture

@@ -34,6 +34,35 @@ def test_a_wrong_record_refuses_the_whole_message(connect, wrong, message):
     assert client.receive(messages.Ready).step == 1
 
 
+@pytest.mark.parametrize(
+    ("order", "code", "message"),
+    [
+        (
+            {"reverse": True},
+            "protocol",
+            "message out of bounds: Object contains unknown field `rev",
+        ),
+        (
+            {"shuffle": False, "block": 8},
+            "usage",
+            "open: order.block and order.shuffle=false cannot be combined, because",
+        ),
+    ],
+)
+def test_an_option_that_is_unknown_or_excludes_another(connect, order, code, message):
+    client = connect().hello().attach()
+    stream = {
+        "sources": [{"dataset": "photos", "pipeline": "train"}],
+        "batch": {"positions": 10},
+        "order": order,
+    }
+    asked = ["open", 1, stream, {"prefetch": 2, "leases": 1}]
+    client.dealer.send(msgpack.packb([1, client.token, [asked]]))
+    error = client.receive(messages.Error)
+    assert error.code == code
+    assert error.message.startswith(message)
+
+
 def test_a_carrier_that_says_nothing_is_refused(start, monkeypatch):
     monkeypatch.setattr(carriers, "ATTACH_DEADLINE_S", 0.2)
     running = start(daemon__tcp="tcp://127.0.0.1:0", daemon__insecure=True)

@@ -10,6 +10,12 @@ import sys
 
 from stoker.client.client_session import ClientSession
 from stoker.protocol.messages import Open
+from stoker.protocol.request.stream import (
+    BatchRequest,
+    DeliveryRequest,
+    SourceRequest,
+    StreamRequest,
+)
 
 TIMEOUT_S = 20.0
 
@@ -42,11 +48,9 @@ def stop(address: str, point: str) -> None:
 
 
 def asked(pipeline: str) -> Open:
-    return Open(
-        request=1, dataset="small", pipeline=pipeline, graph=b"", batch_size=5, rank=0,
-        world_size=1, shuffle=True, tail="drop", seed=0, freeze={}, views=1, total_epochs=None,
-        on_error="raise", prefetch=3, leases=2, group=None,
-    )  # fmt: skip
+    source = SourceRequest(dataset="small", pipeline=pipeline)
+    stream = StreamRequest(sources=(source,), batch=BatchRequest(positions=5))
+    return Open(1, stream, DeliveryRequest(prefetch=3, leases=2))
 
 
 def arrived(point: str) -> None:

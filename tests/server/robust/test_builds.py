@@ -9,11 +9,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from asking import opening
 from daemons import children
 
 from stoker.client.client_session import ClientSession
 from stoker.protocol.errors import BuildError, ResourceError
-from stoker.protocol.messages import Open
 
 pytestmark = pytest.mark.slow
 DEADLINE_S = 2
@@ -64,13 +64,7 @@ def forks(daemon, known=frozenset(), count=1):
 def asked(daemon, pipeline):
     """A session that has asked for a stream and did not wait for the answer."""
     session = ClientSession(daemon.address, 20.0)
-    session.send(
-        Open(
-            request=1, dataset="small", pipeline=pipeline, graph=b"", batch_size=5, rank=0,
-            world_size=1, shuffle=True, tail="drop", seed=0, freeze={}, views=1, total_epochs=None,
-            on_error="raise", prefetch=3, leases=2, group=None,
-        )
-    )  # fmt: skip
+    session.send(opening(dataset="small", pipeline=pipeline, batch_size=5))
     return session
 
 

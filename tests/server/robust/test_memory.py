@@ -8,12 +8,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from asking import to_build
 from daemons import children, state
 from PIL import Image
 
 from stoker.dataset import schema, write
 from stoker.protocol.errors import ResourceError
-from stoker.server.work.records import BuildRequest, BuildResult
+from stoker.server.work.records import BuildResult
 from stoker.server.workers.builder import build
 
 pytestmark = pytest.mark.slow
@@ -80,7 +81,7 @@ def test_the_room_for_decoded_images_counts_and_the_field_is_named(tmp_path, mon
     )
 
     def built(name: str) -> BuildResult:
-        return build(BuildRequest(1, str(tmp_path / "d"), f"decoding_pipelines:{name}", b""))
+        return build(to_build(1, str(tmp_path / "d"), f"decoding_pipelines:{name}"))
 
     assert built("labels").working_bytes == 0
     crops = built("crops")

@@ -8,7 +8,7 @@ from stoker.dataset.packing.build import Cut
 from stoker.dataset.packing.splitting import split
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.splits import split_to_bytes
+from stoker.protocol.request.stream import Selection
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
 from stoker.server.rows.chosen import chosen_of, resolve_split, weighted
@@ -38,7 +38,7 @@ def pets(tmp_path_factory):
 
 
 def of(dataset, given, **lists):
-    return chosen_of(dataset, weights=weights_of(given).to_bytes(), **lists)
+    return chosen_of(dataset, Selection(weights=weights_of(given).to_bytes(), **lists))
 
 
 def test_every_form_of_the_same_weights_is_the_same_stream(pets):
@@ -63,6 +63,8 @@ def test_weights_with_an_exclude_list_and_a_subset(pets):
     by_subset = of(pets, "quality", subset=Subset(range(2, 10)).to_bytes())
     assert by_list.excluded.ids.tolist() == [0, 1, 6] == by_subset.excluded.ids.tolist()
     assert by_list.weights == by_subset.weights
+    both = of(pets, "quality", subset=Subset(range(1, 10)).to_bytes(), exclude=excluded.to_bytes())
+    assert both.excluded.ids.tolist() == [0, 1, 6], "of the subset, the list leaves some out"
     same = weighted(pets, excluded, weights_of(QUALITY))
     assert (same.excluded.digest, same.weights) == (
         by_list.excluded.digest, by_list.weights,
@@ -75,8 +77,8 @@ def test_a_class_whose_samples_are_all_left_out_needs_no_weight(pets):
 
 
 def test_no_weights(pets):
-    assert chosen_of(pets).weighting is None
-    assert chosen_of(pets).weights is None
+    assert chosen_of(pets, Selection()).weighting is None
+    assert chosen_of(pets, Selection()).weights is None
 
 
 @pytest.mark.parametrize(
@@ -129,23 +131,21 @@ def test_splits_by_name(tmp_path):
             match=r"no split 'train'; the dataset has none \(stoker split makes them\); for a",
         ),
     ):
-        resolve_split(dataset, b"", split_to_bytes("train"))
+        resolve_split(dataset, Selection(split="train"))
     split(tmp_path / "d", {"train": [0, 1, 2, 3, 4], "val": [7, 8]})
     with open_dataset(tmp_path / "d") as dataset:
-        found = resolve_split(dataset, Excluded([1, 9]).to_bytes(), split_to_bytes("train"))
+        few = Selection(split="train", exclude=Excluded([1, 9]).to_bytes())
+        found = resolve_split(dataset, few)
         assert Subset.from_bytes(found).ids.tolist() == [0, 2, 3, 4]
-        assert resolve_split(dataset, b"", Subset([3]).to_bytes()) == b""
-        assert resolve_split(dataset, b"", b"") == b""
+        assert resolve_split(dataset, Selection(subset=Subset([3]).to_bytes())) == b""
+        assert resolve_split(dataset, Selection()) == b""
         with pytest.raises(
             UnknownNameError,
             match=r"no split 'trian', did you mean 'train'\?; .* 'train', 'val'; for a file",
         ):
-            resolve_split(dataset, b"", split_to_bytes("trian"))
+            resolve_split(dataset, Selection(split="trian"))
         with pytest.raises(UsageError, match="exclude= leaves out all of its samples"):
-            resolve_split(dataset, Excluded([7, 8]).to_bytes(), split_to_bytes("val"))
-        for data in (b"{", b"{}", b'{"split":7}', b'{"split":"../x"}', b'{"a":1,"split":"a"}'):
-            with pytest.raises(UsageError, match="subset: expected the name of a split, got b"):
-                resolve_split(dataset, b"", data)
+            resolve_split(dataset, Selection(split="val", exclude=Excluded([7, 8]).to_bytes()))
 
 
 def test_labels_without_names_and_datasets_without_a_label(tmp_path):

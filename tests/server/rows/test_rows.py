@@ -37,10 +37,10 @@ def computer_of(small_dataset: Path):
     opened = open_dataset(small_dataset)
 
     def make(stream, bad=(), listener=None):
-        plan = bind(graph_from_bytes(stream.graph), field_states(opened))
-        engine = Faulty(Interpreter(plan, stream.spec.freeze), set(bad))
+        plan = bind(graph_from_bytes(stream.served.sources[0].graph), field_states(opened))
+        engine = Faulty(Interpreter(plan, stream.served.spec.freeze), set(bad))
         return RowComputer(
-            stream.spec,
+            stream.served.spec,
             [RowSource(opened, engine)],
             stream.layout,
             stream.first_row,

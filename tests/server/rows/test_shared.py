@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import skimage.data
+from asking import served
 from PIL import Image
 
 from stoker import ops
@@ -208,7 +209,9 @@ def make_opened(gridded):
 
     def make(stream, size_bytes, fork=7):
         layout = slot_layout((), B)
-        return OpenStream(stream, "", spec, b"", layout, 0, fork=fork, fork_bytes=size_bytes)
+        return OpenStream(
+            stream, served("", spec, b""), layout, 0, fork=fork, fork_bytes=size_bytes
+        )
 
     return make
 

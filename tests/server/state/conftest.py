@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
+from asking import opening
 from decided import of, records
 
 from stoker.protocol.layout import Output
@@ -31,11 +32,7 @@ from stoker.server.work.records import BuildResult, Done, Work
 OUTPUTS = (Output("image", "uint8", (4, 4, 3), "image"), Output("label", "int64", ()))
 DATASET = "content:" + "ab" * 16
 PIPELINE = "cd" * 16
-OPEN = Open(
-    request=1, dataset="photos", pipeline="train", graph=b"", batch_size=16, rank=0, world_size=1,
-    shuffle=True, tail="drop", seed=7, freeze={}, views=1, total_epochs=None, on_error="raise",
-    prefetch=3, leases=2, group=None,
-)  # fmt: skip
+OPEN = {"dataset": "photos", "pipeline": "train", "seed": 7}
 
 
 def result(build: int, **changes: object) -> BuildResult:
@@ -211,8 +208,7 @@ class Rig:
 
 
 def _open(**changes: object) -> Open:
-    fields = {name: getattr(OPEN, name) for name in OPEN.__struct_fields__}
-    return Open(**(fields | changes))
+    return opening(**(OPEN | changes))
 
 
 @pytest.fixture

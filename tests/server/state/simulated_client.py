@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import msgspec
+from asking import opening
+
 from stoker.protocol.messages import (
     AskReplay,
     AskStatus,
@@ -79,12 +82,11 @@ class Client:
         self.prefetch, self.leases = draw.randint(1, 4), draw.randint(1, 3)
         if self.world.grouped and draw.random() < 0.8:
             return self.wish_to_join()
-        return Open(
-            request=3, dataset="", pipeline=f"p{draw.randint(0, 2)}", graph=b"",
-            batch_size=draw.choice([3, 16, 40]), rank=draw.randrange(world_size),
-            world_size=world_size, shuffle=True, tail="pad", seed=draw.randint(0, 1), freeze={},
-            views=draw.choice([1, 1, 2]), total_epochs=None, on_error="raise",
-            prefetch=self.prefetch, leases=self.leases, group=None,
+        return opening(
+            request=3, pipeline=f"p{draw.randint(0, 2)}", batch_size=draw.choice([3, 16, 40]),
+            rank=draw.randrange(world_size), world_size=world_size, tail="pad",
+            seed=draw.randint(0, 1), views=draw.choice([1, 1, 2]),
+            prefetch=self.prefetch, leases=self.leases,
         )  # fmt: skip
 
     def wish_to_join(self) -> Open:
@@ -92,12 +94,11 @@ class Client:
         draw = self.world.random
         self.group = draw.choice(["a", "a", "b"])
         other = draw.random() < 0.1
-        return Open(
-            request=3, dataset="", pipeline="p1", graph=b"", batch_size=16 if other else 40,
+        return opening(
+            request=3, pipeline="p1", batch_size=16 if other else 40,
             rank=draw.randrange(2) if self.group == "b" else 0,
-            world_size=2 if self.group == "b" else 1, shuffle=True, tail="pad",
-            seed=self.token[0] % 2 if self.world.forked else 0, freeze={},
-            views=1, total_epochs=None, on_error="raise", prefetch=self.prefetch,
+            world_size=2 if self.group == "b" else 1, tail="pad",
+            seed=self.token[0] % 2 if self.world.forked else 0, prefetch=self.prefetch,
             leases=self.leases, group=self.group, group_size=self.world.group_size,
             **({"mode": "fork", "shuffle_seed": 5} if self.world.forked else {}),
         )  # fmt: skip
@@ -308,7 +309,7 @@ class Client:
         kept = self.prefetch, self.leases
         record = self.wish()
         self.prefetch, self.leases = kept
-        return Open(**{n: getattr(record, n) for n in record.__struct_fields__} | {"request": 0})
+        return msgspec.structs.replace(record, request=0)
 
     def leave(self) -> None:
         if self.world.random.random() < 0.5:

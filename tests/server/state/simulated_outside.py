@@ -20,10 +20,11 @@ class Outside:
         assert number not in self.builds
         self.builds.add(number)
         assert len(self.builds) <= self.settings.concurrent_builds
-        outputs = (Output("x", "uint8", (zlib.crc32(do.request.pipeline.encode()) % 900 + 1,)),)
+        digest = zlib.crc32(do.request.stream.sources[0].pipeline.encode())
+        outputs = (Output("x", "uint8", (digest % 900 + 1,)),)
         built = BuildResult(
             number, "content:" + "0" * 32, self.random.choice([40, 100, 1000]),
-            f"{zlib.crc32(do.request.pipeline.encode()):032x}", b"", outputs,
+            f"{digest:032x}", b"", outputs,
             group_rows=self.random.choice([1, 1, 1, 1, 8]), decoded_bytes=9, usual_bytes=9,
         )  # fmt: skip
 

@@ -61,7 +61,7 @@ class Worker:
     def tell(self, record: OpenStream) -> None:
         assert record.stream not in self.streams
         self.streams[record.stream] = record
-        self.ids[record.stream] = record.spec.stream_id
+        self.ids[record.stream] = record.served.spec.stream_id
 
     def forget(self, stream: int) -> None:
         if self.state == "up" and not self.signalled:

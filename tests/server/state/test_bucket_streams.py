@@ -10,9 +10,9 @@ from stoker.protocol.messages import Opened
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state import instructions as ins
 from stoker.server.work.cuts import room_for
-from stoker.server.work.records import BuildRequest
+from stoker.server.work.records import BuildRequest, SourceToBuild, StreamToBuild
 
-REQUEST = Buckets(max_area=16 * 16, divisor=8, constant="pixels").to_bytes()
+REQUEST = Buckets(max_area=16 * 16, divisor=8, constant="pixels")
 PLAN = (Bucket(8, 24, 17, 21, 17), Bucket(16, 16, 25, 16, 25), Bucket(24, 8, 8, 21, 8))
 OUTPUTS = tuple((Output("image", "uint8", (b.height, b.width, 3), "image"), DRAWN_AS) for b in PLAN)
 BUILT = {
@@ -35,11 +35,12 @@ def opened(rig):
 def test_a_build_is_asked_for_with_the_request_and_the_batch_size(rig, opened):
     opened()
     asked = [one.request for one in rig.said if isinstance(one, ins.StartBuild)]
-    assert asked == [BuildRequest(1, "/data/photos", "jobs:train", b"", REQUEST, 16)]
+    photos = SourceToBuild("/data/photos", "jobs:train")
+    assert asked == [BuildRequest(1, StreamToBuild((photos,), REQUEST, 16))]
     opened()
     opened(batch_size=17)
     asked = [one.request for one in rig.said if isinstance(one, ins.StartBuild)]
-    assert [one.batch_size for one in asked] == [16, 17]
+    assert [one.stream.batch_size for one in asked] == [16, 17]
 
 
 def test_opened_has_the_plan_and_room_for_the_largest(rig, opened):

@@ -7,10 +7,9 @@ from stoker.order.compose import dataset_order
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Credit, Opened, Seek
-from stoker.protocol.mix import Component, mix_to_bytes
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state import instructions as ins
-from stoker.server.work.records import MixPart
+from stoker.server.work.records import BuiltSource
 
 
 def places(batches):
@@ -251,11 +250,11 @@ def test_a_sample_of_a_mixture_is_named_by_its_dataset(make_rig):
     rig = make_rig(workers=1, outstanding=1)
     rig.up(1)
     parts = (
-        MixPart("photos", "/data/photos", "content:" + "1" * 32, 30, "2" * 32, 1000, b"g"),
-        MixPart("drawings", "/data/drawings", "content:" + "3" * 32, 20, "4" * 32, 1000, b"h"),
+        BuiltSource("/data/photos", "content:" + "1" * 32, 30, "2" * 32, b"g", name="photos"),
+        BuiltSource("/data/drawings", "content:" + "3" * 32, 20, "4" * 32, b"h", name="drawings"),
     )
-    wanted = mix_to_bytes([Component("photos", 1.0, "train")])
-    token = rig.open(dataset="", pipeline="", mix=wanted, built={"mix": "5" * 32, "parts": parts})
+    wanted = [("photos", 1.0, "train")]
+    token = rig.open(mix=wanted, built={"mix": "5" * 32, "parts": parts})
     rig.run(token, granted=1)
     Crashes(rig).crash(row=0, sample=33)
     (error,) = rig.errors(token)

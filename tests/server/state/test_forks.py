@@ -245,8 +245,8 @@ def test_a_fork_has_at_most_64_members(make_rig):
 
 
 def test_an_edited_file_is_named(rig):
-    join(rig, built={**DECODED, "sources": (("/jobs.py", "old"),)})
-    changed = {**DECODED, "sources": (("/jobs.py", "new"),), "pipeline_id": "ef" * 16}
+    join(rig, built={**DECODED, "code": (("/jobs.py", "old"),)})
+    changed = {**DECODED, "code": (("/jobs.py", "new"),), "pipeline_id": "ef" * 16}
     assert "/jobs.py was edited after" in refusal(rig, pipeline="plain", built=changed)
 
 
@@ -279,10 +279,6 @@ def test_a_member_of_another_order_is_refused(rig, changes, named):
     message = refusal(rig, **changes)
     assert named in message
     assert ("give all members the same shuffle_seed=" in message) == ("shuffle_seed" in named)
-
-
-def test_a_fork_has_a_name(rig):
-    assert "mode='fork' needs the name of a group" in refusal(rig, group=None)
 
 
 def test_a_mirror_is_no_fork(rig):

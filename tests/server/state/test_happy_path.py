@@ -5,7 +5,15 @@ from stoker.protocol.messages import Close, Credit, Opened, Welcome
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
-from stoker.server.work.records import BuildRequest, Done, OpenStream
+from stoker.server.work.records import (
+    BuildRequest,
+    BuiltSource,
+    Done,
+    OpenStream,
+    ServedStream,
+    SourceToBuild,
+    StreamToBuild,
+)
 
 
 def test_start_starts_the_workers(make_rig):
@@ -18,7 +26,8 @@ def test_the_whole_way(make_rig, make_open, make_result):
     rig.up(1)
     token = rig.hello()
     said = rig.send(token, make_open())
-    assert said == [ins.StartBuild(BuildRequest(1, "/data/photos", "jobs:train", b""))]
+    photos = SourceToBuild("/data/photos", "jobs:train")
+    assert said == [ins.StartBuild(BuildRequest(1, StreamToBuild((photos,))))]
 
     built = make_result(1)
     layout = slot_layout(built.outputs, 16)
@@ -39,7 +48,7 @@ def test_the_whole_way(make_rig, make_open, make_result):
                 Opened(
                     request=1, spec=spec.to_data(), stream=spec.stream_id, steps=3, rows=16,
                     first_row=0, slab=1, slots=6, slot_bytes=layout.slot_bytes,
-                    outputs=list(built.outputs), prefetch=3, open_fields=31, seek_fields=6,
+                    outputs=list(built.outputs), prefetch=3,
                     crash_policy="raise", integrity="auto",
                 ),
             ),
@@ -48,7 +57,8 @@ def test_the_whole_way(make_rig, make_open, make_result):
 
     said = rig.run(token, epoch=4, step=2, granted=2)
     tell, assign = said
-    record = OpenStream(1, "/data/photos", spec, b"graph", layout, 0)
+    source = BuiltSource("/data/photos", built.fingerprint, 50, built.pipeline_id, b"graph")
+    record = OpenStream(1, ServedStream(spec, (source,)), layout, 0)
     assert tell == ins.TellStream(1, record, 1, 6 * layout.slot_bytes)
     first, second = assign.work
     assert (first.epoch, first.step, first.row_lo, first.row_hi) == (4, 2, 0, 4)

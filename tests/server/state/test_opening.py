@@ -10,12 +10,12 @@ from stoker.protocol.drawn import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Building, Close, Hello, Opened
-from stoker.protocol.mix import Component, mix_to_bytes
-from stoker.protocol.splits import split_to_bytes
+from stoker.protocol.request.refusals import OPTIONS, REFUSALS
+from stoker.protocol.request.stream import Selection
 from stoker.protocol.subset import Subset
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
-from stoker.server.work.records import MixPart
+from stoker.server.work.records import BuiltSource
 
 BYTES = 4096  # of a slot of the rig's outputs, up to 64 rows
 
@@ -50,7 +50,6 @@ def refused(rig, make_open, **changes):
         ),
         ({"pipeline": ""}, "usage", "expected a pipeline by name or as an object, got neither"),
         ({"graph": b"{}"}, "usage", "expected a pipeline by name or as an object, got both"),
-        ({"group": ""}, "usage", "expected a name of the group, or none, got an empty name"),
         ({"rank": 2, "world_size": 2}, "usage", "rank: expected one from 0 to world_size - 1 = 1"),
         (
             {"batch_size": 2, "rank": 0, "world_size": 3},
@@ -70,8 +69,8 @@ def test_what_cannot_be_is_refused_before_a_build(rig, make_open, changes, code,
 
 def test_the_only_dataset_needs_no_name(rig, make_open):
     token = rig.hello()
-    (build,) = of(rig.send(token, make_open(dataset="")), ins.StartBuild)
-    assert build.request.dataset == "/data/photos"
+    rig.send(token, make_open(dataset=""))
+    assert wanted(rig).dataset == "/data/photos"
 
 
 @pytest.mark.parametrize("datasets", [{}, {"a": "/a", "b": "/b"}])
@@ -89,8 +88,8 @@ def test_many_names_are_not_all_listed(make_rig, make_open):
 
 
 def test_a_graph_instead_of_a_name(rig, make_open):
-    (build,) = of(rig.send(rig.hello(), make_open(pipeline="", graph=b"{}")), ins.StartBuild)
-    assert (build.request.pipeline, build.request.graph) == ("", b"{}")
+    rig.send(rig.hello(), make_open(pipeline="", graph=b"{}"))
+    assert (wanted(rig).pipeline, wanted(rig).graph) == ("", b"{}")
 
 
 def test_one_build_for_all_who_want_the_same(rig, make_open, make_result):
@@ -115,10 +114,10 @@ def test_builds_wait_for_each_other(make_rig, make_open, make_result):
     tokens = [rig.hello() for _ in range(3)]
     for i, token in enumerate(tokens):
         rig.send(token, make_open(pipeline=f"p{i}"))
-    assert [b.request.pipeline for b in of(rig.said, ins.StartBuild)] == ["m:p0"]
+    assert pipelines(rig) == ["m:p0"]
     rig.do(ev.LifelineDown, tokens[1])  # its build has not begun and is not needed any more
     rig.do(ev.Built, make_result(1))
-    assert [b.request.pipeline for b in of(rig.said, ins.StartBuild)] == ["m:p0", "m:p2"]
+    assert pipelines(rig) == ["m:p0", "m:p2"]
     assert rig.counters()["builds"] == 1
 
 
@@ -165,10 +164,10 @@ def test_kept_results_are_bounded(make_rig):
 def test_a_build_with_files_of_users_runs_again_with_the_earlier_result_at_hand(rig):
     """The builder alone can say whether the files are as they were."""
     edits = [(("/code/jobs.py", digest * 32),) for digest in "aab"]
-    for sources in edits:
-        rig.open(built={"sources": sources})
+    for code in edits:
+        rig.open(built={"code": code})
     found = [start.request.known for start in of(rig.said, ins.StartBuild)]
-    assert [known and known.sources for known in found] == [None, *edits[:2]]
+    assert [known and known.code for known in found] == [None, *edits[:2]]
     rig.open(pipeline="plain")
     assert of(rig.said, ins.StartBuild)[-1].request.known is None
 
@@ -272,9 +271,9 @@ def test_many_builds_of_one_client_that_hang_delay_others_by_one_deadline(make_r
     assert len(of(rig.said, ins.StartBuild)) == 2
     rig.tick(30.5)
     (build,) = of(rig.do(ev.BuildFailed, 1, "build", "it hangs", {}), ins.StartBuild)
-    assert build.request.pipeline == "m:p8"
+    assert build.request.stream.sources[0].pipeline == "m:p8"
     (build,) = of(rig.do(ev.BuildFailed, 2, "build", "it hangs", {}), ins.StartBuild)
-    assert build.request.pipeline == "m:p2"
+    assert build.request.stream.sources[0].pipeline == "m:p2"
 
 
 def test_a_build_that_is_killed_starts_again_until_a_deadline(make_rig, make_open):
@@ -370,10 +369,10 @@ def test_excluded_samples_are_in_the_spec_and_reach_workers_and_builders(rig, ma
     assert len(of(rig.said, ins.StartBuild)) == 1
     rig.run(token, granted=1)
     told = of(rig.said, ins.TellStream)
-    assert {one.stream.exclude for one in told} == {ids(7, 49)}
-    buckets = Buckets(max_area=64 * 64).to_bytes()
+    assert {selection(one).exclude for one in told} == {ids(7, 49)}
+    buckets = Buckets(max_area=64 * 64)
     rig.send(rig.hello(), make_open(buckets=buckets, exclude=ids(7)))
-    assert of(rig.said, ins.StartBuild)[-1].request.exclude == ids(7)
+    assert wanted(rig).selection.exclude == ids(7)
 
 
 def test_a_subset_is_built_apart_and_reaches_workers(rig):
@@ -385,19 +384,11 @@ def test_a_subset_is_built_apart_and_reaches_workers(rig):
     (opened,) = of(rig.sent(token), Opened)
     assert opened.spec["exclude"] == left_out.digest
     assert opened.steps == 1
-    assert of(rig.said, ins.StartBuild)[-1].request.subset == subset
+    assert wanted(rig).selection.subset == subset
     rig.run(token, granted=1)
-    assert {one.stream.subset for one in of(rig.said, ins.TellStream)} == {subset}
+    assert {selection(one).subset for one in of(rig.said, ins.TellStream)} == {subset}
     rig.open(batch_size=2)
     assert len(of(rig.said, ins.StartBuild)) == 2
-
-
-def test_an_exclude_list_and_a_subset(rig, make_open):
-    code, message = refused(rig, make_open, exclude=ids(3), subset=Subset([4]).to_bytes())[:2]
-    assert (code, message) == (
-        "usage",
-        "open: expected an exclude list or a subset of ids, got both",
-    )
 
 
 def test_a_split_becomes_a_subset_of_ids(rig):
@@ -405,16 +396,15 @@ def test_a_split_becomes_a_subset_of_ids(rig):
     rig.up(1)
     bitmap = Subset([1, 49]).to_bytes()
     built = {"excluded": Subset([1, 49]).excluded(50).digest, "subset": bitmap}
-    train = split_to_bytes("train")
-    token = rig.open(batch_size=2, subset=train, exclude=ids(2), built=built)
-    request = of(rig.said, ins.StartBuild)[-1].request
-    assert (request.subset, request.exclude) == (train, ids(2))
+    token = rig.open(batch_size=2, split="train", exclude=ids(2), built=built)
+    asked = wanted(rig).selection
+    assert (asked.split, asked.exclude) == ("train", ids(2))
     rig.run(token, granted=1)
     told = of(rig.said, ins.TellStream)
-    assert {(one.stream.subset, one.stream.exclude) for one in told} == {(bitmap, b"")}
+    assert {selection(one) for one in told} == {Selection(subset=bitmap)}
     (opened,) = of(rig.sent(token), Opened)
     assert opened.spec["exclude"] == built["excluded"]
-    rig.open(batch_size=2, subset=train, exclude=ids(3), built=built)
+    rig.open(batch_size=2, split="train", exclude=ids(3), built=built)
     assert len(of(rig.said, ins.StartBuild)) == 2
 
 
@@ -641,28 +631,21 @@ def test_weights_are_built_apart_and_reach_workers(rig):
     assert opened.spec["exclude"] == built["excluded"]
     assert opened.steps == 24
     assert opened.outputs[-1].name == "drawn_as"
-    request = of(rig.said, ins.StartBuild)[-1].request
-    assert (request.weights, request.exclude) == (weights, ids(3))
+    assert wanted(rig).selection == Selection(weights=weights, exclude=ids(3))
     rig.run(token, granted=1)
-    assert {one.stream.weights for one in of(rig.said, ins.TellStream)} == {weights}
+    assert {selection(one).weights for one in of(rig.said, ins.TellStream)} == {weights}
     rig.open(batch_size=2, weights=weights, exclude=ids(5), built=built)
     assert len(of(rig.said, ins.StartBuild)) == 2
 
 
-def test_a_block_shuffle(rig, make_open):
+def test_a_block_shuffle(rig):
     token = rig.open(shuffle_block=7)
     (opened,) = of(rig.sent(token), Opened)
     rig.end(token)
     assert opened.spec["order"]["block"] == 7
-    buckets = Buckets(max_area=64 * 64).to_bytes()
-    for given, other in (({"shuffle": False}, "shuffle=False"), ({"buckets": buckets}, "buckets")):
-        message = refused(rig, make_open, shuffle_block=7, **given)[1]
-        assert message.startswith(
-            f"open: a block shuffle (shuffle_block=7) cannot be combined with {other}"
-        )
 
 
-def test_a_seed_of_the_order(rig, make_open):
+def test_a_seed_of_the_order(rig):
     """One that equals the stream's is the same stream as none."""
     ids = []
     for seed in (None, 7, 8):
@@ -672,63 +655,82 @@ def test_a_seed_of_the_order(rig, make_open):
         assert opened.spec["order"].get("seed") == (8 if seed == 8 else None)
         ids.append(opened.stream)
     assert ids[0] == ids[1] != ids[2]
-    message = refused(rig, make_open, shuffle_seed=7, shuffle=False)[1]
-    assert message.startswith(
-        "open: shuffle_seed=7 and shuffle=False without weights or mix: nothing"
-    )
     built, weighted = {"weights": "a" * 32}, {"weights": b'{"field":"weight"}', "shuffle": False}
     token = rig.open(seed=7, shuffle_seed=3, built=built, **weighted)
     (opened,) = of(rig.sent(token), Opened)
     assert opened.spec["order"]["seed"] == 3, "it draws which samples come once more"
 
 
-def test_weights_and_buckets(rig, make_open):
-    buckets = Buckets(max_area=64 * 64).to_bytes()
-    code, message = refused(rig, make_open, weights=b'{"field":"w"}', buckets=buckets)
-    assert (code, message[:44]) == ("usage", "open: expected buckets or weights, got both:")
-
-
-def mixture(*names, **changes):
-    return mix_to_bytes([Component(name, 1.0, "train", **changes) for name in names])
+PHOTOS = [("photos", 1.0, "train")]
 
 
 def test_a_mixture(rig, make_open):
     """All of its datasets are built together; workers get each with its path and share."""
     rig.up(1)
     parts = (
-        MixPart("photos", "/data/photos", "content:" + "1" * 32, 30, "2" * 32, 1000, b"g"),
-        MixPart("drawings", "/data/drawings", "content:" + "3" * 32, 20, "4" * 32, 1000, b"h"),
+        BuiltSource(
+            "/data/photos", "content:" + "1" * 32, 30, "2" * 32, b"g", name="photos", share=1000
+        ),
+        BuiltSource(
+            "/data/drawings", "content:" + "3" * 32, 20, "4" * 32, b"h", name="drawings", share=1000
+        ),
     )
     built = {"mix": "5" * 32, "parts": parts}
-    only = {"dataset": "", "pipeline": "", "graph": b""}
-    token = rig.open(batch_size=2, mix=mixture("photos"), built=built, **only)
-    request = of(rig.said, ins.StartBuild)[-1].request
-    (part,) = request.mix
+    token = rig.open(batch_size=2, mix=PHOTOS, built=built)
+    part = wanted(rig)
     assert (part.name, part.dataset, part.ratio) == ("photos", "/data/photos", 1.0)
-    assert request.batch_size == 2
+    assert of(rig.said, ins.StartBuild)[-1].request.stream.batch_size == 2
     (opened,) = of(rig.sent(token), Opened)
     assert (opened.spec["mix"], opened.spec["tail"]) == ("5" * 32, "drop")
     assert opened.mix == [("photos", 30), ("drawings", 20)]
     assert (opened.steps, opened.outputs[-1].name) == (25, "drawn_as")
     rig.run(token, granted=1)
-    assert {one.stream.parts for one in of(rig.said, ins.TellStream)} == {parts}
+    assert {one.stream.served.sources for one in of(rig.said, ins.TellStream)} == {parts}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mix": b"{}"}, "mix: expected a mixture"),
-        ({"mix": b"[]"}, "mix: expected 1 to 64 datasets, got 0"),
-        ({"mix": b"[7]"}, "mix: expected a mixture"),
-        ({"mix": mixture("nothing")}, "there is no dataset 'nothing'"),
+        ({"mix": [("nothing", 1.0, "train")]}, "there is no dataset 'nothing'"),
+        ({"mix": [*PHOTOS, *PHOTOS]}, "mix: expected the name of each dataset, and each once"),
+        ({"mix": [("", 1.0, "train")]}, "mix: expected the name of each dataset, and each once"),
+        ({"mix": [*PHOTOS, ("b", None, "train")]}, "mix: expected a ratio of each of the datasets"),
+        ({"mix": PHOTOS, "exclude": ids(3)}, "open: sources with ratios and sources.selection.exc"),
         (
-            {"mix": mixture("photos"), "dataset": "photos"},
-            "open: expected no dataset with a mix",
+            {"shuffle_seed": 7, "shuffle": False},
+            "open: order.seed and order.shuffle=false without weights or mix cannot be combined,"
+            " because nothing in this order is drawn; leave one of them out",
         ),
-        ({"mix": mixture("photos"), "exclude": ids(3)}, "open: expected no exclude with a mixture"),
-        ({"mix": mixture("photos"), "shuffle_block": 3}, "open: expected no shuffle_block with"),
     ],
 )
-def test_mixtures_that_cannot_be(rig, make_open, changes, message):
-    given = {"dataset": "", "pipeline": "", "graph": b"", **changes}
-    assert refused(rig, make_open, **given)[1].startswith(message)
+def test_streams_that_cannot_be(rig, make_open, changes, message):
+    assert refused(rig, make_open, **changes)[1].startswith(message)
+
+
+def test_every_refusal_reaches_the_client(rig, make_open):
+    """The daemon checks the table; tests/client walks it with a Loader."""
+    ways = {
+        "mix": {"mix": PHOTOS}, "buckets": {"buckets": Buckets(max_area=64 * 64)},
+        "weights": {"weights": b'{"field":"w"}'}, "exclude": {"exclude": ids(3)},
+        "subset": {"split": "train"}, "block": {"shuffle_block": 7}, "params": {"params": True},
+        "order seed": {"shuffle_seed": 7}, "no shuffle": {"shuffle": False},
+    }  # fmt: skip
+    for refusal in REFUSALS:
+        code, message = refused(rig, make_open, **ways[refusal.one], **ways[refusal.other])
+        names = [OPTIONS[name].field for name in (refusal.one, refusal.other)]
+        assert code == "usage"
+        assert message.startswith(f"open: {names[0]} and {names[1]}")
+        assert refusal.why in message
+
+
+def selection(told):
+    return told.stream.served.sources[0].selection
+
+
+def pipelines(rig):
+    return [one.request.stream.sources[0].pipeline for one in of(rig.said, ins.StartBuild)]
+
+
+def wanted(rig):
+    """The first source of the last build that was asked for."""
+    return of(rig.said, ins.StartBuild)[-1].request.stream.sources[0]

@@ -23,9 +23,10 @@ def test_a_replay_is_made_and_sent(rig):
     token = rig.open(seed=7, freeze={}, views=2)
     (start,) = of(rig.send(token, ASK), ins.StartReplay)
     asked = start.request
-    assert (asked.dataset, asked.graph) == ("/data/photos", b"graph")
+    source, spec = asked.served.sources[0], asked.served.spec
+    assert (source.dataset, source.graph) == ("/data/photos", b"graph")
     assert (asked.id, asked.epoch, asked.visit, asked.view) == (49, 7, 1, 0)
-    assert (asked.spec.seed, asked.spec.views) == (7, 2)
+    assert (spec.seed, spec.views) == (7, 2)
     assert rig.counters()["replays"] == 1
     said = rig.do(ev.ReplayEnded, asked.replay, 4096)
     assert of(said, ins.SendReplay) == [ins.SendReplay(token, asked.replay, 2, 4096)]

@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from asking import to_build
 from user_folders import importing_from
 
 from stoker.dataset import schema, write
-from stoker.server.work.records import BuildRequest, BuildResult
+from stoker.server.work.records import BuildResult
 from stoker.server.workers import builder
 from stoker.server.workers.user_code import UserCode
 
@@ -82,9 +83,9 @@ def built(folder: Path, known: BuildResult | None = None, data: str = "") -> Bui
     forget()
     own = UserCode()
     data = data or str(folder / "data")
-    request = BuildRequest(1, data, "known_pipeline:train", b"", known=known)
+    request = msgspec.structs.replace(to_build(1, data, "known_pipeline:train"), known=known)
     found = builder.build(request, own)
-    return found if found is known else msgspec.structs.replace(found, sources=own.note())
+    return found if found is known else msgspec.structs.replace(found, code=own.note())
 
 
 def edit(path: Path, text: str) -> None:
@@ -95,14 +96,14 @@ def edit(path: Path, text: str) -> None:
 @pytest.mark.slow
 def test_a_known_result_is_the_answer_until_something_changes(code):
     first = built(code)
-    names = {Path(path).name for path, _ in first.sources}
+    names = {Path(path).name for path, _ in first.code}
     assert names == {"size.json", *(f"{name}.py" for name in FILES)}
     assert built(code, first) is first
 
     edit(code / "known_part.py", "LEVEL = 22\n")
     second = built(code, first)
     assert second is not first
-    assert second.sources != first.sources
+    assert second.code != first.code
     assert built(code, second) is second
 
     edit(code / "size.json", " 6")
@@ -115,7 +116,7 @@ def test_a_known_result_is_the_answer_until_something_changes(code):
     assert fourth.rows == 5
     assert built(code, fourth) is fourth
 
-    gone = msgspec.structs.replace(fourth, sources=(*fourth.sources, ("/no/such.py", "ab" * 16)))
+    gone = msgspec.structs.replace(fourth, code=(*fourth.code, ("/no/such.py", "ab" * 16)))
     assert built(code, gone) is not gone, "a file that the build imported later is not there now"
 
 

@@ -4,6 +4,7 @@ import os
 
 import msgspec
 import pytest
+from asking import to_build
 
 from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
@@ -20,7 +21,7 @@ def ends():
 
 @pytest.mark.parametrize("size", [0, 1, channel.INLINE_BYTES, channel.INLINE_BYTES + 1, 3_000_000])
 def test_a_record_of_any_size_arrives(ends, size):
-    sent = BuildRequest(3, "data", "", os.urandom(size))
+    sent = to_build(3, "data", "", os.urandom(size))
     channel.send(ends[0], sent)
     assert channel.receive(ends[1], BuildRequest) == (sent, None)
 
@@ -40,7 +41,7 @@ def test_a_descriptor_travels_with_its_record(ends):
 
 def test_a_large_record_takes_no_descriptor(ends):
     with pytest.raises(ProtocolError, match=r"BuildRequest of \d+ bytes does not fit a packet"):
-        channel.send(ends[0], BuildRequest(3, "data", "", bytes(100_000)), 0)
+        channel.send(ends[0], to_build(3, "data", "", bytes(100_000)), 0)
 
 
 def test_a_closed_peer_ends_the_stream(ends):
@@ -50,7 +51,7 @@ def test_a_closed_peer_ends_the_stream(ends):
 
 def test_other_records_are_refused_and_their_descriptors_closed(ends):
     read, write = os.pipe()
-    channel.send(ends[0], BuildRequest(3, "data", "", b""), write)
+    channel.send(ends[0], to_build(3, "data", ""), write)
     os.close(write)
     with pytest.raises(ProtocolError, match="packet between daemon and worker"):
         channel.receive(ends[1], WorkerReady)
@@ -89,7 +90,7 @@ def test_what_was_not_read_is_taken_back(ends):
     assert channel.receive(ends[1], Work) == (work(2), None)
 
 
-@pytest.mark.parametrize("first", [work(1), CloseStream(1), BuildRequest(1, "", "", bytes(99999))])
+@pytest.mark.parametrize("first", [work(1), CloseStream(1), to_build(1, "", "", bytes(99999))])
 def test_what_has_something_unread_before_it_stays(ends, first):
     channel.send(ends[0], first)
     channel.send(ends[0], work(2))

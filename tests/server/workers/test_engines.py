@@ -7,6 +7,7 @@ import shutil
 import msgspec
 import numpy as np
 import pytest
+from asking import changed
 
 from stoker import ops
 from stoker.pipeline import pipeline
@@ -99,9 +100,9 @@ def test_sessions_that_share_an_engine_get_the_bytes_of_their_own(bench, stream_
 def with_graph(opened, written, stream=1):
     """The same stream of another pipeline; both have the same outputs."""
     graph = written.graph()
-    spec = msgspec.structs.replace(opened.spec, pipeline=pipeline_id(graph), total_epochs=4)
+    spec = msgspec.structs.replace(opened.served.spec, pipeline=pipeline_id(graph), total_epochs=4)
     fields = {"stream": stream, "graph": graph_to_bytes(graph), "spec": spec}
-    return msgspec.structs.replace(opened, **fields)
+    return changed(opened, **fields)
 
 
 @pipeline
@@ -120,8 +121,8 @@ def test_what_an_engine_is_made_of_is_its_key(bench, stream_of, tmp_path):
     one.open(stream_of(4, freeze={"random_resized_crop": "epoch"}))
     assert one.made == 4
     copy = str(tmp_path / "copy")
-    shutil.copytree(opened.dataset, copy)
-    one.open(msgspec.structs.replace(opened, stream=5, dataset=copy))
+    shutil.copytree(opened.served.sources[0].dataset, copy)
+    one.open(changed(opened, stream=5, dataset=copy))
     assert one.made == 5
     one.open(with_graph(stream_of(freeze={}), narrower, 6))
     assert one.made == 5

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from asking import changed
 
 from stoker.order.compose import dataset_order
 from stoker.protocol.replay import replay_from_bytes
@@ -19,10 +20,10 @@ def request_of(stream_of):
     """request_of(**changes) -> a request for sample 3 of the small dataset."""
 
     def make(**changes) -> ReplayRequest:
-        opened = stream_of()
+        spec = changes.pop("spec", None)
+        opened = stream_of() if spec is None else changed(stream_of(), spec=spec)
         values = {
-            "replay": 5, "dataset": opened.dataset, "spec": opened.spec, "graph": opened.graph,
-            "id": 3, "epoch": 2, "visit": 0, "view": 0,
+            "replay": 5, "served": opened.served, "id": 3, "epoch": 2, "visit": 0, "view": 0,
         }  # fmt: skip
         return ReplayRequest(**{**values, **changes})
 
@@ -46,8 +47,8 @@ def test_a_replay_arrives_as_memory(rig, request_of):
 
 
 def test_the_row_lies_where_the_stream_has_it(request_of):
-    spec = type(request_of().spec).from_data(
-        {**request_of().spec.to_data(), "batch_size": 3, "total_epochs": 4, "tail": "pad"}
+    spec = type(request_of().served.spec).from_data(
+        {**request_of().served.spec.to_data(), "batch_size": 3, "total_epochs": 4, "tail": "pad"}
     )
     ids = dataset_order(spec).rows_of[0].lookup(2, 0, 10).ids.tolist()
     for position, number in enumerate(ids):
@@ -60,7 +61,7 @@ def test_the_row_lies_where_the_stream_has_it(request_of):
 
 def test_faults_and_deaths_are_typed_errors(rig, request_of):
     one = rig("replayer.start:segv:1:2,replayer.done:error:1:3")
-    spec = request_of().spec
+    spec = request_of().served.spec
     one.supervisor.start_replay(request_of(id=10**6))
     failed = one.wait(ReplayFailed)
     assert (failed.replay, failed.code) == (5, "usage")

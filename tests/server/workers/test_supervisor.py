@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
+from asking import changed, to_build
 
 from stoker.dataset import schema
 from stoker.order.compose import dataset_order
@@ -27,7 +27,7 @@ from stoker.server.state.events import (
     WorkerDown,
     WorkerUp,
 )
-from stoker.server.work.records import AddSlab, BuildRequest, CloseStream, Done, DropSlab
+from stoker.server.work.records import AddSlab, CloseStream, Done, DropSlab
 from stoker.server.workers import builder, channel, template
 
 pytestmark = pytest.mark.slow
@@ -211,7 +211,7 @@ def test_a_death_at_a_sample_names_it(rig, stream_of, work_of, slab):
     give(one, opened, slab)
     one.supervisor.send(0, work_of(opened))
     down = one.wait(WorkerDown)
-    sample = dataset_order(opened.spec).rows(0, 0, 1, 2).ids[0]
+    sample = dataset_order(opened.served.spec).rows(0, 0, 1, 2).ids[0]
     assert (down.row, down.sample, down.blame) == (1, sample, True)
 
 
@@ -279,7 +279,7 @@ def test_many_records_never_block(rig, stream_of, work_of, slab):
 
 def test_a_stream_that_cannot_be_opened(rig, stream_of, work_of, slab, tmp_path):
     one = rig()
-    opened = msgspec.structs.replace(stream_of(), dataset=str(tmp_path / "gone"))
+    opened = changed(stream_of(), dataset=str(tmp_path / "gone"))
     start(one)
     give(one, opened, slab)
     failed = one.wait(ChunkFailed)
@@ -291,13 +291,13 @@ def test_a_stream_that_cannot_be_opened(rig, stream_of, work_of, slab, tmp_path)
 
 def test_a_builder_reports_what_it_built(rig, small_dataset, stream_of):
     one, opened = rig(), stream_of()
-    one.supervisor.start_build(BuildRequest(4, str(small_dataset), "", opened.graph))
+    one.supervisor.start_build(to_build(4, str(small_dataset), "", opened.served.sources[0].graph))
     built = one.wait(Built).result
     assert built.build == 4
-    assert built.pipeline_id == opened.spec.pipeline
-    assert built.fingerprint == opened.spec.dataset
+    assert built.pipeline_id == opened.served.spec.pipeline
+    assert built.fingerprint == opened.served.spec.dataset
     assert [output.name for output in built.outputs] == ["image", "label"]
-    assert built.graph == opened.graph
+    assert built.graph == opened.served.sources[0].graph
 
 
 NEW_OP = """
@@ -321,7 +321,7 @@ def train(sample):
 def test_a_builder_that_compiles_says_how_many_functions_it_has(rig, small_dataset, tmp_path):
     (tmp_path / "counted_op.py").write_text(NEW_OP.format(once=time.time_ns()))
     one = rig(python_path=[str(tmp_path)])
-    one.supervisor.start_build(BuildRequest(4, str(small_dataset), "counted_op:train", b""))
+    one.supervisor.start_build(to_build(4, str(small_dataset), "counted_op:train"))
     progress = one.wait(BuildProgress, lambda progress: progress.total)
     assert progress.build == 4
     assert 0 < progress.done < progress.total
@@ -351,7 +351,7 @@ def test_names_of_classes_are_sent_as_far_as_there_is_room(monkeypatch):
 )
 def test_a_build_that_fails(rig, small_dataset, pipeline, message):
     one = rig()
-    one.supervisor.start_build(BuildRequest(1, str(small_dataset), pipeline, b""))
+    one.supervisor.start_build(to_build(1, str(small_dataset), pipeline))
     failed = one.wait(BuildFailed)
     assert failed.code == "build"
     assert message in failed.message
@@ -359,13 +359,15 @@ def test_a_build_that_fails(rig, small_dataset, pipeline, message):
 
 def test_a_builder_that_dies(rig, small_dataset, stream_of):
     one = rig("builder.start:segv:1")
-    one.supervisor.start_build(BuildRequest(1, str(small_dataset), "", stream_of().graph))
+    one.supervisor.start_build(
+        to_build(1, str(small_dataset), "", stream_of().served.sources[0].graph)
+    )
     assert "died (killed by SIGSEGV)" in one.wait(BuildFailed).message
 
 
 def test_bytes_that_are_no_graph(rig, small_dataset):
     one = rig()
-    one.supervisor.start_build(BuildRequest(1, str(small_dataset), "", b"{}"))
+    one.supervisor.start_build(to_build(1, str(small_dataset), "", b"{}"))
     assert "graph" in one.wait(BuildFailed).message
 
 

@@ -8,9 +8,10 @@ from types import ModuleType
 
 import msgspec
 import pytest
+from asking import to_build
 
 from stoker.server.daemon.launch import PINNED
-from stoker.server.work.records import AddSlab, BuildRequest
+from stoker.server.work.records import AddSlab
 from stoker.server.workers import blas
 from stoker.server.workers.template import ForkChild, most_urgent
 
@@ -78,7 +79,7 @@ def python(script, *arguments):
 def test_a_child_imports_nothing_more(kernel_cache, stream_of, work_of):
     opened = stream_of()
     records = (
-        BuildRequest(1, opened.dataset, "", opened.graph),
+        to_build(1, opened.served.sources[0].dataset, "", opened.served.sources[0].graph),
         opened,
         AddSlab(1, opened.layout.slot_bytes),
         work_of(opened),

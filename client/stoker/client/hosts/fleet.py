@@ -24,7 +24,7 @@ from stoker.client.daemon_stream import Taken
 from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
-from stoker.client.opening import OpenedStream, check_equal, check_shares, steps_of
+from stoker.client.opening import OpenedStream, check_equal, steps_of
 from stoker.client.statistics import Statistics
 from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError, UsageError
@@ -249,7 +249,6 @@ class Fleet:
     def _check(self, address: str, connection: Connection) -> None:
         if self._stream is None:
             self._stream, self._first = connection.stream, address
-        check_shares(connection.stream.opened, address)
         check_equal(self._stream, self._first, connection.stream, address)
 
     def _follow_directory(self) -> None:

@@ -142,7 +142,7 @@ class RemoteSession(ClientSession):
         os.close(descriptor)
         if (opened.slab, opened.slot_bytes) != (slab.slab, slab.slot_bytes):
             raise ProtocolError(f"expected the same slab in OPENED and SLAB, got {slab}")
-        slots = opened.slots + (opened.prefetch or record.prefetch)
+        slots = opened.slots + (opened.prefetch or record.delivery.prefetch)
         self._ring = Ring(slots, slab.slot_bytes)
         self._slab = slab
         self._side.use(self._ring)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -129,7 +128,7 @@ def make_plan(
     digest = canonical_digest(
         {
             "version": version.ORDER,
-            "request": msgspec.to_builtins(request),
+            "request": request.to_data(),
             "batch_size": batch_size,
             "buckets": [[b.width, b.height, b.samples, b.positions] for b in buckets],
             "members": hashlib.blake2b(members.astype("<i4").data, digest_size=16).hexdigest(),

@@ -94,8 +94,8 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         options: dict[str, float | str] = {
             "workers": count, "batch_size": batch_size, "seconds": seconds
         }  # fmt: skip
-        if wanted is not None:
-            options["buckets"] = wanted.to_bytes().decode()
+        if buckets is not None:
+            options["buckets"] = buckets
         if exclude is not None:
             options["exclude"] = str(exclude)
         told.print(f"{count} workers ...")

@@ -18,8 +18,8 @@ from stoker.order.repeat import Weighting
 from stoker.order.selected import Selected
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.exclude import Excluded
+from stoker.protocol.request.stream import Selection
 from stoker.protocol.spec import OrderSpec
-from stoker.protocol.splits import split_from_bytes
 from stoker.protocol.subset import Subset, excluded_of
 from stoker.protocol.weights import (
     ClassWeights,
@@ -44,7 +44,7 @@ def order_spec(
     return OrderSpec(kind=kind, shuffle=shuffle, weights=selection.weights, block=block, seed=seed)
 
 
-def resolve_split(dataset: Dataset, exclude: bytes, subset: bytes) -> bytes:
+def resolve_split(dataset: Dataset, selection: Selection) -> bytes:
     """Return the bitmap of the split that a request names, without its exclude list; or nothing.
 
     Raises:
@@ -52,11 +52,10 @@ def resolve_split(dataset: Dataset, exclude: bytes, subset: bytes) -> bytes:
         UnknownNameError: the dataset has no such split.
         UsageError: the bytes are malformed, or no sample is left.
     """
-    name = split_from_bytes(subset)
-    if name is None:
+    if not selection.split:
         return b""
-    chosen = named_split(dataset, name)
-    return chosen.without(Excluded.from_bytes(exclude)).to_bytes()
+    chosen = named_split(dataset, selection.split)
+    return chosen.without(Excluded.from_bytes(selection.exclude)).to_bytes()
 
 
 def named_split(dataset: Dataset, name: str) -> Subset:
@@ -85,16 +84,15 @@ def named_split(dataset: Dataset, name: str) -> Subset:
     return split_subset(splits, name, len(dataset))
 
 
-def chosen_of(
-    dataset: Dataset, exclude: bytes = b"", subset: bytes = b"", weights: bytes = b""
-) -> Selected:
-    """Return what a stream visits, of the bytes that came with its request.
+def chosen_of(dataset: Dataset, selection: Selection) -> Selected:
+    """Return what a stream visits of a dataset; a split of the selection has been resolved.
 
     Raises:
         UnknownNameError: the weights name an unknown field or class.
         UsageError: the bytes are malformed or belong to another dataset, or no sample is left.
     """
-    excluded = excluded_of(exclude, subset, len(dataset))
+    excluded = excluded_of(selection.exclude, selection.subset, len(dataset))
+    weights = selection.weights
     return weighted(dataset, excluded, weights_from_bytes(weights) if weights else None)
 
 

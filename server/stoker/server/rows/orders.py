@@ -18,7 +18,7 @@ from stoker.order.stream import StreamOrder
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.lengths import Request
 from stoker.protocol.spec import StreamSpec
-from stoker.server.work.records import MixPart
+from stoker.server.work.records import BuiltSource
 
 
 def stream_order(
@@ -92,6 +92,6 @@ def planned_sizes(dataset: Dataset, request: Request) -> Iterator[Sizes]:
         yield from ((found, found) for found in dataset.lengths(request.field))
 
 
-def order_parts(parts: Sequence[MixPart]) -> list[Part]:
+def order_parts(parts: Sequence[BuiltSource]) -> list[Part]:
     """Return the parts of a mixture as its order knows them."""
     return [Part(part.fingerprint, part.rows, part.pipeline_id, part.share) for part in parts]

@@ -1,10 +1,11 @@
 """Builds of pipelines for datasets: one build for all sessions that need it; results are cached.
 
-The key of a build is (dataset path, `module:attr` or graph, ...). At most `concurrent_builds` run
-at a time, the others wait in order. At most `cached_builds` results are kept; the least recently
-used one is dropped first. A failed build is forgotten, because its cause may have been fixed. Files
-of users may be edited: after a build that imported some, the next one runs too, with the earlier
-result at hand, and saves itself the planning and loading if nothing has changed.
+The key of a build is the digest of what it reads, so streams that differ only in other things, such
+as seed or rank, share it. At most `concurrent_builds` run at a time, the others wait in order. At
+most `cached_builds` results are kept; the least recently used one is dropped first. A failed build
+is forgotten, because its cause may have been fixed. Files of users may be edited: after a build
+that imported some, the next one runs too, with the earlier result at hand, and saves itself the
+planning and loading if nothing has changed.
 
 A build without progress for `build_deadline_s` fails, so a pipeline that hangs while it is built
 delays others by at most that long. Clients without a running build come first, so one with many
@@ -20,12 +21,7 @@ from stoker.protocol.errors import ResourceError
 from stoker.server.state.context import CoreContext, backoff_s
 from stoker.server.state.events import BuildProgress
 from stoker.server.state.instructions import EndBuild, StartBuild
-from stoker.server.work.records import BuildRequest, BuildResult, MixWanted
-
-Key = tuple[str, str, bytes, bytes, int, bytes, bytes, bytes, tuple[MixWanted, ...]]
-"""Path of the dataset, `module:attr`, graph data; with buckets also the request, batch size and
-exclude list (with weights too), which are empty otherwise; the subset; the weights; the
-mixture, with which the batch size counts too."""
+from stoker.server.work.records import BuildRequest, BuildResult, StreamToBuild
 
 
 @dataclass(slots=True)
@@ -34,7 +30,8 @@ class Build:
 
     Attributes:
         number: its number.
-        key: what is built.
+        key: the digest of `stream`.
+        stream: what is built.
         process: the process of the client that asked first.
         waiters: tokens of the sessions that wait for it.
         progress_at: when its process last made progress.
@@ -46,7 +43,8 @@ class Build:
     """
 
     number: int
-    key: Key
+    key: str
+    stream: StreamToBuild
     process: str
     waiters: list[bytes] = field(default_factory=list)
     progress_at: float = 0.0
@@ -63,26 +61,28 @@ class Builds:
     def __init__(self, context: CoreContext) -> None:
         self._context = context
         self._numbers = 0
-        self._by_key: dict[Key, Build] = {}
+        self._by_key: dict[str, Build] = {}
         self._running: dict[int, Build] = {}
         self._waiting: deque[Build] = deque()
         self._pausing: dict[int, Build] = {}
-        self._results: OrderedDict[Key, BuildResult] = OrderedDict()
+        self._results: OrderedDict[str, BuildResult] = OrderedDict()
 
     def __len__(self) -> int:
         """Return the number of builds that run or wait."""
         return len(self._by_key)
 
-    def ask(self, key: Key, waiter: bytes, process: str = "") -> BuildResult | None:
+    def ask(
+        self, key: str, stream: StreamToBuild, waiter: bytes, process: str = ""
+    ) -> BuildResult | None:
         """Return a cached result, or add the waiter, of a client's process, to its build."""
         if (result := self._results.get(key)) is not None:
             self._results.move_to_end(key)
-            if not result.sources:
+            if not result.code:
                 return result
         build = self._by_key.get(key)
         if build is None:
             self._numbers += 1
-            build = self._by_key[key] = Build(self._numbers, key, process)
+            build = self._by_key[key] = Build(self._numbers, key, stream, process)
             self._waiting.append(build)
         build.waiters.append(waiter)
         self._start()
@@ -110,7 +110,7 @@ class Builds:
             build.progress_at = self._context.now
             build.functions = max(build.functions, (event.done, event.total))
 
-    def functions(self, key: Key) -> tuple[int, int]:
+    def functions(self, key: str) -> tuple[int, int]:
         """Return how many functions a build has, of how many; (0, 0) if that is not known."""
         build = self._by_key.get(key)
         return (0, 0) if build is None else build.functions
@@ -159,7 +159,7 @@ class Builds:
             if kept is result:
                 del self._results[key]
 
-    def leave(self, key: Key, waiter: bytes) -> None:
+    def leave(self, key: str, waiter: bytes) -> None:
         """Remove a waiter; a build is ended with its last waiter."""
         build = self._by_key.get(key)
         if build is None or waiter not in build.waiters:
@@ -199,4 +199,4 @@ class Builds:
             build.progress_at = self._context.now
             self._context.counts.builds += 1
             known = self._results.get(build.key)
-            self._context.out.append(StartBuild(BuildRequest(build.number, *build.key, known)))
+            self._context.out.append(StartBuild(BuildRequest(build.number, build.stream, known)))

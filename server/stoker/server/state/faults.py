@@ -37,7 +37,7 @@ from stoker.server.state.groups.group import BatchState, Group, Range
 from stoker.server.state.instructions import Quarantine
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, WorkerState
-from stoker.server.work.records import BadSample, MixPart
+from stoker.server.work.records import BadSample, BuiltSource
 
 _NEVER: Final = (2**62, 0)
 _STOPPED = frozenset("Tt")
@@ -235,8 +235,8 @@ class Faults:
             return "leave the sample out, or repair it"
         again = stream.crashed.get(sample, _NEVER) <= place
         if self._context.settings.crash_policy == "raise" or again:
-            if group.record.parts:
-                mixed = _sample_of(group.record.parts, sample)
+            if group.stream.build.parts:
+                mixed = _sample_of(group.stream.build.parts, sample)
                 return f"repair {mixed}, or pack that dataset without it"
             return f"repair the sample, or leave it out: Loader(exclude=[{sample}])"
         groups = [g for g in self._groups.by_number.values() if g.stream is stream]
@@ -293,7 +293,7 @@ def broken(pool: Pool) -> ResourceError:
     )
 
 
-def _sample_of(parts: Sequence[MixPart], sample: int) -> str:
+def _sample_of(parts: Sequence[BuiltSource], sample: int) -> str:
     """Return in words which sample of which dataset an id of a mixture is."""
     for part in parts:
         if sample < part.rows:
@@ -304,9 +304,9 @@ def _sample_of(parts: Sequence[MixPart], sample: int) -> str:
 
 def _sample_at(batch: BatchState, row: int) -> int | None:
     """Return the sample at a row of the order; None if only workers know: not of a plain order."""
-    record, spec = batch.group.record, batch.group.stream.spec
-    if record.weights or record.parts or batch.group.steps.buckets:
+    spec, selection = batch.group.stream.spec, batch.group.record.served.sources[0].selection
+    if spec.order.weights or spec.mix or spec.buckets:
         return None
-    excluded = excluded_of(record.exclude, record.subset, spec.dataset_rows)
+    excluded = excluded_of(selection.exclude, selection.subset, spec.dataset_rows)
     order = dataset_order(spec, excluded=excluded)
     return int(order.rows(batch.epoch, batch.step, row, row + 1).ids[0])

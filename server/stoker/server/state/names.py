@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.messages import Open
-from stoker.protocol.mix import mix_from_bytes
-from stoker.server.work.records import MixWanted
+from stoker.protocol.request.stream import Selection, StreamRequest
+from stoker.server.work.records import SourceToBuild, StreamToBuild
 from stoker.server.work.suggestions import listed, resolve
 
 
@@ -41,36 +40,47 @@ def resolve_pipeline(name: str, graph: bytes, known: Mapping[str, str]) -> str:
     return resolve("pipeline", name, known) if name else ""
 
 
-def resolve_mix(
-    request: Open, datasets: Mapping[str, str], pipelines: Mapping[str, str]
-) -> tuple[MixWanted, ...]:
-    """Return the datasets of a mixture by path, with their pipelines.
+def resolve_names(
+    request: StreamRequest, datasets: Mapping[str, str], pipelines: Mapping[str, str]
+) -> StreamToBuild:
+    """Return what a build of a stream reads, with the operator's names resolved.
 
     Raises:
         UnknownNameError: a name is unknown.
-        UsageError: the request is not a mixture.
+        UsageError: a name is missing.
     """
-    return tuple(
-        MixWanted(
-            part.dataset,
-            resolve("dataset", part.dataset, datasets),
-            resolve_pipeline(part.pipeline, part.graph.encode(), pipelines),
-            part.graph.encode(),
-            part.ratio,
+    buckets = request.order.buckets
+    sources = tuple(
+        SourceToBuild(
+            resolve_dataset(source.dataset, datasets),
+            resolve_pipeline(source.pipeline, source.graph, pipelines),
+            source.graph,
+            _read_by_build(source.selection, planned=buckets is not None),
+            source.dataset if request.is_mixture else "",
+            source.ratio,
         )
-        for part in mix_from_bytes(request.mix)
+        for source in request.sources
     )
+    counts = buckets is not None or request.is_mixture
+    return StreamToBuild(sources, buckets, request.batch.positions if counts else 0)
 
 
-def names_of(request: Open, datasets: Mapping[str, str] | None = None) -> dict[str, str]:
+def _read_by_build(selection: Selection, *, planned: bool) -> Selection:
+    """Return the part of a selection that a build reads; an exclude list alone changes nothing."""
+    chosen = planned or selection.split or selection.subset or selection.weights
+    return selection if chosen else Selection()
+
+
+def names_of(request: StreamRequest, datasets: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the names in an OPEN, for logs.
 
     Args:
-        request: the OPEN.
+        request: the stream that it asks for.
         datasets: the daemon's; None: the request may name no dataset that exists.
     """
-    only = next(iter(datasets)) if datasets and not request.dataset else ""
-    if request.mix:
-        return {"dataset": "a mixture", "pipeline": request.pipeline or "a mixture"}
-    pipeline = request.pipeline or ("sent by the client" if request.graph else "")
-    return {"dataset": request.dataset or only, "pipeline": pipeline}
+    source = request.sources[0]
+    if request.is_mixture:
+        return {"dataset": "a mixture", "pipeline": "a mixture"}
+    only = next(iter(datasets)) if datasets and not source.dataset else ""
+    pipeline = source.pipeline or ("sent by the client" if source.graph else "")
+    return {"dataset": source.dataset or only, "pipeline": pipeline}

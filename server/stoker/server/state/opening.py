@@ -14,10 +14,10 @@ from stoker.protocol.drawn import check_sendable
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import check_outputs
-from stoker.protocol.messages import Building, Open, Opened, Seek
+from stoker.protocol.messages import Building, Open, Opened
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state.budget import REMEDY, Budget
-from stoker.server.state.builds import Builds, Key
+from stoker.server.state.builds import Builds
 from stoker.server.state.context import CoreContext, Fault, error_record
 from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.groups import joining
@@ -27,10 +27,17 @@ from stoker.server.state.groups.joining import LEAST_PREFETCH, SPARE
 from stoker.server.state.groups.slab import GroupSlab
 from stoker.server.state.instructions import ReserveSlab, SendSlab
 from stoker.server.state.jobs import Jobs
-from stoker.server.state.names import names_of, resolve_dataset, resolve_mix, resolve_pipeline
+from stoker.server.state.names import names_of, resolve_names
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.session import Session, Wish
-from stoker.server.state.streams import Streams, check_request, compose, delivered, steps_of_rank
+from stoker.server.state.streams import (
+    Streams,
+    check_request,
+    compose,
+    delivered,
+    served_stream,
+    steps_of_rank,
+)
 from stoker.server.work.records import BuildResult, OpenStream
 
 FEW_PREFETCH: Final = 4
@@ -72,31 +79,15 @@ class Openings:
         """
         settings = self._context.settings
         share = check_request(request)
-        excluded = Excluded.from_bytes(request.exclude)
-        if request.mix:
-            wanted = resolve_mix(request, settings.datasets, settings.pipelines)
-            key: Key = ("", "", b"", b"", request.batch_size, b"", b"", b"", wanted)
-        else:
-            key = self._key(request)
-        wish = Wish(request, key, share, excluded, sent_at=self._context.now)
-        result = self._builds.ask(wish.key, session.token, session.process)
+        excluded = [Excluded.from_bytes(one.selection.exclude) for one in request.stream.sources]
+        stream = resolve_names(request.stream, settings.datasets, settings.pipelines)
+        wish = Wish(request, stream, stream.digest, share, excluded[0], sent_at=self._context.now)
+        result = self._builds.ask(wish.key, stream, session.token, session.process)
         if result is not None:
             self._reserve(session, wish, result)
         else:
             self._waiting[session.token] = session
         session.wish = wish
-
-    def _key(self, request: Open) -> Key:
-        settings = self._context.settings
-        path = resolve_dataset(request.dataset, settings.datasets)
-        pipeline = resolve_pipeline(request.pipeline, request.graph, settings.pipelines)
-        listed = request.exclude if request.weights or request.subset else b""
-        chosen = listed, request.subset, request.weights
-        key: Key = (path, pipeline, request.graph, b"", 0, *chosen, ())
-        if request.buckets:
-            chosen = request.exclude, request.subset, request.weights
-            key = (*key[:3], request.buckets, request.batch_size, *chosen, ())
-        return key
 
     def leave(self, session: Session) -> None:
         """Drop the pending OPEN of a session that goes away, and its part in a job."""
@@ -118,7 +109,11 @@ class Openings:
             self.check_gate(group)
         for session in self._waiting.values():
             wish = session.wish
-            if wish is None or not wish.request.progress or now - wish.sent_at < PROGRESS_S:
+            if (
+                wish is None
+                or not wish.request.delivery.progress
+                or now - wish.sent_at < PROGRESS_S
+            ):
                 continue
             functions = self._builds.functions(wish.key)
             if functions != wish.sent:
@@ -207,16 +202,14 @@ class Openings:
                 notes=self._notes(),
                 classes={name: list(names) for name, names in group.stream.build.classes.items()},
                 prefetch=wish.prefetch,
-                mix=[(part.name, part.rows) for part in group.record.parts],
-                open_fields=len(Open.__struct_fields__),
-                seek_fields=len(Seek.__struct_fields__),
+                mix=[(part.name, part.rows) for part in group.stream.build.parts],
                 crash_policy=self._context.settings.crash_policy,
                 integrity=self._context.settings.integrity,
             ),
         )
         self._context.log(
             "info", "opened", client=session.client,
-            **names_of(wish.request, self._context.settings.datasets),
+            **names_of(wish.request.stream, self._context.settings.datasets),
             stream=group.stream.stream_id, slab=slab.number, slab_bytes=slots * slab.slot_bytes,
             group=group.name or None, members=len(group.members),
             rank=wish.request.rank, world_size=wish.request.world_size,
@@ -277,17 +270,17 @@ class Openings:
 
     def _reserve(self, session: Session, wish: Wish, result: BuildResult) -> None:
         """Compose the stream and reserve its memory."""
-        request = wish.request
-        if request.params:
+        request, params = wish.request, wish.request.stream.params
+        if params:
             check_sendable(result.drawn, result.params_bytes)
-        check_outputs(delivered(result, params=request.params))
-        spec = compose(request, result, wish.excluded)
+        check_outputs(delivered(result, params=params))
+        spec = compose(request.stream, result, wish.excluded)
         self._jobs.check(request, spec)
         steps = steps_of_rank(wish.share, spec, result, request)
         slot_bytes = steps.largest.layout.slot_bytes
         mate = joining.find_mate(request, spec, result, self._groups.by_number.values())
         wish.prefetch = self._prefetch(request, slot_bytes, result)
-        wish.slots = wish.prefetch + request.leases + SPARE
+        wish.slots = wish.prefetch + request.delivery.leases + SPARE
         wish.slots += self._ahead(wish.slots, slot_bytes, result)
         wish.first = joining.first_slots(self._context.settings, request, wish.slots, slot_bytes)
         if mate is None or mate.record.fork:
@@ -322,20 +315,19 @@ class Openings:
         """
         request, layout = wish.request, steps.largest.layout
         self._numbers += 1
-        fork = None if mate is None else self._groups.forks.of(mate)
-        if request.mode == "fork":
-            fork = self._groups.forks.enter(fork, self._numbers, request, result)
+        fork, asked = None if mate is None else self._groups.forks.of(mate), request.delivery.group
+        if asked is not None and asked.mode == "fork":
+            fork = self._groups.forks.enter(fork, self._numbers, asked, result)
         try:
             self._budget.take(wish.slots, layout.slot_bytes, result)
         except ResourceError:
             self._groups.forks.leave(fork)
             raise
         record = OpenStream(
-            self._numbers, wish.key[0], spec, result.graph, layout, steps.largest.first_row,
-            bool(request.params and result.params_bytes), request.rank, request.world_size,
-            request.buckets, b"" if result.subset else request.exclude,
-            result.subset or request.subset, request.verify, request.weights,
-            result.parts, result.sources, *(() if fork is None else (fork.number, fork.size_bytes)),
+            self._numbers, served_stream(request.stream, wish.stream, spec, result), layout,
+            steps.largest.first_row, bool(request.stream.params and result.params_bytes),
+            request.rank, request.world_size, request.delivery.verify,
+            *(() if fork is None else (fork.number, fork.size_bytes)),
         )  # fmt: skip
         slab = GroupSlab(
             self._context, self._budget, self._numbers, wish.first, layout.slot_bytes,
@@ -343,7 +335,7 @@ class Openings:
         )  # fmt: skip
         group = Group(
             self._streams.join(spec, result), record, steps, slab,
-            name=request.group or "", size=request.group_size,
+            name="" if asked is None else asked.name, size=0 if asked is None else asked.size,
         )  # fmt: skip
         if fork is not None:
             self._groups.forks.add(fork, group)
@@ -359,10 +351,11 @@ class Openings:
 
     def _prefetch(self, request: Open, slot_bytes: int, build: BuildResult) -> int:
         """Return how many batches are prefetched; the client may leave it to the daemon."""
-        if not request.prefetch_bytes:
-            return request.prefetch
-        others = request.leases + SPARE
-        chosen = min(request.prefetch_bytes // slot_bytes - others, request.prefetch)
+        asked = request.delivery
+        if not asked.prefetch_bytes:
+            return asked.prefetch
+        others = asked.leases + SPARE
+        chosen = min(asked.prefetch_bytes // slot_bytes - others, asked.prefetch)
         chosen = max(chosen, LEAST_PREFETCH)
         if chosen > FEW_PREFETCH:
             roomy = self._budget.free_bytes // FREE_SHARE // slot_bytes - others
@@ -383,7 +376,7 @@ class Openings:
         if wish is not None:
             self._context.counts.errors += 1
             self._context.send(session.token, error_record(*fault, request=wish.request.request))
-            names = names_of(wish.request, self._context.settings.datasets)
+            names = names_of(wish.request.stream, self._context.settings.datasets)
             self._context.log_refusal(
                 "request_refused", fault, client=session.client, request="OPEN", **names
             )

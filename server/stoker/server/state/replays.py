@@ -50,14 +50,8 @@ class Replays:
             )
         self._numbers += 1
         request = ReplayRequest(
-            self._numbers, group.record.dataset, spec, group.record.graph,
-            record.id, record.epoch, record.visit, record.view, group.record.buckets,
-            group.record.exclude, group.record.subset,
-            tuple({*stream.crashed, *(run.crashed if run else ())}),
-            weights=group.record.weights,
-            parts=group.record.parts,
-            sources=group.record.sources,
-            stored=record.stored,
+            self._numbers, group.record.served, record.id, record.epoch, record.visit, record.view,
+            tuple({*stream.crashed, *(run.crashed if run else ())}), stored=record.stored,
         )  # fmt: skip
         self._waiting[token] = record, request
         self._start()

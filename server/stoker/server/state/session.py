@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Open
-from stoker.server.state.builds import Key
 from stoker.server.state.groups.group import Group
 from stoker.server.work.cuts import Share
+from stoker.server.work.records import StreamToBuild
 
 
 @dataclass(slots=True)
@@ -15,7 +15,8 @@ class Wish:
 
     Attributes:
         request: the record.
-        key: the build that it needs.
+        stream: what a build of it reads.
+        key: the key of that build.
         share: its rank's part of every batch.
         excluded: the samples that it leaves out.
         group: the group whose slab is being reserved.
@@ -27,7 +28,8 @@ class Wish:
     """
 
     request: Open
-    key: Key
+    stream: StreamToBuild
+    key: str
     share: Share
     excluded: Excluded
     group: Group | None = None

@@ -159,7 +159,7 @@ class Sessions:
     def _log_refusal(self, session: Session, record: ClientRecord, error: StokerError) -> None:
         asked: dict[str, object] = {"request": _name(record)}
         if isinstance(record, Open):
-            asked |= names_of(record)
+            asked |= names_of(record.stream)
         fault = error.to_record()
         self._context.log_refusal("request_refused", fault, client=session.client, **asked)
 

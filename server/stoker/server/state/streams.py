@@ -17,14 +17,14 @@ from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.layout import Output
-from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.messages import Open
+from stoker.protocol.request.refusals import check_combination
+from stoker.protocol.request.stream import Selection, StreamRequest
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.protocol.splits import split_from_bytes
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.settings import Settings
 from stoker.server.work.cuts import RankCut, Share
-from stoker.server.work.records import BuildResult
+from stoker.server.work.records import BuildResult, BuiltSource, ServedStream, StreamToBuild
 from stoker.server.work.suggestions import resolve
 
 MAX_SUSPECTS = 1024
@@ -228,41 +228,13 @@ def check_request(request: Open) -> Share:
     """Check a request as far as possible without a build; return the rank's part of a batch.
 
     Raises:
-        UsageError: the rank is not below the world size, has no row or too many, the name of the
-            group is empty, a fork has none, the request for buckets is invalid, or things are given
-            that exclude each other: an exclude list and a subset, buckets and weights, a block
-            shuffle and buckets or no shuffle, a seed of the shuffle and an order in which nothing
-            is drawn.
+        UsageError: the rank is not below the world size, has no row or too many, the sources do not
+            fit together, or options exclude each other.
     """
-    if request.group is not None and not request.group:
-        raise UsageError("open: expected a name of the group, or none, got an empty name")
-    if request.buckets:
-        request_from_bytes(request.buckets)
-    if request.mode == "fork" and request.group is None:
-        raise UsageError("open: mode='fork' needs the name of a group, got none: give group=")
-    if request.mix:
-        _check_mix(request)
-    if request.buckets and request.weights:
-        raise UsageError(
-            "open: expected buckets or weights, got both: buckets have an order of their own, in "
-            "which every sample comes once; leave weights out, or buckets"
-        )
-    if request.shuffle_block and (request.buckets or not request.shuffle):
-        other = "buckets" if request.buckets else "shuffle=False"
-        raise UsageError(
-            f"open: a block shuffle (shuffle_block={request.shuffle_block}) cannot be combined with"
-            f" {other}; leave one of them out"
-        )
-    drawn = request.shuffle or request.weights or request.mix
-    if request.shuffle_seed is not None and not drawn:
-        raise UsageError(
-            f"open: shuffle_seed={request.shuffle_seed} and shuffle=False without weights or mix:"
-            " nothing in this order is drawn; leave shuffle_seed out"
-        )
-    if request.exclude and request.subset and split_from_bytes(request.subset) is None:
-        raise UsageError("open: expected an exclude list or a subset of ids, got both")
-    share = Share(request.rank, request.world_size, request.views)
-    share.of(request.batch_size)
+    request.stream.check_sources()
+    check_combination(request.stream, request.delivery, received=True)
+    share = Share(request.rank, request.world_size, request.stream.batch.views)
+    share.of(request.stream.batch.positions)
     return share
 
 
@@ -274,10 +246,10 @@ def steps_of_rank(share: Share, spec: StreamSpec, build: BuildResult, request: O
             an epoch has no steps.
     """
     if not build.buckets:
-        cut = share.cut(spec.batch_size, delivered(build, params=request.params))
+        cut = share.cut(spec.batch_size, delivered(build, params=request.stream.params))
         _check_verified(request, cut)
         return RankSteps((cut,), steps_per_epoch(spec))
-    more = params_output(build.params_bytes) if request.params else ()
+    more = params_output(build.params_bytes) if request.stream.params else ()
     cuts = tuple(
         share.cut(bucket.positions, outputs + more)
         for bucket, outputs in zip(build.buckets, build.bucket_outputs, strict=True)
@@ -286,16 +258,9 @@ def steps_of_rank(share: Share, spec: StreamSpec, build: BuildResult, request: O
     return RankSteps(cuts, BucketTurns(spec, build.buckets, build.leftovers))
 
 
-def _check_mix(request: Open) -> None:
-    others = ("dataset", "pipeline", "graph", "buckets", "exclude", "subset", "weights", "params")
-    for name in (*others, "shuffle_block"):
-        if getattr(request, name):
-            raise UsageError(f"open: expected no {name} with a mixture; leave one of them out")
-
-
 def _check_verified(request: Open, *cuts: RankCut) -> None:
     most = max(cut.rows for cut in cuts)
-    if request.verify and most > MAX_VERIFIED_ROWS:
+    if request.delivery.verify and most > MAX_VERIFIED_ROWS:
         raise UsageError(
             f"verify: a rank can verify at most {MAX_VERIFIED_ROWS} rows of a batch, got {most};"
             " use a smaller batch size, or leave verify out"
@@ -312,17 +277,18 @@ def delivered(build: BuildResult, *, params: bool) -> tuple[Output, ...]:
     return build.outputs + drawn_as + (params_output(build.params_bytes) if params else ())
 
 
-def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec:
-    """Return the StreamSpec of a request; `request.batch_size` is the size of the global batch.
+def compose(request: StreamRequest, build: BuildResult, excluded: Excluded) -> StreamSpec:
+    """Return the StreamSpec of a request.
 
     Raises:
         UsageError: a value is out of bounds, `total_epochs` is missing, or the exclude list belongs
             to another dataset.
         UnknownNameError: `freeze` names a stream that the pipeline does not draw from.
     """
-    for name in request.freeze:
+    order, batch, draws = request.order, request.batch, request.draws
+    for name in draws.freeze:
         resolve("stream", name, {stream: stream for stream in build.streams}, "this pipeline")
-    if build.reads_schedule and request.total_epochs is None:
+    if build.reads_schedule and draws.total_epochs is None:
         raise UsageError(
             "the pipeline reads ctx.progress, so the length of the training must be known: give"
             " total_epochs= to the Loader"
@@ -333,21 +299,37 @@ def compose(request: Open, build: BuildResult, excluded: Excluded) -> StreamSpec
         dataset=build.fingerprint,
         dataset_rows=build.rows,
         pipeline=build.pipeline_id,
-        batch_size=request.batch_size,
+        batch_size=batch.positions,
         order=OrderSpec(
             kind="full" if build.weights is None else "weighted",
-            shuffle=request.shuffle,
+            shuffle=order.shuffle,
             weights=build.weights,
-            block=request.shuffle_block or None,
-            seed=None if request.shuffle_seed == request.seed else request.shuffle_seed,
+            block=order.block or None,
+            seed=None if order.seed == draws.seed else order.seed,
         ),
-        tail="drop" if build.mix else request.tail,
-        seed=request.seed,
-        freeze=dict(request.freeze),
-        views=request.views,
-        total_epochs=request.total_epochs if build.reads_schedule else None,
-        on_error=request.on_error,
+        tail="drop" if build.mix else batch.tail,
+        seed=draws.seed,
+        freeze=dict(draws.freeze),
+        views=batch.views,
+        total_epochs=draws.total_epochs if build.reads_schedule else None,
+        on_error=batch.on_error,
         exclude=left_out,
         buckets=build.bucket_plan,
         mix=build.mix,
     )
+
+
+def served_stream(
+    request: StreamRequest, wanted: StreamToBuild, spec: StreamSpec, build: BuildResult
+) -> ServedStream:
+    """Return what workers and replayers need of a stream."""
+    sources = build.parts
+    if not sources:
+        asked = request.sources[0].selection
+        chosen = Selection(subset=build.subset, weights=asked.weights) if build.subset else asked
+        alone = BuiltSource(
+            wanted.sources[0].dataset, build.fingerprint, build.rows, build.pipeline_id,
+            build.graph, chosen, build.streams,
+        )  # fmt: skip
+        sources = (alone,)
+    return ServedStream(spec, sources, request.order.buckets, build.code)

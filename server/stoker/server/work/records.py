@@ -7,62 +7,93 @@ counted in the global batch. Descriptors (slabs, worker sockets) travel with a p
 
 import msgspec
 
-from stoker.protocol.buckets import Bucket, Leftovers
+from stoker.protocol.buckets import Bucket, Buckets, Leftovers
+from stoker.protocol.canonical import digest128
 from stoker.protocol.drawn import Drawn
 from stoker.protocol.errors import Detail
 from stoker.protocol.layout import Output, SlotLayout
+from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.request.stream import Selection
 from stoker.protocol.spec import StreamSpec
 
 MAX_BAD_TOLD = 64
 """Bad samples that a worker reports of one chunk; those beyond are met again next epoch."""
 
 
-class MixWanted(msgspec.Struct, frozen=True, array_like=True):
-    """A dataset of a mixture that is wanted: its name and path, its pipeline and its ratio."""
+class SourceToBuild(msgspec.Struct, frozen=True, array_like=True):
+    """A dataset of a stream that is wanted, its names resolved.
 
-    name: str
+    `dataset` is its path. `pipeline` is `module:attr` from the operator's configuration, or empty;
+    then `graph` is the canonical form of graph data that a client sent. `name` is the dataset's in
+    a mixture, where it also has a `ratio`.
+    """
+
     dataset: str
-    pipeline: str
-    graph: bytes
-    ratio: float
+    pipeline: str = ""
+    graph: bytes = b""
+    selection: Selection = Selection()
+    name: str = ""
+    ratio: float | None = None
 
 
-class MixPart(msgspec.Struct, frozen=True, array_like=True):
-    """A dataset of a mixture that was built; `share` is how many rows 1,000 batches have of it."""
+class StreamToBuild(msgspec.Struct, frozen=True, array_like=True):
+    """The part of a request that a build reads; streams that differ elsewhere share a build.
 
-    name: str
+    Without buckets and weights a build does not read which samples are excluded, and without
+    buckets and mixtures not the `batch_size`; they are empty then.
+    """
+
+    sources: tuple[SourceToBuild, ...]
+    buckets: Buckets | LengthBuckets | None = None
+    batch_size: int = 0
+
+    @property
+    def digest(self) -> str:
+        """What distinguishes it from others, 32 hex digits."""
+        return digest128(msgspec.msgpack.encode(self))
+
+
+class BuiltSource(msgspec.Struct, frozen=True, array_like=True):
+    """A dataset of a stream whose pipeline is built.
+
+    `dataset` is its path, `graph` the canonical form that the build gave. A split of `selection` is
+    resolved. `streams` are those that the pipeline draws from. In a mixture it has a `name`, and
+    `share` is how many rows 1,000 batches have of it.
+    """
+
     dataset: str
     fingerprint: str
     rows: int
     pipeline_id: str
-    share: int
     graph: bytes
+    selection: Selection = Selection()
     streams: tuple[str, ...] = ()
+    name: str = ""
+    share: int = 0
+
+
+class ServedStream(msgspec.Struct, frozen=True, array_like=True):
+    """A stream as workers and replayers need it: the spec, and the data that it has digests of.
+
+    `code` are the files of users that the build has imported, and their digests.
+    """
+
+    spec: StreamSpec
+    sources: tuple[BuiltSource, ...]
+    buckets: Buckets | LengthBuckets | None = None
+    code: tuple[tuple[str, str], ...] = ()
 
 
 class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
-    """Trace, bind and compile a pipeline for a dataset.
+    """Trace, bind and compile the pipelines of a stream.
 
-    `pipeline` is `module:attr` from the operator's configuration, or empty; then `graph` is the
-    canonical form of graph data that a client sent. With `buckets`, the canonical form of a request
-    for them, the dataset's are planned for global batches of `batch_size` positions, without the
-    samples of `exclude`, or with those of `subset` alone. `weights` says how often the others come;
-    see `stoker.protocol.weights`. With `mix` all of its datasets are built for one stream of such
-    batches, and `dataset`, `pipeline` and `graph` are empty. `known` is the result of an earlier
-    build of the same; it is the answer again if neither files of users nor the dataset changed.
-    A mixture ignores it.
+    With buckets, those of the dataset are planned. `known` is the result of an earlier build of the
+    same; it is the answer again if neither files of users nor the dataset changed. A mixture
+    ignores it.
     """
 
     build: int
-    dataset: str
-    pipeline: str
-    graph: bytes
-    buckets: bytes = b""
-    batch_size: int = 0
-    exclude: bytes = b""
-    subset: bytes = b""
-    weights: bytes = b""
-    mix: tuple[MixWanted, ...] = ()
+    stream: StreamToBuild
     known: "BuildResult | None" = None
 
 
@@ -82,7 +113,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     `subset` is the bitmap of the split that the request names, without the samples of `exclude`.
     `mix` is the digest of a mixture, and `parts` are its datasets; `fingerprint`, `rows` and
     `pipeline_id` are then those of all of them, and `graph` is empty.
-    `classes` are names of classes by field, as many as OPENED can hold. `sources` are the files of
+    `classes` are names of classes by field, as many as OPENED can hold. `code` are the files of
     users that the build has imported, and their digests. The fields that are decoded for a row have
     at most `decoded_bytes` bytes, and for a row of usual size `usual_bytes`.
     """
@@ -111,8 +142,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     weights: str | None = None
     subset: bytes = b""
     mix: str | None = None
-    parts: tuple[MixPart, ...] = ()
-    sources: tuple[tuple[str, str], ...] = ()
+    parts: tuple[BuiltSource, ...] = ()
+    code: tuple[tuple[str, str], ...] = ()
     decoded_bytes: int = 0
     usual_bytes: int = 0
 
@@ -133,28 +164,20 @@ class ProgressReport(msgspec.Struct, frozen=True, array_like=True, tag="progress
 
 
 class ReplayRequest(msgspec.Struct, frozen=True, array_like=True, tag="replay"):
-    """Replay one sample of a stream; `graph` is the canonical form that its build gave.
+    """Replay one sample of a stream.
 
     `crashed` are the samples that are not touched where it is mixed with others. `integrity` is
-    that of the workers, `sources` that of the build. `stored` is that of `AskReplay`.
+    that of the workers. `stored` is that of `AskReplay`.
     """
 
     replay: int
-    dataset: str
-    spec: StreamSpec
-    graph: bytes
+    served: ServedStream
     id: int
     epoch: int
     visit: int
     view: int
-    buckets: bytes = b""
-    exclude: bytes = b""
-    subset: bytes = b""
     crashed: tuple[int, ...] = ()
     integrity: str = "auto"
-    weights: bytes = b""
-    parts: tuple[MixPart, ...] = ()
-    sources: tuple[tuple[str, str], ...] = ()
     stored: bool = False
 
 
@@ -169,29 +192,19 @@ class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"
     """Tell a worker of a stream: everything it needs to compute any row of it.
 
     With `params` the last output before the columns about the rows holds the draw records. With
-    `buckets`, the canonical form of a request for them, `layout` and `first_row` are those of the
-    largest batch; the worker finds those of the others. `exclude` has the ids that are left out, or
-    `subset` those that are not; `weights` says how often each of the others comes. With `verify`
-    each chunk comes with the digests of its rows. `sources` are those of the build. Streams of one
-    `fork`, a number from 1, decode samples once for all of them, into `fork_bytes` of memory.
+    buckets, `layout` and `first_row` are those of the largest batch; the worker finds those of the
+    others. With `verify` each chunk comes with the digests of its rows. Streams of one `fork`, a
+    number from 1, decode samples once for all of them, into `fork_bytes` of memory.
     """
 
     stream: int
-    dataset: str
-    spec: StreamSpec
-    graph: bytes
+    served: ServedStream
     layout: SlotLayout
     first_row: int
     params: bool = False
     rank: int = 0
     world_size: int = 1
-    buckets: bytes = b""
-    exclude: bytes = b""
-    subset: bytes = b""
     verify: bool = False
-    weights: bytes = b""
-    parts: tuple[MixPart, ...] = ()
-    sources: tuple[tuple[str, str], ...] = ()
     fork: int = 0
     fork_bytes: int = 0
 

@@ -28,8 +28,9 @@ from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError
 from stoker.protocol.layout import Output
-from stoker.protocol.lengths import request_from_bytes
+from stoker.protocol.lengths import Request
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
+from stoker.protocol.request.stream import Selection
 from stoker.server.rows.chosen import chosen_of, resolve_split
 from stoker.server.rows.clips import refuse_clips, samples_of
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
@@ -39,7 +40,7 @@ from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.shared import shared_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
-from stoker.server.work.records import BuildRequest, BuildResult, MixPart
+from stoker.server.work.records import BuildRequest, BuildResult, BuiltSource
 from stoker.server.workers import one_off_child, progress_reports
 from stoker.server.workers.compiled_plan import compiled_plan
 from stoker.server.workers.user_code import UserCode, unchanged
@@ -55,23 +56,25 @@ def build(request: BuildRequest, code: UserCode | None = None) -> BuildResult:
     Raises:
         StokerError: the dataset or the pipeline cannot be used; the message says why.
     """
-    if request.mix:
+    source = request.stream.sources[0]
+    if source.ratio is not None:
         return _build_mix(request)
-    dataset = open_dataset(request.dataset)
+    dataset = open_dataset(source.dataset)
     activity.progressed()
-    named = bool(request.pipeline)
+    named = bool(source.pipeline)
     if named:
         allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
     try:
-        graph = load_pipeline(request.pipeline) if named else graph_from_bytes(request.graph)
+        graph = load_pipeline(source.pipeline) if named else graph_from_bytes(source.graph)
         dataset = samples_of(dataset, graph)
-        split = resolve_split(dataset, request.exclude, request.subset)
+        split = resolve_split(dataset, source.selection)
         known = request.known
         if known is not None and code is not None and _still(known, dataset, graph, split, code):
             return known
+        selection = source.selection
         if split:
-            request = msgspec.structs.replace(request, exclude=b"", subset=split)
-        return msgspec.structs.replace(_built(request, dataset, graph), subset=split)
+            selection = Selection(subset=split, weights=selection.weights)
+        return msgspec.structs.replace(_built(request, dataset, graph, selection), subset=split)
     finally:
         dataset.close()
 
@@ -87,24 +90,27 @@ def _still(
     return (
         now == (known.fingerprint, known.rows, known.graph, known.subset)
         and not dataset.fingerprint.startswith("declared:")
-        and set(code.note()) <= set(known.sources)
-        and unchanged(known.sources)
+        and set(code.note()) <= set(known.code)
+        and unchanged(known.code)
     )
 
 
-def _built(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
-    if request.buckets:
-        return _build_buckets(request, dataset, graph)
-    return _result(request, dataset, graph, compiled_plan(graph, dataset))
+def _built(
+    request: BuildRequest, dataset: Dataset, graph: Graph, selection: Selection
+) -> BuildResult:
+    if request.stream.buckets is not None:
+        return _build_buckets(request, request.stream.buckets, dataset, graph, selection)
+    return _result(request, dataset, graph, compiled_plan(graph, dataset), selection)
 
 
 def _build_mix(request: BuildRequest) -> BuildResult:
     """Build the pipeline of each dataset; their outputs must agree."""
-    counts = shares([part.ratio for part in request.mix], request.batch_size)
+    wanted = request.stream.sources
+    counts = shares([part.ratio or 0.0 for part in wanted], request.stream.batch_size)
     results, plans = {}, {}
     with ExitStack() as stack:
         datasets = {}
-        for part in request.mix:
+        for part in wanted:
             datasets[part.name] = dataset = stack.enter_context(open_dataset(part.dataset))
             activity.progressed()
             if part.pipeline:
@@ -112,16 +118,15 @@ def _build_mix(request: BuildRequest) -> BuildResult:
             graph = load_pipeline(part.pipeline) if part.pipeline else graph_from_bytes(part.graph)
             refuse_clips(graph, f"mix: dataset {part.name!r}")
             plans[part.name] = plan = compiled_plan(graph, dataset)
-            alone = BuildRequest(request.build, part.dataset, part.pipeline, part.graph)
-            results[part.name] = _result(alone, dataset, graph, plan)
+            results[part.name] = _result(request, dataset, graph, plan, part.selection)
         outputs = check_agreement(plans)
         check_classes(datasets, plans)
     parts = tuple(
-        MixPart(
-            part.name, part.dataset, found.fingerprint, found.rows, found.pipeline_id, share,
-            found.graph, found.streams,
+        BuiltSource(
+            part.dataset, found.fingerprint, found.rows, found.pipeline_id, found.graph,
+            part.selection, found.streams, part.name, share,
         )
-        for part, found, share in zip(request.mix, results.values(), counts, strict=True)
+        for part, found, share in zip(wanted, results.values(), counts, strict=True)
     )  # fmt: skip
     return _joined(request, outputs, parts, list(results.values()))
 
@@ -129,7 +134,7 @@ def _build_mix(request: BuildRequest) -> BuildResult:
 def _joined(
     request: BuildRequest,
     outputs: tuple[Output, ...],
-    parts: tuple[MixPart, ...],
+    parts: tuple[BuiltSource, ...],
     results: list[BuildResult],
 ) -> BuildResult:
     """Return the result of a mixture from those of its datasets."""
@@ -157,18 +162,19 @@ def _joined(
     )
 
 
-def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> BuildResult:
+def _build_buckets(
+    request: BuildRequest, wanted: Request, dataset: Dataset, graph: Graph, selection: Selection
+) -> BuildResult:
     """Plan the buckets, and compile the pipeline for each: it is the same machine code."""
     refuse_clips(graph, "buckets")
-    wanted = request_from_bytes(request.buckets)
     if not reads_bucket(graph):
         raise BuildError(
             "buckets are wanted, but the pipeline does not read the size of a sample's bucket, so "
             "its outputs would be alike in all of them: use ops.fit_bucket, of sequences "
             "ops.fit_length, or leave buckets out"
         )
-    chosen = chosen_of(dataset, request.exclude, request.subset)
-    found = plan_buckets([dataset], wanted, request.batch_size, [chosen])
+    chosen = chosen_of(dataset, selection)
+    found = plan_buckets([dataset], wanted, request.stream.batch_size, [chosen])
     plans = []
     for bucket in found.buckets:
         activity.progressed()
@@ -176,7 +182,7 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
     outputs = tuple((*plan.delivered, DRAWN_AS) for plan in plans)
     largest = max(plans, key=lambda plan: working_memory(plan).size_bytes)
     return msgspec.structs.replace(
-        _result(request, dataset, graph, largest),
+        _result(request, dataset, graph, largest, selection),
         outputs=room_for(outputs),
         bucket_plan=found.digest,
         buckets=found.buckets,
@@ -186,13 +192,15 @@ def _build_buckets(request: BuildRequest, dataset: Dataset, graph: Graph) -> Bui
     )
 
 
-def _result(request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan) -> BuildResult:
+def _result(
+    request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan, selection: Selection
+) -> BuildResult:
     working = _with_decoding(working_memory(plan), decoded_bytes(dataset, plan.fields))
     frames = 1 if plan.clip is None else plan.clip.frames
     decoded, usual = shared_bytes(dataset, plan.fields, frames)
     left_out = weights = None
-    if request.subset or request.weights:
-        chosen = chosen_of(dataset, request.exclude, request.subset, request.weights)
+    if selection.subset or selection.weights:
+        chosen = chosen_of(dataset, selection)
         left_out, weights = chosen.excluded.digest, chosen.weights
     return BuildResult(
         request.build,
@@ -246,7 +254,7 @@ def serve(sock: socket.socket, number: int) -> int:
 
     def act(request: BuildRequest) -> one_off_child.Answer:
         found = build(request, code)
-        sources = tuple(sorted({*found.sources, *code.note()}))  # a known result has its own
-        return msgspec.structs.replace(found, build=request.build, sources=sources), None
+        files = tuple(sorted({*found.code, *code.note()}))  # a known result has its own
+        return msgspec.structs.replace(found, build=request.build, code=files), None
 
     return one_off_child.serve(sock, number, "builder", act, fault, progress_reports.watch)

@@ -16,7 +16,6 @@ from stoker.order.selected import Selected
 from stoker.order.stream import StreamOrder
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import BuildError, SampleError, StokerError, UsageError
-from stoker.protocol.lengths import request_from_bytes
 from stoker.protocol.replay import Replay, replay_to_bytes
 from stoker.rng.row import Row
 from stoker.server.rows.chosen import chosen_of
@@ -45,29 +44,29 @@ def make(request: ReplayRequest) -> tuple[ReplayMade, int]:
 
 
 def _replay(request: ReplayRequest, stack: ExitStack) -> Replay:
-    spec, parts = request.spec, request.parts
-    wanted = [(part.dataset, part.fingerprint, part.graph) for part in parts]
-    wanted = wanted or [(request.dataset, spec.dataset, request.graph)]
-    graphs = [graph_from_bytes(graph) for _, _, graph in wanted]
+    spec, sources = request.served.spec, request.served.sources
+    graphs = [graph_from_bytes(source.graph) for source in sources]
     datasets = [
         samples_of(
             stack.enter_context(
-                open_dataset(path, expected=fingerprint, integrity=request.integrity)
+                open_dataset(
+                    source.dataset, expected=source.fingerprint, integrity=request.integrity
+                )
             ),
             graph,
         )
-        for (path, fingerprint, _), graph in zip(wanted, graphs, strict=True)
+        for source, graph in zip(sources, graphs, strict=True)
     ]
-    if parts:
-        selections = [chosen_of(dataset) for dataset in datasets]
-    else:
-        selections = [chosen_of(datasets[0], request.exclude, request.subset, request.weights)]
+    selections = [
+        chosen_of(dataset, source.selection)
+        for dataset, source in zip(datasets, sources, strict=True)
+    ]
     if request.stored:
         number, own = stored_place(request.id, selections)
         return stored_sample(datasets[number], graphs[number], own, spec)
     order = stream_order(
-        spec, datasets, selections, parts=order_parts(parts),
-        buckets=request_from_bytes(request.buckets) if request.buckets else None,
+        spec, datasets, selections, parts=order_parts(sources) if spec.mix else (),
+        buckets=request.served.buckets,
     )  # fmt: skip
     row, bucket = row_of(request, order)
     number = order.dataset_of(request.id)
@@ -103,7 +102,7 @@ def row_of(request: ReplayRequest, order: StreamOrder) -> tuple[Row, Size | None
     Raises:
         UsageError: the stream has no such row.
     """
-    spec, size = request.spec, None
+    spec, size = request.served.spec, None
     found = order.find(request.epoch, request.id, request.visit)
     step, done = None, None
     if found.place is not None:
@@ -122,10 +121,10 @@ def serve(sock: socket.socket, number: int) -> int:
         try:
             answer = make(request)
         except StokerError:
-            code.require(request.sources)  # an edit explains the error better
+            code.require(request.served.code)  # an edit explains the error better
             raise
         try:
-            code.require(request.sources)
+            code.require(request.served.code)
         except BuildError:
             os.close(answer[1])
             raise

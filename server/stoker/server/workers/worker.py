@@ -28,7 +28,6 @@ from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import ResourceError, StokerError
-from stoker.protocol.lengths import request_from_bytes
 from stoker.server.rows.chosen import chosen_of
 from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
@@ -40,6 +39,7 @@ from stoker.server.rows.states import worker_plan
 from stoker.server.work.cuts import Share
 from stoker.server.work.records import (
     AddSlab,
+    BuiltSource,
     CloseStream,
     Done,
     DropSlab,
@@ -85,7 +85,7 @@ class Worker:
         self._fail = FailPoints(config.fail_points, config.worker)
         self._datasets: dict[str, Dataset] = {}
         self._streams: dict[int, SlotFiller | Failed] = {}
-        self._sources: dict[int, Sources] = {}
+        self._code_of: dict[int, Sources] = {}
         self._slabs: dict[int, SlabPages | Failed] = {}
         self._forks = WorkerForks()
         self._watch = ComputeTimer()
@@ -108,7 +108,7 @@ class Worker:
                 return self._open(record)
             case CloseStream():
                 self._streams.pop(record.stream, None)
-                self._sources.pop(record.stream, None)
+                self._code_of.pop(record.stream, None)
                 self._forks.close(record.stream)
             case AddSlab():
                 assert descriptor is not None
@@ -122,7 +122,7 @@ class Worker:
     def _open(self, record: OpenStream) -> Failed | None:
         try:
             self._streams[record.stream] = self._of_built_code(record)
-            self._sources[record.stream] = record.sources
+            self._code_of[record.stream] = record.served.code
         except StokerError as error:
             self._streams[record.stream] = failed = Failed(0, record.stream, *error.to_record())
             return failed
@@ -134,16 +134,16 @@ class Worker:
         Raises:
             StokerError: it cannot be made; or a file was edited after the build.
         """
-        if self._code.differing(record.sources) is not None:
+        if self._code.differing(record.served.code) is not None:
             self._code.forget()
             self._datasets.clear()
             self.engines.forget()
         try:
             computer = self._computer(record)
         except StokerError:
-            self._code.require(record.sources)  # an edit explains the error better
+            self._code.require(record.served.code)  # an edit explains the error better
             raise
-        self._code.require(record.sources)
+        self._code.require(record.served.code)
         return computer
 
     def _dataset(self, path: str, fingerprint: str) -> Dataset:
@@ -155,20 +155,16 @@ class Worker:
         return dataset
 
     def _computer(self, record: OpenStream) -> SlotFiller:
-        spec, parts = record.spec, record.parts
-        wanted = [(part.dataset, part.fingerprint, part.graph) for part in parts]
-        wanted = wanted or [(record.dataset, spec.dataset, record.graph)]
-        sources = [self._source(*one, spec.freeze) for one in wanted]
+        spec, built = record.served.spec, record.served.sources
+        sources = [self._source(source, spec.freeze) for source in built]
         datasets = [source.dataset for source in sources]
-        if parts:
-            selections = [chosen_of(dataset) for dataset in datasets]
-        else:
-            chosen = chosen_of(datasets[0], record.exclude, record.subset, record.weights)
-            selections = [chosen]
+        selections = [
+            chosen_of(dataset, source.selection)
+            for dataset, source in zip(datasets, built, strict=True)
+        ]
         order = stream_order(
-            spec, datasets, selections, parts=order_parts(parts),
-            buckets=request_from_bytes(record.buckets) if record.buckets else None,
-            arithmetic=COMPILED,
+            spec, datasets, selections, parts=order_parts(built) if spec.mix else (),
+            buckets=record.served.buckets, arithmetic=COMPILED,
         )  # fmt: skip
         filler = SlotFiller(
             spec, sources, order, Share(record.rank, record.world_size, spec.views),
@@ -181,15 +177,15 @@ class Worker:
         )
         return filler
 
-    def _source(self, path: str, fingerprint: str, data: bytes, freeze: Freeze) -> StreamSource:
-        """Return a dataset of a stream, and what makes engines of the pipeline of that graph."""
-        graph = graph_from_bytes(data)
-        dataset = samples_of(self._dataset(path, fingerprint), graph)
+    def _source(self, built: BuiltSource, freeze: Freeze) -> StreamSource:
+        """Return a dataset of a stream, and what makes engines of its pipeline."""
+        graph = graph_from_bytes(built.graph)
+        dataset = samples_of(self._dataset(built.dataset, built.fingerprint), graph)
         of_buckets = EngineMaker(freeze, debug_memory=self._config.debug_memory)
 
         def engine_of(size: Size | None) -> Engine:
             if size is None:
-                return self.engines.of(path, dataset, data, freeze)
+                return self.engines.of(built.dataset, dataset, built.graph, freeze)
             return of_buckets(worker_plan(graph, dataset, size))
 
         return StreamSource(dataset, engine_of)
@@ -215,7 +211,7 @@ class Worker:
                 crashed=work.crashed,
             )
             if self._code.has_grown():  # a function may read more when it is called
-                self._code.require(self._sources[work.stream])
+                self._code.require(self._code_of[work.stream])
         except StokerError as error:
             self._listener.end()
             return Failed(work.claim, work.stream, *error.to_record())

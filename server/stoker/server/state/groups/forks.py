@@ -14,8 +14,8 @@ any member needs, and is given back with the last one.
 """
 
 from stoker.protocol.errors import ResourceError
-from stoker.protocol.messages import Open
 from stoker.protocol.remote.shares import Place
+from stoker.protocol.request.stream import GroupRequest
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.groups.group import BatchState, Group, Member
 from stoker.server.state.groups.joining import MEMBERS
@@ -63,7 +63,9 @@ class Forks:
         self._budget = budget
         self.by_number: dict[int, Fork] = {}
 
-    def enter(self, fork: Fork | None, number: int, request: Open, build: BuildResult) -> Fork:
+    def enter(
+        self, fork: Fork | None, number: int, asked: GroupRequest, build: BuildResult
+    ) -> Fork:
         """Prepare for a member; found a fork with the number of its group, if there is none.
 
         `add` or `leave` must follow.
@@ -74,11 +76,11 @@ class Forks:
         """
         if fork is not None and len(fork.groups) >= MEMBERS:
             raise ResourceError(
-                f"group {request.group!r} has {MEMBERS} members, the most of a fork: use another"
+                f"group {asked.name!r} has {MEMBERS} members, the most of a fork: use another"
                 " group for some of the members",
                 members=MEMBERS,
             )
-        one = Fork(number, request.group_size) if fork is None else fork
+        one = Fork(number, asked.size) if fork is None else fork
         usual_bytes = max(one.usual_bytes, build.usual_bytes)
         size_bytes = max(min(ROWS * usual_bytes, MOST_BYTES), build.decoded_bytes, one.size_bytes)
         more = size_bytes - one.size_bytes

@@ -18,10 +18,11 @@ from collections.abc import Iterable
 
 from stoker.protocol.errors import ResourceError, UsageError
 from stoker.protocol.messages import Open
+from stoker.protocol.request.stream import GroupRequest
 from stoker.protocol.spec import StreamSpec, differences
 from stoker.server.state.groups.group import Group, Member
 from stoker.server.state.settings import Settings
-from stoker.server.work.records import BuildResult, MixPart
+from stoker.server.work.records import BuildResult, BuiltSource
 
 MEMBERS = 64
 """Members of a group that all ask for as many slots as the first one."""
@@ -36,14 +37,15 @@ _OF_MEMBERS = ("pipeline", "seed", "freeze", "total_epochs", "on_error", "mix")
 
 def capacity_of(request: Open, slots: int, slot_bytes: int) -> int:
     """Return for how many slots a new slab has room; without a group exactly its own."""
-    if request.group is None or request.mode == "fork":
+    group = request.delivery.group
+    if group is None or group.mode == "fork":
         return slots
     return max(slots, min(slots * MEMBERS, MAX_SLOTS, MAX_SLAB_BYTES // slot_bytes))
 
 
 def first_slots(settings: Settings, request: Open, slots: int, slot_bytes: int) -> int:
     """Return how many of this many slots have memory when the session opens, with the spare."""
-    least = request.leases + LEAST_PREFETCH + SPARE
+    least = request.delivery.leases + LEAST_PREFETCH + SPARE
     return min(slots, max(least, settings.at_once_bytes // slot_bytes))
 
 
@@ -55,18 +57,19 @@ def find_mate(
     Raises:
         UsageError: the group of that name has another mode, or delivers something else.
     """
-    if request.group is None:
+    asked = request.delivery.group
+    if asked is None:
         return None
     mates = [
         group
         for group in groups
-        if group.name == request.group
+        if group.name == asked.name
         and not group.closing
         and (group.stopped is None or group.record.fork)
     ]
     if mates:
-        _check_mode(request, mates[0])
-        _check_alike(request, spec, build, mates[0])
+        _check_mode(asked, mates[0])
+        _check_alike(request, asked, spec, build, mates[0])
     return next((group for group in mates if group.record.rank == request.rank), None)
 
 
@@ -87,24 +90,24 @@ def join(group: Group, token: bytes, first: int, slots: int, build: BuildResult)
     group.members[token] = Member(token, 0)
 
 
-def _refuse_edited(request: Open, build: BuildResult, sources: tuple[tuple[str, str], ...]) -> None:
-    """Refuse a member whose code is not that of the first one, of which `sources` are.
+def _refuse_edited(name: str, build: BuildResult, code: tuple[tuple[str, str], ...]) -> None:
+    """Refuse a member of a group of this name whose code is not that of the first one.
 
     Raises:
         UsageError: a file was edited in between.
     """
-    was = dict(sources)
-    edited = [path for path, digest in build.sources if was.get(path, digest) != digest]
+    was = dict(code)
+    edited = [path for path, digest in build.code if was.get(path, digest) != digest]
     if edited:
         raise UsageError(
-            f"group {request.group!r}: {edited[0]} was edited after the first member opened"
+            f"group {name!r}: {edited[0]} was edited after the first member opened"
             " the stream, and the group runs the code from before: start all members again, or"
             " give this one another group",
-            group=request.group,
+            group=name,
         )
 
 
-def order_of(spec: StreamSpec, parts: Iterable[MixPart] = ()) -> dict[str, object]:
+def order_of(spec: StreamSpec, parts: Iterable[BuiltSource] = ()) -> dict[str, object]:
     """Return what members of a fork have in common: which samples come when, as plain data.
 
     Args:
@@ -120,40 +123,46 @@ def order_of(spec: StreamSpec, parts: Iterable[MixPart] = ()) -> dict[str, objec
     return data | {"shuffle_seed": spec.order_seed if drawn else None}
 
 
-def _check_mode(request: Open, mate: Group) -> None:
+def _check_mode(asked: GroupRequest, mate: Group) -> None:
     mode = "fork" if mate.record.fork else "mirror"
-    if mode != request.mode:
+    if mode != asked.mode:
         raise UsageError(
-            f"group {request.group!r}: its members have mode={mode!r}, but this one asks for"
-            f" mode={request.mode!r}: give all the same mode, or this one another group",
-            group=request.group,
+            f"group {asked.name!r}: its members have mode={mode!r}, but this one asks for"
+            f" mode={asked.mode!r}: give all the same mode, or this one another group",
+            group=asked.name,
         )
 
 
-def _check_alike(request: Open, spec: StreamSpec, build: BuildResult, mate: Group) -> None:
+def _check_alike(
+    request: Open, group: GroupRequest, spec: StreamSpec, build: BuildResult, mate: Group
+) -> None:
     theirs = mate.record
     fields: list[tuple[str, object, object]] = [
         ("world_size", theirs.world_size, request.world_size),
-        ("group_size", mate.gate.size, request.group_size),
+        ("group_size", mate.gate.size, group.size),
     ]
     if theirs.fork:
-        before, now = order_of(mate.stream.spec, theirs.parts), order_of(spec, build.parts)
+        before, now = (
+            order_of(mate.stream.spec, mate.stream.build.parts),
+            order_of(spec, build.parts),
+        )
         asked = "all members of a fork read the same samples in the same order"
     else:
         before, now = mate.stream.spec.to_data(), spec.to_data()
-        fields.append(("params", theirs.params, bool(request.params and build.params_bytes)))
-        fields.append(("verify", theirs.verify, request.verify))
+        params = bool(request.stream.params and build.params_bytes)
+        fields.append(("params", theirs.params, params))
+        fields.append(("verify", theirs.verify, request.delivery.verify))
         asked = "all its members read the same batches"
     changed = differences(before, now)
     changed += [f"{name}: was {was}, is {is_}" for name, was, is_ in fields if was != is_]
     if not changed:
-        _refuse_edited(request, build, theirs.sources)
+        _refuse_edited(group.name, build, theirs.served.code)
         return
     remedy = "give all members the same arguments, or give this one another group"
     if {line.partition(":")[0] for line in changed} & {"order", "shuffle_seed"} == {"shuffle_seed"}:
         remedy = "give all members the same shuffle_seed=; then their seed= may differ"
     raise UsageError(
-        f"group {request.group!r}: {asked}, but this one asks for others (was: the group; is: this"
+        f"group {group.name!r}: {asked}, but this one asks for others (was: the group; is: this"
         " member):\n  " + "\n  ".join(changed) + f"\n{remedy}",
-        group=request.group,
+        group=group.name,
     )
