@@ -6,9 +6,10 @@ from stoker import ops
 from stoker.jit import compiled
 from stoker.jit.arithmetic import COMPILED
 from stoker.ops.contract.registry import batch_ops, lookup, registered
+from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline
-from stoker.pipeline.compiled.adapters import adapted, draw_by
+from stoker.pipeline.compiled.adapters import draw_by
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.signature import call_types
 from stoker.pipeline.compiled.warm import batch_calls, op_calls, warm

@@ -4,9 +4,9 @@ import pytest
 
 from stoker.jit import diskcache
 from stoker.ops.bases.box_resize import box_reads
+from stoker.ops.contract.templates import adapted
 from stoker.order.permutation import permute, permute_into
 from stoker.pipeline.compiled import adapters
-from stoker.pipeline.compiled.adapters import adapted
 from stoker.server.workers import recent_kernels
 
 BUILD = """

@@ -4,10 +4,9 @@ A level x becomes float32(x / 65535), as by `to_float`. The op's kernel of float
 numbers, and each result y becomes floor(65535 y + 0.5), y clipped to [0, 1] and the product in
 float64, where it is exact. A level that the op does not change is restored exactly.
 
-A wide kernel is three lines: `widened`, the kernel of floats, `narrow`. A kernel of floats that
-does not work in place needs a second image, from `image_like`. `through_floats` adds the plain
-form, and `float_room` counts the scratch: each image is aligned to 64 bytes, and what the kernel of
-floats needs comes after them.
+`through_floats` makes both forms from those of floats: `widened`, the kernel of floats, `narrow`. A
+kernel of floats that does not work in place needs a second image. `float_room` counts the scratch:
+each image is aligned to 64 bytes, and what the kernel of floats needs comes after them.
 """
 
 from collections.abc import Callable
@@ -17,15 +16,18 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import Kernel, RunKernel
+from stoker.ops.contract.forms import Kernel, RunKernel, no_draw
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State
+from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.color_floats import WIDE_PART
 from stoker.ops.kernels.float_levels import plain_unit, unit
 from stoker.ops.kernels.resample import padded
 
 MOST: Final = np.float64(65535)
 HALF: Final = np.float64(0.5)
+rule: Any = no_draw
+"""The op's kernel of floats, in the templates `_in_place` and `_apart`."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,24 @@ def plain_narrow(image: np.ndarray) -> np.ndarray:
     return levels
 
 
-def through_floats(run: RunKernel, floats: Kernel) -> dict[str, Kernel]:
-    """Return the kernels of images of uint16 of an op.
+@kernel
+def _in_place(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, rest = widened(src, scratch)
+    rule(image, image, params, record, rest)
+    narrow(image, dst)
 
-    Args:
-        run: the wide kernel.
-        floats: the op's kernel of floats, which `run` calls.
-    """
+
+@kernel
+def _apart(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    image, more = widened(src, scratch)
+    made, rest = image_like(src, more)
+    rule(image, made, params, record, rest)
+    narrow(made, dst)
+
+
+def through_floats(floats: Kernel) -> dict[str, Kernel]:
+    """Return the kernels of images of uint16 of an op, from its kernel of images of floats."""
+    run = adapted(_in_place if floats.in_place else _apart, floats.run)
     return {"image": WideKernel(run, _plain_of(floats.plain), True, 1 if floats.in_place else 2)}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import LEVELS, ByChance, begin, bring, look_up, plain_floats
-from stoker.ops.bases.wide_floats import narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
@@ -146,13 +146,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         stretch_line(image, np.uint64(at), least, extents, np.uint64(n))
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, rest = widened(src, scratch)
-    _run_floats(image, image, params, record, rest)
-    narrow(image, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     result = image.copy()
@@ -174,7 +167,7 @@ class Autocontrast(ByChance):
     clips_floats = True
     kernels = {"image": Kernel(_run, _plain, in_place=True)}
     floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
-    wide = through_floats(_run_wide, floats["image"])
+    wide = through_floats(floats["image"])
 
     def scratch(self, state: State) -> int:
         """Return the bytes of a table for each channel; for floats, of two lines of four bytes."""

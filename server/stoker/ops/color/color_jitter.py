@@ -16,7 +16,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import begin
-from stoker.ops.bases.wide_floats import float_room, narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import float_room, through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
@@ -142,13 +142,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
             rotate_unit(image, record["hue"])
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, rest = widened(src, scratch)
-    _run_floats(image, image, params, record, rest)
-    narrow(image, dst)
-
-
 def _plain_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     image = src
     with np.errstate(all="ignore"):
@@ -220,7 +213,7 @@ class ColorJitter(Op):
     )
     kernels = {"image": Kernel(_run, _plain, in_place=True)}
     floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
-    wide = through_floats(_run_wide, floats["image"])
+    wide = through_floats(floats["image"])
     draw = staticmethod(_draw)
     rescale = staticmethod(keep_record)
 

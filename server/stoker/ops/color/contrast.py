@@ -11,7 +11,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
-from stoker.ops.bases.wide_floats import narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
@@ -49,13 +49,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         blend_unit(image, record["factor"], mean_gray(image, src.shape[2], scratch))
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, rest = widened(src, scratch)
-    _run_floats(image, image, params, record, rest)
-    narrow(image, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return plain_blend_unit(image, float(record["factor"]), plain_mean_gray(image))
@@ -70,7 +63,7 @@ class Contrast(FactorOp):
     picture = {"factor_range": (1.8, 1.8)}
     kernels = {"image": Kernel(_run, _plain, in_place=True)}
     floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
-    wide = through_floats(_run_wide, floats["image"])
+    wide = through_floats(floats["image"])
 
     def scratch(self, state: State) -> int:
         """Return the bytes of some gray values of floats."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
-from stoker.ops.bases.wide_floats import narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span
@@ -48,13 +48,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         rotate_unit(image, record["turn"])
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, rest = widened(src, scratch)
-    _run_floats(image, image, params, record, rest)
-    narrow(image, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return plain_rotate_unit(image, float(record["turn"]))
@@ -76,7 +69,7 @@ class Hue(PixelOp):
     record = np.dtype([("turn", "f8"), APPLY])
     kernels = {"image": Kernel(_run, _plain, in_place=True)}
     floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
-    wide = through_floats(_run_wide, floats["image"])
+    wide = through_floats(floats["image"])
     draw = staticmethod(_draw)
 
 

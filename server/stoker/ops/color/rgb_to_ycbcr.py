@@ -7,7 +7,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
-from stoker.ops.bases.wide_floats import narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
@@ -39,13 +39,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     floats_to_ycbcr(begin(src, dst))
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, rest = widened(src, scratch)
-    _run_floats(image, image, params, record, rest)
-    narrow(image, dst)
-
-
 @register
 class RgbToYcbcr(ColorSpaceOp):
     """Turn red, green and blue into Y, Cb and Cr."""
@@ -56,7 +49,7 @@ class RgbToYcbcr(ColorSpaceOp):
     varied = {}
     kernels = {"image": Kernel(_run, plain_form(plain_to_ycbcr), in_place=True)}
     floats = {"image": Kernel(_run_floats, plain_of_floats(plain_floats_to_ycbcr), in_place=True)}
-    wide = through_floats(_run_wide, floats["image"])
+    wide = through_floats(floats["image"])
 
 
 rgb_to_ycbcr = function(RgbToYcbcr)

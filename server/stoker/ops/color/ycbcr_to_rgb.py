@@ -7,7 +7,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.color_space import ColorSpaceOp, plain_form, plain_of_floats
 from stoker.ops.bases.pixelwise import begin
-from stoker.ops.bases.wide_floats import narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
@@ -36,13 +36,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
     ycbcr_to_floats(begin(src, dst))
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, rest = widened(src, scratch)
-    _run_floats(image, image, params, record, rest)
-    narrow(image, dst)
-
-
 @register
 class YcbcrToRgb(ColorSpaceOp):
     """Turn Y, Cb and Cr into red, green and blue."""
@@ -53,7 +46,7 @@ class YcbcrToRgb(ColorSpaceOp):
     varied = {}
     kernels = {"image": Kernel(_run, plain_form(plain_to_rgb), in_place=True)}
     floats = {"image": Kernel(_run_floats, plain_of_floats(plain_ycbcr_to_floats), in_place=True)}
-    wide = through_floats(_run_wide, floats["image"])
+    wide = through_floats(floats["image"])
 
 
 ycbcr_to_rgb = function(YcbcrToRgb)

@@ -27,7 +27,7 @@ from stoker.ops.bases.weighted import (
     weighted_bytes,
     window_weights,
 )
-from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -133,14 +133,6 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = plain_levels(src, *plain_disk(record)) if record["apply"] else src
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, more = widened(src, scratch)
-    made, rest = image_like(src, more)
-    _run_floats(image, made, params, record, rest)
-    narrow(made, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return plain_sum_floats(image, *plain_disk(record))
@@ -172,7 +164,7 @@ class Defocus(PixelOp):
     record: ClassVar[np.dtype[Any]] = np.dtype([("radius", "i4"), ("alias_blur", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
-from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -110,14 +110,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         begin(src, dst)
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, more = widened(src, scratch)
-    made, rest = image_like(src, more)
-    _run_floats(image, made, params, record, rest)
-    narrow(made, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     weights = np.zeros(int(params["radius"]) + 1, np.float32)
@@ -150,7 +142,7 @@ class GaussianBlur(PixelOp):
     record: ClassVar[np.dtype[Any]] = np.dtype([("sigma", "f8"), APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
     units: ClassVar[dict[str, str]] = {"sigma": "px"}

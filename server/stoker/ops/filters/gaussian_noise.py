@@ -19,7 +19,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, plain_floats
-from stoker.ops.bases.wide_floats import narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -135,13 +135,6 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         dst[...] = np.clip((total + 2**15) >> 16, 0, 255)
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, rest = widened(src, scratch)
-    _run_floats(image, image, params, record, rest)
-    narrow(image, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return plain_unit(image + plain_noise(record, image.shape).astype(np.float32) * PART)
@@ -173,7 +166,7 @@ class GaussianNoise(PixelOp):
     floats: ClassVar[dict[str, Kernel]] = {
         "image": Kernel(_run_floats, _plain_floats, in_place=True)
     }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
     units: ClassVar[dict[str, str]] = {"sigma": "gray levels"}

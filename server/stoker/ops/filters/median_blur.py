@@ -18,7 +18,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.blur import BlurOp, bordered, bordered_bytes, plain_shifts
 from stoker.ops.bases.pixelwise import begin, plain_floats
-from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
@@ -223,14 +223,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
         read_keys(result)
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, more = widened(src, scratch)
-    made, rest = image_like(src, more)
-    _run_floats(image, made, params, record, rest)
-    narrow(made, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     window = np.sort(plain_shifts(plain_keys(image), int(record["size"]), "edge"), 0)
@@ -249,7 +241,7 @@ class MedianBlur(BlurOp):
     largest: ClassVar[int] = 15
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the image with its border and of five lines."""

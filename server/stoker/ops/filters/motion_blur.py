@@ -28,7 +28,7 @@ from stoker.ops.bases.weighted import (
     weighted_bytes,
     window_weights,
 )
-from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
@@ -117,14 +117,6 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = plain_levels(src, *plain_line(record)) if record["apply"] else src
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, more = widened(src, scratch)
-    made, rest = image_like(src, more)
-    _run_floats(image, made, params, record, rest)
-    narrow(made, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     return image if int(record["size"]) == 1 else plain_sum_floats(image, *plain_line(record))
@@ -152,7 +144,7 @@ class MotionBlur(BlurOp):
     record: ClassVar[np.dtype[Any]] = np.dtype([("angle", "f8"), SIZE, APPLY])
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
     draw = staticmethod(_draw)
 
     def check(self) -> None:

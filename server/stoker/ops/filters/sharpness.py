@@ -16,7 +16,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
-from stoker.ops.bases.wide_floats import image_like, narrow, through_floats, widened
+from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.registry import register
@@ -126,14 +126,6 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
                 sharpen_floats(image, result, start, count, steps, (part, rest))
 
 
-@kernel
-def _run_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    image, more = widened(src, scratch)
-    made, rest = image_like(src, more)
-    _run_floats(image, made, params, record, rest)
-    narrow(made, dst)
-
-
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
     part, rest = np.float32(record["factor"]), np.float32(1.0 - record["factor"])
@@ -161,7 +153,7 @@ class Sharpness(FactorOp):
     picture = {"factor_range": (6, 6)}
     kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
     floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(_run_wide, floats["image"])
+    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
 
 
 def sharpness(

@@ -8,9 +8,6 @@ is copied into the template, and both are cached under a digest of both.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -33,7 +30,6 @@ from stoker.pipeline.graph.statistics import (
 copy, padded, whole = support.copy, support.padded, support.whole
 rule: Any = same_size
 """The function that a template calls; `adapted` replaces it by the op's rule."""
-_parts: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 @kernel
@@ -192,24 +188,3 @@ def pad_whole(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 def pad_real(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
     """Pad with a float64, whose bits are in word 6 of the note."""
     note[5] = padded(src, dst, note[4], note[6:7].view(np.float64)[0])
-
-
-@functools.cache
-def adapted(template: Any, to: Callable[..., Any]) -> FunctionType:
-    """Return a template whose `rule` is a kernel; every call returns the same function.
-
-    Args:
-        template: one of the functions above.
-        to: the op's rule.
-    """
-    space = {**template.__globals__, "rule": to}
-    made = FunctionType(template.__code__, space, f"{template.__name__}_{to.__name__}")
-    made.__module__ = template.__module__
-    made.__qualname__ = f"{template.__name__}({to.__module__}.{to.__qualname__})"
-    _parts[made] = template, to
-    return kernel(made)
-
-
-def parts_of(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """Return the template and rule behind a result of `adapted`; None for other functions."""
-    return _parts.get(fn)

@@ -17,6 +17,7 @@ import numpy as np
 from stoker.ops.contract.forms import no_draw, same_size
 from stoker.ops.contract.op import EMPTY, Op
 from stoker.ops.contract.states import State
+from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.points import MOVERS
 from stoker.ops.kernels.vectors import TURNERS
 from stoker.pipeline.compiled import adapters
@@ -113,12 +114,12 @@ def items_of(op: type[Op], kind: str, src: State, dst: State, site: Site = NOWHE
 
 def move_of(kind: str, state: State) -> Call:
     """Return the call that moves boxes or keypoints by the map that an op gave."""
-    return own(adapters.adapted(adapters.move_by, MOVERS[kind]), f"move {kind}", state, state)
+    return own(adapted(adapters.move_by, MOVERS[kind]), f"move {kind}", state, state)
 
 
 def turn_of(kind: str, src: State, dst: State) -> Call:
     """Return the call that turns the components of a vector field by the map that an op gave."""
-    made = adapters.adapted(adapters.turn_by, TURNERS[kind].run)
+    made = adapted(adapters.turn_by, TURNERS[kind].run)
     return own(made, f"turn {kind}", src, dst)
 
 
@@ -136,7 +137,7 @@ def _note(
     src: State = _BYTES,
     dst: State = _BYTES,
 ) -> Call:
-    made = adapters.adapted(template, rule)
+    made = adapted(template, rule)
     return Call(made, "note", what, op.name, rule, op.parameters, op.record, src, dst, site)
 
 

@@ -20,7 +20,7 @@ from stoker.jit import cache_root, compiled, kernels_done
 from stoker.jit.cacheroot import open_root
 from stoker.jit.diskcache import load_stored
 from stoker.jit.kernels import is_ours, mark_of, referred
-from stoker.pipeline.compiled.adapters import adapted, parts_of
+from stoker.ops.contract.templates import adapted, parts_of
 from stoker.pipeline.compiled.machine import addressed
 from stoker.protocol.errors import ResourceError
 
