@@ -236,5 +236,5 @@ def _listed(parts: Mapping[str, Part]) -> str:
 
 
 def _made(parts: Mapping[str, Part], seed: int, stratify: str) -> str:
-    told = {name: "ids" if _is_list(part) else part for name, part in parts.items()}
-    return f"{_listed(told)} seed={seed}{f' stratify={stratify}' if stratify else ''}"
+    given = {name: "ids" if _is_list(part) else part for name, part in parts.items()}
+    return f"{_listed(given)} seed={seed}{f' stratify={stratify}' if stratify else ''}"

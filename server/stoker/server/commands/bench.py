@@ -78,8 +78,8 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
     check_plot(plot_file)
     wanted = None if buckets is None else request_from_json(buckets)
     counts = sorted(set(workers)) if workers else _counts(cores()[0])
-    told = Console(stderr=True, quiet=as_json)
-    told.print(f"stages of a row, {seconds:g} s ...")
+    progress = Console(stderr=True, quiet=as_json)
+    progress.print(f"stages of a row, {seconds:g} s ...")
     left_out = Excluded(read_ids(exclude)) if exclude is not None else None
     size = None if wanted is None else _fullest(dataset, wanted, batch_size, left_out)
     with open_subject(pipeline, dataset, python_path or (), size, exclude) as subject:
@@ -98,7 +98,7 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
             options["buckets"] = buckets
         if exclude is not None:
             options["exclude"] = str(exclude)
-        told.print(f"{count} workers ...")
+        progress.print(f"{count} workers ...")
         rates.append(through_daemon(dataset, pipeline, python_path or (), options))
         if torch:
             beside.append(through_torch(dataset, pipeline, python_path or (), options))

@@ -63,8 +63,8 @@ def serve(
         answer = Failed(0, 0, *error.to_record()), None
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
-        told = type(fault)(f"{fault.message} failed with {type(error).__name__}: {error}")
-        answer = Failed(0, 0, *told.to_record()), None
+        reported = type(fault)(f"{fault.message} failed with {type(error).__name__}: {error}")
+        answer = Failed(0, 0, *reported.to_record()), None
     record, descriptor = answer
     channel.send(sock, record, descriptor)
     if descriptor is not None:

@@ -184,8 +184,8 @@ def open_unchanged(root: Path, file: SourceFile) -> int:
     try:
         descriptor = os.open(root / file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        told = why_absent(file.path) if error.errno == errno.ENOENT else ""
-        raise CodecError(f"it cannot be read: {error.strerror}{told}") from None
+        hint = why_absent(file.path) if error.errno == errno.ENOENT else ""
+        raise CodecError(f"it cannot be read: {error.strerror}{hint}") from None
     except ValueError:
         raise CodecError("it cannot be read: its name has a NUL byte") from None
     status = os.fstat(descriptor)

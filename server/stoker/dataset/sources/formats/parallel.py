@@ -159,13 +159,13 @@ def _match(
             looks = [{_core(stem): file.path for stem, file in tree.items()} for tree in by_stem]
         absent = [tree for tree, file in zip(looks, files, strict=True) if file is None]
         close = next(filter(None, (tree.get(_core(stem)) for tree in absent)), "")
-        told = (
+        hint = (
             f"{close!a} may be meant, whose name differs in a word, case, blanks or Unicode form; "
             "rename one"
             if close
             else f"if files may be missing, declare a fill: {remedy}"
         )
-        scan.bad.append((there.path, f"its partner is missing: expected {missing}; {told}"))
+        scan.bad.append((there.path, f"its partner is missing: expected {missing}; {hint}"))
     if any("/" in stem for stem, _ in whole):
         found = {stem.split("/", 1)[0] for stem, _ in whole if "/" in stem}
         classes = order_classes(found, given)

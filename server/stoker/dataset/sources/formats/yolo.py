@@ -197,10 +197,10 @@ class _YoloReading:
             if not self._masks:
                 self.changes.add(OUTLINES)
         else:
-            told = "; if the fifth is a confidence, leave it out" if len(given) == 5 else ""
+            hint = "; if the fifth is a confidence, leave it out" if len(given) == 5 else ""
             raise ValueError(
                 f"expected a class and 4 numbers of a box, or x and y of at least 3 corners, got "
-                f"{len(given)} numbers after the class{told}"
+                f"{len(given)} numbers after the class{hint}"
             )
         if self._masks and not (objects.outlines and objects.outlines[-1]):
             raise ValueError("expected an outline, from which --masks makes a mask, got only a box")

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from stoker.dataset.sources.formats.yolo_yaml import told
+from stoker.dataset.sources.formats.yolo_yaml import quoted
 from stoker.protocol.errors import UsageError
 
 _READ = ("path", "train", "val", "valid", "test", "names", "nc", "kpt_shape", "kpt_names")
@@ -70,7 +70,7 @@ def count_of(data: dict[str, Any], names: tuple[str, ...] | None, path: Path) ->
         return None if names is None else len(names)
     number = int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,9}", given) else 0
     if not number:
-        raise UsageError(f"{path}: nc: expected the number of classes, got {told(given)}")
+        raise UsageError(f"{path}: nc: expected the number of classes, got {quoted(given)}")
     if names is not None and number != len(names):
         raise UsageError(
             f"{path}: nc is {number}, but {len(names)} classes have names; correct nc, or the "

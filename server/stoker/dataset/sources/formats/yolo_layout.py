@@ -20,9 +20,9 @@ from stoker.dataset.sources.formats.yolo_yaml import (
     names_of,
     point_names_of,
     points_of,
+    quoted,
     read_yaml,
     splits_of,
-    told,
 )
 from stoker.protocol.errors import UsageError
 from stoker.protocol.files.absent import why_absent
@@ -127,12 +127,12 @@ def _root(described: Path, data: dict[str, Any], remarks: list[str]) -> Path:
     """
     given = data.get("path", "")
     if not isinstance(given, str):
-        raise UsageError(f"{described}: path: expected one folder, got {told(given)}")
+        raise UsageError(f"{described}: path: expected one folder, got {quoted(given)}")
     if is_folder(described.parent / given):
         return described.parent / given
     if given not in ("~", "null"):
         remarks.append(
-            f"{described}: there is no folder {told(given)}, which path names, so that the images "
+            f"{described}: there is no folder {quoted(given)}, which path names, so the images "
             f"are searched from the folder of this file{why_absent(given)}"
         )
     return described.parent
@@ -209,9 +209,9 @@ def _place(root: Path, name: str, remarks: list[str]) -> str:
         place = root / text
         if is_folder(place) or (is_file(place) and place.suffix.lower() == ".txt"):
             return str(PurePosixPath(place if Path(text).is_absolute() else Path(text)))
-    told = f" ({remarks[0]})" if remarks else ""
+    note = f" ({remarks[0]})" if remarks else ""
     raise UsageError(f"{root / name}: expected a folder of images, or a .txt with the path of an "
-                     f"image in each line, from data.yaml; correct the path{why_absent(name)}{told}"
+                     f"image in each line, from data.yaml; correct the path{why_absent(name)}{note}"
                      )  # fmt: skip
 
 

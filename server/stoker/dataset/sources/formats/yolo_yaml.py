@@ -90,7 +90,7 @@ def splits_of(data: dict[str, Any]) -> dict[str, list[str]]:
         paths = given if isinstance(given, list) else [given]
         if not all(isinstance(path, str) for path in paths):
             raise UsageError(
-                f"{name} in data.yaml: expected a path or a list of paths, got {told(given)}"
+                f"{name} in data.yaml: expected a path or a list of paths, got {quoted(given)}"
             )
         found[name] = paths
     return found
@@ -111,7 +111,7 @@ def names_of(data: dict[str, Any]) -> tuple[str, ...] | None:
         if lacking is not None:
             raise UsageError(
                 f"names in data.yaml: expected classes 0, 1, ... without gaps, got none for "
-                f"{lacking}: {told(names)}"
+                f"{lacking}: {quoted(names)}"
             )
         names = [names[number] for number in numbers]
     good = (
@@ -120,7 +120,7 @@ def names_of(data: dict[str, Any]) -> tuple[str, ...] | None:
     if not good or len(names) > MAX_CLASSES:
         raise UsageError(
             f"names in data.yaml: expected a list of up to {MAX_CLASSES} names of classes, or "
-            f"number: name, got {told(names)}"
+            f"number: name, got {quoted(names)}"
         )
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
@@ -144,7 +144,7 @@ def points_of(data: dict[str, Any], source: Path) -> tuple[int, int] | None:
         or not 1 <= sizes[0] <= 2**10
         or (sizes[1] not in (2, 3))
     ):
-        raise UsageError(f"{source}: kpt_shape: expected [keypoints, 2 or 3], got {told(shape)}")
+        raise UsageError(f"{source}: kpt_shape: expected [keypoints, 2 or 3], got {quoted(shape)}")
     return sizes[0], sizes[1]
 
 
@@ -163,12 +163,12 @@ def point_names_of(data: dict[str, Any], source: Path, count: int) -> tuple[str,
         if not texts or len(names) != count or len({*names}) != count:
             raise UsageError(
                 f"{source}: kpt_names: expected {count} different names, as many as in kpt_shape, "
-                f"or such a list for each class, got {told(names)}"
+                f"or such a list for each class, got {quoted(names)}"
             )
         found.add(tuple(names))
     return found.pop() if len(found) == 1 else None
 
 
-def told(value: Any) -> str:
+def quoted(value: Any) -> str:
     """Show a value in a bounded time and length, also one that holds itself many times."""
     return reprlib.repr(value)[:_SHOWN]
