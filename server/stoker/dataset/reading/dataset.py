@@ -24,7 +24,7 @@ from stoker.protocol.errors import UsageError
 
 
 class Dataset(StoredSamples):
-    """A read-only, indexable collection of samples; made by `stoker.dataset.dataset_opening`.
+    """A read-only, indexable collection of samples; made by `stoker.dataset.open_dataset`.
 
     Attributes:
         path: its folder, or the name of a live source.
