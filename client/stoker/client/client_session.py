@@ -295,9 +295,9 @@ class ClientSession:
         """Handle a record that concerns the whole session: note BYE, raise an error.
 
         After BYE the daemon no longer knows the session: it answers messages that were still on
-        their way with ERROR `protocol`, which is ignored then. So does a daemon that took the place
-        of one that died: ZeroMQ connects to it by itself, and it does not know the session either.
-        Any other error says why the session ended, so it is raised also if the end is known.
+        their way with ERROR `protocol`, which is ignored then. A daemon that replaces a dead one
+        answers in the same way: ZeroMQ connects to it by itself, and it does not know the session.
+        Any other error has the reason for the end, so it is raised also if the end is known.
         """
         if isinstance(record, Bye):
             self._lost = f"it shut down: {record.reason}"

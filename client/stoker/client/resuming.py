@@ -11,7 +11,7 @@ from stoker.protocol.spec import StreamSpec
 
 
 class Resuming(Inspecting):
-    """The part of `Loader` that says where the next loop starts."""
+    """The part of `Loader` that sets where the next loop starts."""
 
     _rank: int
     _world_size: int

@@ -1,8 +1,8 @@
-"""`verify=True`: compares each batch with what its workers wrote, and the order of the batches.
+"""`verify=True`: compares each batch with the digests of its workers, and the order of batches.
 
 READY brings the digests of the rows, which the workers computed, and the chain of the run, which
 the daemon computed. The client computes both again: the chain when the batch is announced, the rows
-right before the batch is handed out. So a byte that anything changes in the slab in between, or a
+right before the batch is handed out. So a byte that changes in the slab in between, or a
 batch that is lost, repeated or swapped, is an error with its place.
 
 Runs come and go with daemons and jumps. `SessionChain` covers what the caller got, so it is the
@@ -40,20 +40,20 @@ class SessionChain:
         self._last = b""
 
     def seal(self, epoch: int, step: int, digest: bytes | None) -> Digests | None:
-        """Return what the next batch carries; None without `verify`."""
+        """Return the digests of the next batch; None without `verify`."""
         if digest is None:
             return None
         before = self._last or chain_start(self._stream, epoch, step)
         return Digests(digest.hex(), chain_on(before, epoch, step, digest).hex())
 
     def delivered(self, digests: Digests | None) -> None:
-        """Go on after the batch that carries these."""
+        """Go on after the batch with these digests."""
         if digests is not None:
             self._last = bytes.fromhex(digests.chain)
 
 
 class Verifier:
-    """Verifies the batches of one stream, one run after the other."""
+    """Verifies the batches of one stream, run by run."""
 
     def __init__(self, opened: Opened, slab: SlabMap) -> None:
         self._stream = opened.stream

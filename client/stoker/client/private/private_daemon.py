@@ -4,8 +4,8 @@ The daemon is started by command line (`python -P -m stoker.server serve`) in a 
 Ctrl-C reaches the training script but not the daemon. It ends with its last client, which it
 notices on its side socket even if that client is killed. The ranks of one job on one host share one
 daemon: the key of its folder is made from the dataset's real path, the pipeline, the folders that
-modules are imported from, and what the job's launcher says (`ranks.launcher`). A lock decides
-which rank starts it (`runtime`). Its log is in the folder; if the daemon fails, the end of the log
+modules are imported from, and the job's launcher (`ranks.launcher`). A lock decides which rank
+starts it (`runtime_folder`). Its log is in the folder; if the daemon fails, the end of the log
 becomes part of the error.
 """
 

@@ -1,4 +1,4 @@
-"""The ranks of a job: which one this process is, and whether they agree.
+"""The ranks of a job: finding this process's rank, and checking that ranks agree.
 
 torch is asked only if the program has already imported it; it is never imported for this.
 """

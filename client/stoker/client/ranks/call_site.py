@@ -1,8 +1,8 @@
 """The place in the program that makes a loader, as a name that is the same on all ranks.
 
-Loaders of different ranks belong together if the same lines of the program made them, as the same
-loader of these lines: the first, the second, and so on. So a loader that rank 0 makes for itself,
-in lines of its own, belongs to no other.
+Loaders of different ranks belong together if the same lines of the program made them, and if they
+have the same number among the loaders of these lines. So a loader that rank 0 makes alone, in other
+lines, is compared with no other.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ class CallSite:
 
     Attributes:
         line: the line that makes it, as text.
-        number: how many loaders the lines have made for the rank, this one among them.
+        number: number of loaders that the lines have made for the rank, with this one.
     """
 
     def __init__(self, kind: str, rank: int) -> None:

@@ -1,7 +1,7 @@
 """A forked process has the launcher's variables of its parent, and its process group.
 
-A worker of a `DataLoader` that a rank forked says that it is that rank. It is not: it must not be
-compared with other ranks, nor use the connection of the rank's process group.
+So a worker of a `DataLoader` that a rank forked has the variables of that rank. It must not be
+compared with other ranks, and must not use the connection of the rank's process group.
 """
 
 import os

@@ -1,10 +1,10 @@
-"""The keys of a job, from what its launcher says: for a daemon, and for the ranks of one host.
+"""The keys of a job, from the variables of its launcher: for a daemon, and for ranks of one host.
 
 `job_key` lets a daemon know the ranks of one job, and `host_key` lets the ranks of a job on one
 host share a private daemon.
 
 Each launcher has variables that name the job, alike for all its processes and unlike those of any
-other job. Two jobs must never be taken for one, so there is no key, and nothing is compared, where
+other job. Two jobs must never be taken for one, so there is no key, and nothing is compared, if
 that is in doubt:
 
 - The world size of the loader is not that of the launcher: several jobs may share its processes.
@@ -14,9 +14,9 @@ that is in doubt:
   them in the rank itself.
 - The loader is made in another thread than the main one: the order of threads is not that of ranks.
 
-A launcher that restarts ranks says how often, so ranks of before are not compared with those after.
+A launcher that restarts ranks counts restarts, so ranks before and after one are not compared.
 With a loopback address a job has one host, and one launcher starts all its ranks: its number tells
-the job from one that ranks are left of, although their launcher was killed.
+the job from an earlier one whose ranks still run although their launcher was killed.
 """
 
 import contextlib
@@ -98,7 +98,7 @@ def job_key(place: CallSite, world_size: int) -> bytes:
 
 
 def host_key(world_size: int) -> str | None:
-    """Return what the ranks of this job on this host have in common; None if nothing names the job.
+    """Return a key that the ranks of this job on this host share; None without a job's name.
 
     An interactive shell of a launcher may start several trainings, each with an address of its own,
     so the address counts in addition to the launcher. The launcher does not count if its number
@@ -155,7 +155,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _this_host() -> list[str]:
-    """Return what tells this host, its network and the launcher from others."""
+    """Return facts that distinguish this host, its network and the launcher from others."""
     said = [str(os.getppid()), *_host()]
     with contextlib.suppress(OSError):
         said.append(str(os.stat("/proc/self/ns/net").st_ino))
@@ -163,7 +163,7 @@ def _this_host() -> list[str]:
 
 
 def _host() -> list[str]:
-    """Return what distinguishes this host from others that may share its file system."""
+    """Return facts that distinguish this host from others that may share its file system."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return [file.read().strip()]

@@ -24,7 +24,7 @@ def check_agreed(name: str, said: str, rank: int, world_size: int) -> None:
         world_size: number of ranks.
 
     Raises:
-        UsageError: a rank said something else, or did not call in time. All ranks that call get it.
+        UsageError: a rank has other arguments, or did not call in time. All ranks that call get it.
     """
     store = default_store(world_size)
     if store is None:

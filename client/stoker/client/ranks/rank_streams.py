@@ -5,7 +5,7 @@ other sign. A rank writes its spec into the store and reads those of the others.
 collective operations: an opening waits at most `WAIT_S` for other ranks, and then goes on. Ranks
 that come later are compared once more when the first epoch begins.
 
-`CallSite` says which loaders of different ranks belong together. Only ranks that were taken from
+`CallSite` decides which loaders of different ranks belong together. Only ranks that were taken from
 torch.distributed are compared here, others by the daemon: see `launcher`. Rank 0 compares itself
 with every other rank, the others with rank 0 alone, so the store gets few requests from large jobs.
 
@@ -33,10 +33,10 @@ class RankStreams:
     """The streams of the other ranks, as far as they are known."""
 
     def __init__(self, spec: StreamSpec, rank: int, world_size: int, place: CallSite) -> None:
-        """Say what this rank opened, and wait a moment for the others.
+        """Publish the stream of this rank, and wait a moment for the others.
 
         Args:
-            spec: what this rank opened.
+            spec: the stream that this rank opened.
             rank: this rank.
             world_size: number of ranks.
             place: where the loader was made.

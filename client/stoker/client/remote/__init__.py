@@ -1,5 +1,5 @@
 """A daemon on another host: batches arrive over TCP in a ring of this process.
 
-It builds on `session`; `connection` opens it, and `hosts` imports its keys. It does not know
+It builds on `client_session`; `connection` opens it, and `hosts` imports its keys. It does not know
 `delivery`, `connection` or loaders.
 """

@@ -1,10 +1,9 @@
 """The client's end of the carrier: a TCP connection, and the thread that reads it.
 
 The thread receives batches straight into the ring, so they arrive while the caller computes. It
-puts what arrived into a queue and rings a bell (an eventfd) on which the session waits. The
-caller's thread alone takes from the queue. Nothing received is used before its bounds are checked;
-at the first thing that breaks the protocol, or the end of the connection, the thread ends and says
-why.
+puts arrivals into a queue and signals an eventfd on which the session waits. The caller's thread
+alone takes from the queue. Nothing received is used before its bounds are checked. At the first
+violation of the protocol, or at the end of the connection, the thread ends, and queues the reason.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Why a ZeroMQ connection fails, as an error at once instead of silence until a deadline.
+"""Reports a failing ZeroMQ connection as an error at once, instead of silence until a deadline.
 
 libzmq tries again for ever when the other side refuses it. After a cut it connects again by itself,
 but the daemon no longer knows the session. Both are reported on a monitor socket. Runs in the
