@@ -162,6 +162,17 @@ def test_any_order(served, name) -> None:
     assert decodes * 2 <= rows * FIELDS * 1.3 or FITTED[2] in members, "the rows of one decode"
 
 
+@pytest.mark.parametrize("name", ["merged buckets", "lengths", "mixture in order"])
+def test_a_mirror_of_any_order(served, name) -> None:
+    order, members = ORDERS[name]
+    before = counters_at_rest(served.address)
+    with loaders(served.address, name, members[:1] * 2, **order, mode="mirror") as made:
+        found = in_step(made, EPOCHS)
+        shared = counters(served.address)["shared_batches_total"] - before["shared_batches_total"]
+    assert found == [alone(served.address, {**order, **members[0]})] * 2
+    assert shared >= len(found[0])
+
+
 @pytest.mark.parametrize("name", ["buckets", "lengths", "mixture"])
 def test_a_rank_resumes_while_workers_die(served, name) -> None:
     order, members = ORDERS[name]

@@ -13,7 +13,7 @@ after a drawn number of batches. The events:
   clients gave it up;
 - connections through a proxy are cut: those for messages, for batches, or both;
 - the disk of a daemon is full, and has room again some batches later;
-- the job takes other addresses of its daemons (`set_hosts`);
+- a job without a group takes other addresses of its daemons (`set_hosts`);
 - a training process of its own, which reads the same stream, or is of the same group, gets SIGKILL;
 - the trainings end without a word, and go on from their cursors with another number of ranks, at
   other daemons.
@@ -175,8 +175,7 @@ class Reading:
         self._out = out
         self._reader: Reader | None = None
         self._killed = False
-        host = storm.random.choice(storm.hosts.hosts)
-        self._host = host if party.mode else None  # a group is at one daemon
+        self._group_at: Host | list[str] | None = None
         most_ranks = 1 if party.mode and party.reader else 2 if party.mode else 3
         self._job = Job(party.streams, party.mode, out.name, most_ranks)
 
@@ -222,14 +221,22 @@ class Reading:
         self._reader = Reader(where, data, self._out)
 
     def _draw_where(self) -> str | list[str]:
-        rng = self._storm.random
-        if self._host is not None:
-            return self._host.draw_address(rng)
-        return self._storm.hosts.draw_where(rng)
+        """Draw addresses of daemons; members of a group name the same ones all the time."""
+        rng, hosts = self._storm.random, self._storm.hosts
+        if self._party.mode is None:
+            return hosts.draw_where(rng)
+        if self._group_at is None:
+            drawn = hosts.draw_where(rng)
+            one = rng.choice(hosts.present)
+            self._group_at = one if isinstance(drawn, str) else drawn
+        at = self._group_at
+        return at.draw_address(rng) if isinstance(at, Host) else at
 
     def _open(self, states: list[dict] | None = None) -> None:
         """Begin, or go on at cursors, at daemons that are there."""
         storm = self._storm
+        if isinstance(self._group_at, list):
+            storm.hosts.bring_back()
         storm.hosts.settle()
         self.where = self._draw_where()
         self._keys = storm.hosts.keys_for(self.where)
@@ -316,6 +323,8 @@ class Reading:
         """The job takes other addresses, in the middle of an epoch."""
         hosts = self._storm.hosts
         if isinstance(self.where, str) or len(hosts.present) < len(hosts.hosts):
+            return False
+        if self._party.mode:
             return False
         hosts.settle()  # all new addresses must answer
         where = hosts.draw_where(self._storm.random)
