@@ -54,7 +54,7 @@ class Loop:
 
 
 class EpochSampler:
-    """What tools call before an epoch: `loader.sampler.set_epoch(epoch)`."""
+    """The sampler that tools call before an epoch: `loader.sampler.set_epoch(epoch)`."""
 
     def __init__(self, set_epoch: Callable[[int], None]) -> None:
         self.set_epoch = set_epoch

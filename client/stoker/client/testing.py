@@ -27,7 +27,7 @@ class ResumeCheckError(AssertionError):
 
 @dataclasses.dataclass(frozen=True)
 class BatchSummary:
-    """What is kept of a batch: for each output the dtype and shape in words, and a digest a row."""
+    """Summary of a batch: for each output the dtype and shape in words, and a digest a row."""
 
     place: str
     outputs: dict[str, tuple[str, list[bytes]]]

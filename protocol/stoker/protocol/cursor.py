@@ -6,7 +6,7 @@ prefetching, so batches that were prefetched but never used do not count. It inc
 StreamSpec, so that an error on resume can say what changed. Its JSON form is at most `MAX_BYTES`
 long.
 
-Where samples crashed workers and the operator replaces such samples, the cursor lists their ids:
+If samples crashed workers and the operator replaces such samples, the cursor lists their ids:
 the rest of the stream depends on these ids too (docs/contracts/bad-samples.md). Steps that the
 user leaves out on purpose are listed too, so that a resume leaves them out again.
 """
@@ -159,7 +159,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         )
 
     def _is_without_others(self, spec: StreamSpec) -> bool:
-        """Whether the streams differ only in the exclude list and in fields that depend on it."""
+        """Return whether the streams differ only in the exclude list and in dependent fields."""
         now = spec.to_data()
         apart = {key for key in now if self.spec.get(key) != now[key]}
         return "exclude" in apart and apart <= {"exclude", "buckets", "freeze"}

@@ -1,4 +1,4 @@
-"""How a dataset is named: by a path, by a pattern of files, or as `module:Class`.
+"""Names of datasets: a path, a pattern of files, or `module:Class`.
 
 Both sides must agree: the client makes the name in the user's script absolute before it starts a
 private daemon, and the daemon does the same with the names in its configuration. A name that exists
@@ -34,7 +34,7 @@ def is_live(name: str) -> bool:
 
 
 def is_utf8(name: str) -> bool:
-    """Whether a name can be written as UTF-8; Python keeps other bytes of names as surrogates."""
+    """Return whether a name can be written as UTF-8; Python keeps other bytes as surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -43,7 +43,7 @@ def is_utf8(name: str) -> bool:
 
 
 def may_exist(name: str) -> bool:
-    """Whether a dataset of that name may exist: the path exists, or the name is not a path."""
+    """Return whether a dataset of that name may exist: the path exists, or it is not a path."""
     return os.path.exists(name) or is_pattern(name) or is_live(name)
 
 

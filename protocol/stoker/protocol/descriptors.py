@@ -1,4 +1,4 @@
-"""What both sides ask of the system: descriptors passed over Unix sockets, waiting, threads.
+"""System calls of both sides: descriptors passed over Unix sockets, waiting, threads.
 
 One packet carries one record and at most one descriptor. A received descriptor belongs to the
 receiver and is close-on-exec; unexpected descriptors are closed at once.

@@ -102,7 +102,7 @@ def modules_of(folder: str) -> set[str]:
 
 
 def _file(folder: str, name: str) -> str | None:
-    """Return the file of a module, or the folder of a package; None if there is none."""
+    """Return the file of a module, or the folder of a package; None if it does not exist."""
     if os.path.isfile(os.path.join(folder, name, "__init__.py")):
         return os.path.join(folder, name)
     file = os.path.join(folder, f"{name}.py")
@@ -110,7 +110,7 @@ def _file(folder: str, name: str) -> str | None:
 
 
 def _found_in(path: Sequence[str], name: str) -> str | None:
-    """Return where a module is found; None if there is none, or it is a folder without code."""
+    """Return where a module is found; None if it does not exist or is a folder without code."""
     if name in sys.builtin_module_names:
         return f"Python's own {name}"
     spec = PathFinder.find_spec(name, list(path))

@@ -6,7 +6,7 @@ aligned to `ALIGN` bytes, then three columns about the rows: `index` (the id del
 so slots can be mapped and registered one by one. A row's place depends on its number alone:
 `offset + row * row_bytes`. A ragged output is two outputs, see `stoker.protocol.ragged`.
 
-Where rows differ in shape, an output's shape is the greatest that a row may have, and the slot has
+If rows differ in shape, an output's shape is the greatest that a row may have, and the slot has
 room for that. Its **form** says how such rows make a batch, see `stoker.protocol.forms`. An output
 that is packed more tightly (all rows of one batch in one shape, which READY carries) begins at the
 same offset, so an output never moves.
@@ -36,7 +36,7 @@ RESERVED: Final = frozenset(
 )
 """Names that a client's batch has itself: `batch.NAME` could not be an output of that name."""
 FORMS: Final = ("stack", "pad", "ragged", "list")
-"""How rows make a batch; see `stoker.protocol.forms`."""
+"""Forms in which rows make a batch; see `stoker.protocol.forms`."""
 SIZE: Final = "size"
 
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]

@@ -74,7 +74,7 @@ class ReplayStep(msgspec.Struct, frozen=True, array_like=True, eq=False):
     applied: whether the op changed anything; also False if the draw of its probability said no.
     why: why it was not applied, in words; otherwise empty.
     settings: the op's own parameters, as given to its constructor.
-    parameters: the values drawn for this row, by name; empty if there are none.
+    parameters: the values drawn for this row, by name; empty without draws.
     units: name in `parameters` -> unit, for those that have one.
     values: the results, one for each value that the op was called with.
     """
@@ -93,7 +93,7 @@ class ReplayStep(msgspec.Struct, frozen=True, array_like=True, eq=False):
 
 
 class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
-    """What a pipeline did to one sample.
+    """The record of a pipeline's work on one sample.
 
     Attributes:
         pipeline_id: the pipeline id.

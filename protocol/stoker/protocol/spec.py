@@ -51,7 +51,7 @@ class Contracts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class OrderSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How positions become sample ids.
+    """The rule that turns positions into sample ids.
 
     `kind` "full" visits every sample once per epoch. `subset` and `weights` are digests of data
     that the daemon receives separately from the spec; `block` is the block length of a block
@@ -78,7 +78,7 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         order: how positions become sample ids.
         tail: what happens to the last, incomplete batch: "drop" it, or "pad" it with rows that are
             zero, have index -1 and `valid` false.
-        seed: unsigned 64-bit seed of every draw, and of the order if that has none.
+        seed: unsigned 64-bit seed of every draw, and of the order unless the order has one.
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
         views: rows per position.
         total_epochs: the length of schedules; set only if the pipeline reads it.
@@ -145,12 +145,12 @@ class StreamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def excluded_rows(self) -> int:
-        """How many samples are left out."""
+        """Number of samples that are left out."""
         return 0 if self.exclude is None else int(self.exclude.partition(":")[0])
 
     @property
     def epoch_rows(self) -> int:
-        """How many samples an epoch visits: those of the dataset that are not left out."""
+        """Number of samples that an epoch visits: those of the dataset that are not left out."""
         return self.dataset_rows - self.excluded_rows
 
     @property

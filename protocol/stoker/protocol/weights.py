@@ -51,7 +51,8 @@ class SampleWeights:
         """Keep weights.
 
         Raises:
-            UsageError: there is none or too many, one is not a finite number from 0, or all are 0.
+            UsageError: the list is empty or too long, a weight is not a finite number from 0, or
+                all are 0.
         """
         if not 1 <= len(values) <= MAX_WEIGHTED_ROWS:
             raise UsageError(
@@ -110,7 +111,7 @@ def weights_of(given: object) -> Weights:
     Text that could be the name of a field is one; other text, and any path object, is a file.
 
     Raises:
-        UsageError: it is none of the forms, or a number in it is not a weight.
+        UsageError: it has another form, or a number in it is not a weight.
     """
     if isinstance(given, str) and _FIELD.fullmatch(given):
         return FieldWeights(given)

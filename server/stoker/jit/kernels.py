@@ -99,7 +99,7 @@ def check_plain(fn: object) -> FunctionType:
 
 
 def is_ours(fn: Callable[..., Any]) -> bool:
-    """Whether a function is Stoker's own: division by zero is not an error, as in NumPy."""
+    """Return whether a function is Stoker's own: division by zero is not an error, as in NumPy."""
     return (fn.__module__ or "").partition(".")[0] == "stoker"
 
 

@@ -31,7 +31,7 @@ def allow_modules(*modules: str) -> None:
 
 
 def is_allowed(module: str) -> bool:
-    """Whether a module may be imported for a name in a graph."""
+    """Return whether a module may be imported for a name in a graph."""
     parts = module.split(".")
     names = {".".join(parts[: end + 1]) for end in range(len(parts))}
     return bool(_allowed & {EVERY_MODULE, *names})

@@ -4,7 +4,7 @@ Numba has thousands of small functions in Python: how it fills an array, compute
 an error. While it compiles a kernel it compiles those that the kernel needs, each as far as machine
 code, with a wrapper for callers in C. Yet only the kernel calls them, and their code is copied into
 it: neither is ever run. `no_wrapper` replaces numba's method that adds the wrapper. The library of
-such a function then stops before machine code, unless somebody asks for an address in it; the code
+such a function then stops before machine code, unless an address in it is requested; the code
 that callers copy is the same. Its environment of Python objects has a place as before. The wrappers
 that numba puts between a parallel loop and the function around it stop there too
 (`create_library`), and are optimized only where they are copied.

@@ -82,7 +82,7 @@ def _variables_of_all(self: Any, values: Iterable[Any]) -> list[Any]:
 
 
 def _is_plain(given: Any) -> bool:
-    """Whether a type is a number or an array of numbers: its hash is cheap."""
+    """Return whether a type is a number or an array of numbers: its hash is cheap."""
     kind = type(given)
     return kind in _NUMBERS or (kind is types.Array and type(given.dtype) in _NUMBERS)
 
@@ -202,7 +202,7 @@ def _without_collector() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_timers() -> Iterator[None]:
-    """Call into LLVM without reports to numba's timers, whose numbers nobody reads."""
+    """Call into LLVM without reports to numba's timers, whose numbers are not read."""
     callbacks = getattr(getattr(llvm.ffi.lib, "_lock", None), "_cblist", [])
     before = list(callbacks)
     callbacks.clear()

@@ -136,7 +136,7 @@ def _names(functions: Iterable[Any], prefix: str) -> list[str]:
 
 
 def _counts(functions: Iterable[Any]) -> bool:
-    """Whether code uses numba's runtime."""
+    """Return whether code uses numba's runtime."""
     return bool(_names(functions, RUNTIME))
 
 

@@ -62,7 +62,7 @@ class RowColumns(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where a row is delivered.
+    """The place at which a row is delivered.
 
     Attributes:
         bucket: number of its bucket, None without buckets.

@@ -37,7 +37,7 @@ KEY_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Launcher:
-    """What a launcher tells its processes.
+    """The environment variables of a launcher.
 
     Attributes:
         size: variable with the number of processes.

@@ -1,4 +1,4 @@
-"""Which of several daemons makes which batch of a stream; it affects no byte of any batch.
+"""Shares the batches of a stream among several daemons, without an effect on their bytes.
 
 Each daemon has a key of 64 bits. The steps of an epoch are cut into rounds of as many steps as
 there are daemons. In each round, a daemon makes one batch. Their order is that of their weights,

@@ -29,7 +29,7 @@ KEEPALIVE_PROBES: Final = 4
 _LAST_ACK_AT: Final = 56
 """Where `struct tcp_info` of Linux has the milliseconds since the last acknowledgment."""
 _RECEIVED_AT: Final = 128
-"""Where it has the number of bytes that were received; Linux 4.1 and later."""
+"""Its offset of the number of bytes that were received; Linux 4.1 and later."""
 _ADDRESS: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 
 

@@ -52,7 +52,7 @@ class Helpers(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """What is visited, for messages and for the values of names.
+    """The place that is visited, for messages and for the values of names.
 
     Attributes:
         what: the operation.

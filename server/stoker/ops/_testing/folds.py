@@ -89,7 +89,7 @@ def _check_row(op: Op, state: State, count: int, key: int, hold: Hold) -> None:
             got.tobytes() == expected.tobytes(),
             op,
             f"the {kind} fold gives other bytes than its plain form for {count} values of {shape} "
-            f"and key {key}, or reads memory that nobody wrote",
+            f"and key {key}, or reads uninitialized memory",
         )
 
 

@@ -83,7 +83,7 @@ class BatchOp(Op):
 
         Args:
             record: (1,), of the op's dtype.
-            size: height and width in pixels of the images; (0, 0) if there are none.
+            size: height and width in pixels of the images; (0, 0) without images.
             ids: ids of the samples that the other rows show.
         """
         raise NotImplementedError

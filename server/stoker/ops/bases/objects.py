@@ -26,7 +26,7 @@ DRAWS: Final = 0xFFFFFFFF
 
 
 class Hidden(NamedTuple):
-    """What a paste leaves of an object.
+    """The part of an object that a paste leaves visible.
 
     Attributes:
         part: the visible part of its pixels, from 0 to 1.
@@ -100,7 +100,7 @@ def found_in(
 
 
 def _is_short(mask: np.ndarray) -> bool:
-    """Whether a table has room for every number of a mask."""
+    """Return whether a table has room for every number of a mask."""
     return mask.dtype.kind == "u" and 8 * mask.dtype.itemsize <= FEW
 
 

@@ -31,12 +31,12 @@ def refuse(op: str, parameter: str, expected: str, got: object) -> ParameterErro
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is an integer but not a bool."""
+    """Return whether a value is an integer but not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite number but not a bool."""
+    """Return whether a value is a finite number but not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -113,8 +113,8 @@ def numbers(op: str, parameter: str, value: object, positive: bool = False) -> t
     """Return one number for all channels, or one for each, as a tuple of 1 to 16 floats.
 
     Raises:
-        ParameterError: there are none or more than 16, one is not finite, or not positive
-            if required.
+        ParameterError: there are not 1 to 16 of them, one is not finite, or not positive if
+            required.
     """
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
     if 1 <= len(items) <= MOST_CHANNELS and all(

@@ -21,7 +21,7 @@ def looked_at(
         size: (height, width) of the value that the op decides for.
 
     Raises:
-        UsageError: the op reads items and there are none, or the reverse; or a mask does not fit.
+        UsageError: items are missing or superfluous, or a mask does not fit.
     """
     if draws_from and items is None:
         raise UsageError(f"{op}: expected items, the {draws_from} it decides from")

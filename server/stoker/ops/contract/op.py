@@ -117,7 +117,7 @@ class Op:
         signed: kind -> Kernel of int16 values, if it differs.
         forward: `forward(params, record, sizes) -> nine numbers`: the projective map from points in
             the input to points in the output, see `kernels.points`; `sizes` are height and width
-            before and after. It is the rule for boxes and keypoints; None: there is none.
+            before and after. It is the rule for boxes and keypoints; None without a rule.
         affine: whether `forward`, if any, is affine for every record, so vector fields follow it.
         items: kind -> ItemsKernel, for boxes and keypoints that need more than a map.
         folds: kind -> FoldKernel. An op with folds makes one value from all its arguments, and has
@@ -138,7 +138,7 @@ class Op:
             value of height and width `sizes[:2]` to the same decision, in proportion to the sides,
             for a value of `sizes[2:]`. It is called for `relative=True` if these differ, and
             returns whether that is possible: not if it needs one ratio of sides and they differ in
-            it. `contract.relative` has rules; None: there is none, and such a call is refused.
+            it. `contract.relative` has rules; None: such a call is refused.
         mirrors: field of the record that is 1 where the op turns left into right; "always"; or
             empty for never.
         units: field of the record -> its unit, for people; see `stoker.ops.contract.units`.
@@ -238,7 +238,7 @@ class Op:
 
     @property
     def applied(self) -> Any:
-        """Whether the op changed the values that it was called with: a bool of each row.
+        """True if the op changed the values that it was called with: a bool of each row.
 
         It is a value of the pipeline, for conditions, outputs and `ops.python`. After several calls
         of the instance, it is that of the last one.
@@ -318,8 +318,8 @@ class Op:
             Field of the record -> number, or list of numbers; empty for an op that decides nothing.
 
         Raises:
-            UsageError: a number or the name is out of range, or the op reads items and
-                there are none, or the reverse.
+            UsageError: a number or the name is out of range, or items are missing or
+                superfluous.
         """
         name = check_stream_name(self.name if stream is None else stream)
         params, record = (

@@ -110,7 +110,7 @@ def lookup(name: str, version: int | None = None) -> type[Op]:
         version: an earlier version if that is registered; any other number gives the current one.
 
     Raises:
-        UnknownNameError: there is none; the message has the most similar name.
+        UnknownNameError: no op has this name; the message has the most similar one.
         BuildError: `module:Class` may not be imported here, cannot be imported, or is not an op.
     """
     if version is not None and (name, version) in _EARLIER:

@@ -156,7 +156,7 @@ def _declare(kind: str) -> str:
 
 
 def visible_word(state: State) -> int:
-    """Return the index of the word in an item that holds `visible_part`; 0 if items have none."""
+    """Return the index of the word in an item that holds `visible_part`; 0 without the field."""
     end = 0
     for field in state.items:
         if field == ItemField(VISIBLE, "float32"):

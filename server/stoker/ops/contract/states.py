@@ -1,4 +1,4 @@
-"""What the compiler knows about a value before it runs, and the errors of ops.
+"""States: the compiler's knowledge about values before it runs, and the errors of ops.
 
 Pure: no arrays are made, nothing is drawn, numba is not imported.
 """
@@ -23,7 +23,7 @@ ITEM_KINDS = tuple(COORDINATES)
 
 
 ROUNDING = 1e-3
-"""How far floats from 0 to 1 may be outside of it."""
+"""The distance that floats from 0 to 1 may be outside of this range."""
 
 
 class ParameterError(BuildError):
@@ -96,7 +96,7 @@ class State:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every side is known before the first sample."""
+        """True if every side is known before the first sample."""
         return None not in self.shape
 
     @property
@@ -137,7 +137,7 @@ def with_span(state: State, span: tuple[float, float] | None) -> State:
 
 
 def span_of(array: np.ndarray) -> tuple[float, float] | None:
-    """Return the least and the greatest finite number; None if there is none."""
+    """Return the least and the greatest finite number; None without a finite number."""
     finite = array[np.isfinite(array)]
     return (float(finite.min()), float(finite.max())) if finite.size else None
 

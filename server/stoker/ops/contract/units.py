@@ -38,6 +38,6 @@ def unit_of(op: Op | type[Op], field: str) -> str:
 
 
 def switch_of(op: Op | type[Op]) -> str | None:
-    """Return the record field that is 0 if the op changes nothing; None if there is none."""
+    """Return the record field that is 0 if the op changes nothing; None without such a field."""
     names = op.record.names or ()
     return next((name for name in SWITCHES if name in names), None)

@@ -117,7 +117,7 @@ def call(
 
 
 def _from_the_keyboard(error: BaseException) -> bool:
-    """Whether an exception may come from Ctrl-C; workers ignore that signal."""
+    """Return whether an exception may come from Ctrl-C; workers ignore that signal."""
     listens = signal.getsignal(signal.SIGINT) not in {signal.SIG_IGN, signal.SIG_DFL}
     return isinstance(error, KeyboardInterrupt) and listens
 
@@ -234,7 +234,7 @@ def seeded(key: Key) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept(turn: int) -> Iterator[Any]:
-    """Set the global generators to the state of this turn; yields a check that nobody drew."""
+    """Set the global generators to the state of this turn; yield a check that nothing was drawn."""
     with _globals:
         before = _states()
         try:
@@ -304,7 +304,7 @@ def _comparable(state: Any) -> Any:
 
 
 def line_of(error: BaseException) -> str:
-    """Return " (file:line)" of the last frame outside of this module; "" if there is none."""
+    """Return " (file:line)" of the last frame outside of this module; "" without one."""
     trace, last = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_code.co_filename != __file__:

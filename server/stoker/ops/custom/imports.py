@@ -20,7 +20,7 @@ def imported_by(module: str, path: str | None) -> list[str]:
 
     Args:
         module: its name.
-        path: its file; None if it has none.
+        path: its file; None without a file.
     """
     if path is None:
         return []

@@ -25,7 +25,7 @@ from stoker.protocol.errors import BuildError
 
 
 class Provenance(NamedTuple):
-    """Where code comes from.
+    """The origin of code.
 
     Attributes:
         source: BLAKE2b-128 over the source files and the values that it reads, 32 hex digits.
@@ -90,13 +90,13 @@ def _modules_of(value: Any) -> list[str]:
 
 
 def _is_own(name: str) -> bool:
-    """Whether there is such a module, and it is a user's."""
+    """Return whether there is such a module, and it is a user's."""
     top = name.partition(".")[0]
     return not (_is_part_of_python(name) or _distribution(top)) and file_of(name) is not None
 
 
 def _is_package(name: str) -> bool:
-    """Whether a module is a folder without code of its own."""
+    """Return whether a module is a folder without code of its own."""
     return hasattr(sys.modules.get(name), "__path__")
 
 

@@ -90,7 +90,7 @@ class Named(NamedTuple):
 def named(code: CodeType, names: dict[str, Any]) -> Iterator[Named]:
     """Yield each value that code refers to by a global name, attributes of modules followed.
 
-    What has no value is yielded too, with an object of no type that anybody uses.
+    Names without a value are yielded too, with an object of a type that is not used elsewhere.
     """
     value: Any = _NOTHING
     for step in dis.get_instructions(code):

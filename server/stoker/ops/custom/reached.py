@@ -226,7 +226,7 @@ def _is_torch(value: Any, *path: str) -> bool:
 
 
 def is_data(value: Any) -> bool:
-    """Whether a value counts by its content."""
+    """Return whether a value counts by its content."""
     kinds: tuple[type, ...] = (
         *_SIMPLE, *_CONTAINERS, str, range, np.ndarray, np.generic, PurePath,
         np.dtype, enum.Enum, re.Pattern,

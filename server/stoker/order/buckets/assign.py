@@ -1,4 +1,4 @@
-"""Assign a size to each sample by the rule, block by block; some samples have none.
+"""Assign a size to each sample by the rule, block by block; some samples get no size.
 
 Two bytes per sample are kept; the sizes themselves only if buckets may be merged.
 """
@@ -93,7 +93,7 @@ def _keys(
     left_out: NDArray[np.int64],
     first: int,
 ) -> NDArray[np.int64]:
-    """Return a key for the size of each sample of a block; places in `left_out` have none."""
+    """Return a key for the size of each sample of a block, except for places in `left_out`."""
     kept = np.arange(len(widths))
     if left_out.size:
         kept = np.delete(kept, left_out)

@@ -1,4 +1,4 @@
-"""How samples fit their buckets: what is cut off, enlarged, or padded. Floats, for reports only.
+"""The fit of samples to their buckets: cut off, enlarged, or padded. Floats, for reports only.
 
 Nothing here decides a byte of a stream.
 """
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Fit:
-    """How the images of one bucket fit.
+    """The fit of the images of one bucket.
 
     Attributes:
         mean_loss: mean part of an image that the crop to the bucket cuts off.
@@ -36,7 +36,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class LengthFit:
-    """How the sequences of one bucket fit.
+    """The fit of the sequences of one bucket.
 
     Attributes:
         mean_loss: mean part of a sequence that is beyond the bucket's length.
@@ -55,7 +55,7 @@ class LengthFit:
 
 @dataclass(frozen=True)
 class Fits:
-    """How every sample fits its bucket.
+    """The fit of every sample to its bucket.
 
     Attributes:
         ids: sample ids, ascending: all except those that are left out.

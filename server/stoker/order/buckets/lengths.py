@@ -13,7 +13,7 @@ Lengths = NDArray[np.int64]
 
 
 def bucket_lengths(given: NDArray[np.integer[Any]], request: LengthBuckets) -> Lengths:
-    """Return the length of each sequence's bucket, `(n,) int64`; 0 if it has none and is left out.
+    """Return the length of each sequence's bucket, `(n,) int64`; 0 for sequences left out.
 
     An empty sequence has the bucket of the shortest ones.
 

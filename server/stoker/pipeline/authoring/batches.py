@@ -1,7 +1,7 @@
 """A batch in process: every row, and with batch ops the rows it is mixed with.
 
-Does with samples that the caller holds what a daemon does with a packed dataset: sample i is the
-dataset's id i, and the ids given are those of the rows of one batch, in order. Each row has visit
+Computes samples that the caller holds as a daemon computes a packed dataset: sample i is the
+dataset's id i, and the given ids are the rows of one batch, in order. Each row has visit
 0. The bytes are those of a daemon whose batch has these rows.
 """
 

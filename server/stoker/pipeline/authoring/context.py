@@ -44,7 +44,7 @@ class Context:
 
     @property
     def progress(self) -> TracedValue:
-        """How much of the training is over, from 0 to 1, over all steps in `total_epochs`."""
+        """The part of the training that is over, from 0 to 1, over all steps in `total_epochs`."""
         return self._tracer.input("stoker.progress")
 
     @property

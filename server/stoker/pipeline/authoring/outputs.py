@@ -1,4 +1,4 @@
-"""How outputs whose rows differ in shape become a batch: set where a pipeline returns them.
+"""Forms of batches for outputs whose rows differ in shape: set where a pipeline returns them.
 
     return {"image": outputs.pad(image, multiple=32), "tokens": outputs.ragged(sample.tokens)}
 

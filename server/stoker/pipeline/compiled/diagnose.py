@@ -31,7 +31,7 @@ def refused(call: Call, why: str) -> BuildError:
 
 
 def gives_nothing(signature: Any) -> bool:
-    """Whether a compiled function returns nothing."""
+    """Return whether a compiled function returns nothing."""
     return bool(signature.return_type == types.none)
 
 

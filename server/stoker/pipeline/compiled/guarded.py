@@ -121,7 +121,7 @@ class _GuardedRun(PlainRun):
             differs = int((results[0] != results[1]).sum())
             fault = (
                 f"gave different results for different contents of its memory, in {differs} of "
-                f"{results[0].size} elements: it reads memory that nobody wrote, or does "
+                f"{results[0].size} elements: it reads uninitialized memory, or does "
                 "not write all of its destination"
             )
             raise self.refuse(step, fault)

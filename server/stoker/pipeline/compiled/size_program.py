@@ -197,9 +197,9 @@ class SizeWriter:
         return self.sizing.roots.get(value, value)
 
     def wanted(self, value: int) -> bool:
-        """Whether the sides of a value are computed: they are needed and not fixed."""
+        """Return whether the sides of a value are computed: they are needed and not fixed."""
         return value in self.sizing.sizes and not self.plan.states[value].is_fixed
 
     def counts(self, value: int) -> bool:
-        """Whether a scalar is needed."""
+        """Return whether a scalar is needed."""
         return value in self.sizing.numbers

@@ -67,12 +67,12 @@ LOOKED_AT: Final = {
     **{kind: (state,) for kind, state in RAGGED.items()},
     "mask": tuple(State.fixed("mask", dtype, (1, 1)) for dtype in MASK_DTYPES),
 }
-"""What a draw may read -> its states."""
+"""Kinds that a draw may read -> its states."""
 RESULT_DTYPES: Final = ("float32", "float16", "uint8")
 
 
 class Warmed(NamedTuple):
-    """How many functions were compiled, and how many were already in the cache."""
+    """Numbers of functions that were compiled, and that were already in the cache."""
 
     compiled: int
     found: int

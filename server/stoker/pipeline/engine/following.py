@@ -1,4 +1,4 @@
-"""How an engine follows a schedule: it sets the parameters when the row's place changes.
+"""Makes an engine follow a schedule: sets the parameters when the row's place changes.
 
 All rows of a chunk have one place, so this happens once per chunk. An op that a schedule constructs
 again must declare what the plan was laid out for: a parameter that decides sizes or memory cannot

@@ -39,7 +39,7 @@ class Members(Protocol):
         """Write a member of the group with the mixer's engine.
 
         Returns:
-            Its row; None if there is none: it pads the batch, or is bad and masked.
+            Its row; None for a row that pads the batch, or is bad and masked.
         """
         ...
 
@@ -141,7 +141,7 @@ class Mixer:
             ]
 
     def write(self, member: int, outputs: Sequence[np.ndarray]) -> Row | None:
-        """Write a member as it is delivered; return its row, None if there is none.
+        """Write a member as it is delivered; return its row, or None without one.
 
         Args:
             member: its place in the group.

@@ -55,7 +55,7 @@ class FrameSampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the frames of a row, from 0.
 
         Draw 0 of the stream is an integer below the number of starts at which the whole span fits
-        into the clip; if there is none, the start is 0.
+        into the clip; otherwise the start is 0.
 
         Args:
             count: frames of the clip.

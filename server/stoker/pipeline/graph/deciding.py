@@ -1,4 +1,4 @@
-"""Which parameters of an op decide what it does, and which only how pixels look."""
+"""Separates parameters that decide what an op does from those that only change pixels."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -50,8 +50,8 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         version: of the graph format.
         nodes: the nodes, in execution order.
         outputs: (name, value number) in the order in which a batch holds them.
-        forms: how outputs make a batch, in the order of the outputs; outputs that are stacked,
-            which most are, have none.
+        forms: how outputs make a batch, in the order of the outputs, without the outputs that are
+            stacked, which most are.
         sites: (value number, file, line): where the user wrote it; outside the identity.
         unneeded: calls that no output needs; checked but never run; outside the identity.
         unlinked: outputs that need not follow the image; outside the identity.

@@ -58,7 +58,7 @@ class Fact(_Struct, frozen=True, tag="context"):
 
     `id`, `epoch`, `view` and `step` are int64, `progress` is the float64 in [0, 1] that says how
     much of the training is over. `bucket_height` and `bucket_width` are the int64 sides in pixels
-    of the sample's bucket, `bucket_length` is that of a bucket of sequences, int64.
+    of the sample's bucket, `bucket_length` is the length of a bucket of sequences, int64.
     """
 
     name: Literal[
@@ -172,7 +172,7 @@ class If(_Struct, frozen=True, tag="if"):
 
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How an output makes a batch whose rows differ in shape; an output without one is stacked.
+    """The form of an output whose rows differ in shape; an output without one is stacked.
 
     Attributes:
         output: name of the output.

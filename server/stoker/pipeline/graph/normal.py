@@ -228,7 +228,7 @@ def renumber(node: Node, env: dict[int, int], index: int) -> Node:
 
 
 class Places:
-    """Where each value of a graph is defined.
+    """The definitions of a graph's values.
 
     Attributes:
         owners: number of a value -> (the node that defines it, number of the node's first value).

@@ -106,5 +106,5 @@ class VectorsStep(Maker):
 
     @property
     def turner(self) -> Turner:
-        """How the components follow the map."""
+        """The change of the components under the map."""
         return TURNERS[self.kind]

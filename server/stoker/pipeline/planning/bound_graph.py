@@ -1,4 +1,4 @@
-"""What binding has found out so far, and how it says what is wrong.
+"""State shared by the binding passes, and their errors.
 
 One `BoundGraph` is shared by the parts of binding: sizes, ops, joins and outputs. Errors name the
 user's file and line.

@@ -211,7 +211,7 @@ def _pack(regions: list[Region]) -> tuple[dict[int, int], int]:
 
 
 def _exclude_each_other(one: Path, other: Path) -> bool:
-    """Whether two blocks are in different branches of one `if`, so that only one of them runs."""
+    """Return whether two blocks are in different branches of one `if`: only one of them runs."""
     for branch, other_branch in zip(one, other, strict=False):
         if branch.choice != other_branch.choice:
             return False

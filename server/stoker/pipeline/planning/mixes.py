@@ -34,7 +34,7 @@ class Mix:
         states: output -> state of its value before; outputs without an entry stay as they are.
         made: output -> number of the value that it becomes.
         reads: index of the mix whose results it reads; -1: rows before all mixes.
-        size: height and width of the images among them; (0, 0) if there are none.
+        size: height and width of the images among them; (0, 0) without images.
         outputs: the outputs of a row after it.
     """
 

@@ -1,4 +1,4 @@
-"""What the numbers of an image mean: levels, floats from 0 to 1, or normalized floats.
+"""The meaning of an image's numbers: levels, floats from 0 to 1, or normalized floats.
 
 An image of uint8 has levels, one of uint16 has levels of 16 bits, one of float32 has floats from 0
 to 1, unless `State.scale` says that it was normalized, or stored with other floats. `layout`,
@@ -192,12 +192,12 @@ def _is_planar(op: Op, given: State, result: State) -> bool:
 
 
 def _is_signed(state: State) -> bool:
-    """Return whether the numbers are those of an image of int16, which may have been cast."""
+    """Return whether the numbers come from an image of int16, which may have been cast."""
     return scale_of(state) == OTHER and np.dtype(state.dtype).kind in "iu"
 
 
 class JoinForm(NamedTuple):
-    """What both values of a join become.
+    """Return the scale that both values of a join become.
 
     Attributes:
         kind: image, or array if one of them is an array.

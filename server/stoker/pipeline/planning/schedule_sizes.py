@@ -1,4 +1,4 @@
-"""Whether the parameters of a schedule keep the sizes and the memory that a plan was laid out for.
+"""Checks that a schedule's parameters keep the sizes and the memory of the plan.
 
 An op whose parameters follow the place in the stream is constructed again at each place. When a
 plan is made, the length of the training is not known, so some places are tried: first ones, and

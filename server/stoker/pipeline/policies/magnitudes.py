@@ -51,7 +51,7 @@ WIDE_TOPS: Final[Mapping[str, float]] = {
 
 
 class Look(NamedTuple):
-    """How geometric transforms fill and filter; see `stoker.ops.Affine`."""
+    """Fill and filter of geometric transforms; see `stoker.ops.Affine`."""
 
     interpolation: str = "nearest"
     fill: int | tuple[int, ...] = 0

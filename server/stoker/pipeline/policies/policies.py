@@ -2,7 +2,7 @@
 
 Source: Cubuk and others, "AutoAugment: Learning Augmentation Strategies from Data" (CVPR 2019,
 arXiv:1805.09501), tables 7 to 9 of the appendix, in torchvision's order. A line is a pair; a
-transform is written as name, probability, level of 10 magnitudes (`-` where it has none).
+transform is written as name, probability, level of 10 magnitudes (`-` for transforms without one).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def key_of(fn: FunctionType) -> Key:
 
 
 def keep_source(fn: FunctionType) -> None:
-    """Keep the source of a function until it is asked for; None if there is none."""
+    """Keep the source of a function until it is asked for; None without a source."""
     _kept[key_of(fn)] = _source_now(fn)
 
 

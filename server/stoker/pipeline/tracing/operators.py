@@ -9,7 +9,7 @@ from stoker.ops.contract.op import Tracer, Value
 
 
 class GraphRecorder(Tracer, Protocol):
-    """What values need of the graph under construction."""
+    """The interface of the graph under construction that values use."""
 
     @property
     def block(self) -> int:

@@ -34,9 +34,9 @@ from stoker.pipeline.graph.sites import NOWHERE, Site, is_user
 from stoker.pipeline.tracing.refusals import fault
 
 AGAIN: Final = 6
-"""How often code that names a clock or entropy is traced again."""
+"""Number of further traces of code that names a clock or entropy."""
 IDLE_S: Final = 0.02
-"""How long the state of a generator that changed is watched for draws of other threads."""
+"""Seconds that a generator whose state changed is watched for draws of other threads."""
 MOST_FUNCTIONS: Final = 200
 MOST_ELEMENTS: Final = 64
 MOST_VALUES: Final = 10_000

@@ -28,7 +28,7 @@ _REASONS: Final = {
 
 
 class Answer(NamedTuple):
-    """What a path is answered with."""
+    """The answer to a path."""
 
     status: int
     body: bytes

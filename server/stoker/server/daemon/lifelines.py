@@ -88,7 +88,7 @@ class Lifelines:
         return records if self._carriers is None else self._carriers.carry(token, records)
 
     def refuse(self, token: bytes, error: StokerError) -> bool:
-        """Send an error as the last packet of a lifeline; False: the session has none."""
+        """Send an error as the last packet of a lifeline; False for a session without one."""
         if self._carriers is not None and self._carriers.refuse(token, error):
             return True
         return self.side.refuse(token, error)

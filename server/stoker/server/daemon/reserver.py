@@ -21,7 +21,7 @@ from stoker.server.settings.cgroup import Room, room
 
 Ended = list[tuple[int, ResourceError | None]]
 Outcome = Callable[[], Ended]
-"""What follows from a job, for the daemon's thread."""
+"""The follow-up of a job, for the daemon's thread."""
 
 
 class Reserver:

@@ -17,10 +17,10 @@ CHUNKS = 32
 
 
 class ReadAhead:
-    """Tells of samples that come next.
+    """Sends read-ahead hints for upcoming samples.
 
     Attributes:
-        told: samples that the kernel knows of.
+        told: samples that were hinted.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Many rows in one compiled call, where nothing has to be decoded: the fast way of small samples.
 
-Where every field that a pipeline reads is stored as it is used and alike for all samples, the rows
+If every field that a pipeline reads is stored as it is used and alike for all samples, the rows
 of a chunk are computed by one call of the engine, which reads their samples in the mapped files.
 The rows are those of `stoker.server.rows.rows`, byte for byte; anything unusual (a
 damaged sample, rows that pad) is left to it.

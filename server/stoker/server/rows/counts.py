@@ -1,4 +1,4 @@
-"""What happened while rows of a step were filled."""
+"""Counts of events while rows of a step were filled."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from stoker.server.work.records import MAX_BAD_TOLD, BadSample
 
 @dataclass
 class RowCounts:
-    """What happened while rows were filled.
+    """Counts of events while rows were filled.
 
     Attributes:
         rows: how many were filled.

@@ -1,4 +1,4 @@
-"""What the first sample of a dataset says about its images of floats, where packing noted nothing.
+"""Reads the range of float images from a dataset's first sample if packing did not record it.
 
 Live sources declare no range, and ops of colors take floats for 0 to 1. So when a pipeline is built
 that reads such an image, the first sample is made, and the pipeline is bound with its range once

@@ -1,4 +1,4 @@
-"""Who hears where a worker is in its work: a crash is blamed on the row and sample it names."""
+"""Progress callbacks. A crash is blamed on the last row and sample that were reported."""
 
 from collections.abc import Sequence
 from typing import Final

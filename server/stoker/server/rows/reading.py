@@ -69,7 +69,7 @@ class SampleReader:
         arithmetic: Arithmetic = PLAIN,
         engine: Engine | None = None,
     ) -> None:
-        """From now on an image is bad where what a row reads of it is bad, and nowhere else.
+        """From now on an image counts as damaged only if the box that the row reads is damaged.
 
         The boxes are those that workers read, with the shortcuts of their plans. Compiled, nothing
         but the box is decoded. In plain Python an image is decoded whole; if that fails, the box

@@ -1,4 +1,4 @@
-"""From a place in a stream to bytes in a slot: the right side of the law, one row after the other.
+"""Computes rows of a stream and writes them into a slot, one at a time.
 
 Used unchanged by workers, by the plain-loop benchmark and, with the interpreter as engine, by the
 reference; so scheduling can decide when and where a row is computed, and nothing else. The bytes

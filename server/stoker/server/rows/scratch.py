@@ -26,7 +26,7 @@ def decoded_bytes(dataset: Dataset, names: Collection[str]) -> dict[str, int]:
 
 
 class Decoded(NamedTuple):
-    """What was decoded of a field: of which dataset and sample, and which box; None is all."""
+    """The decoded part of a field: its dataset, its sample, and its box; None is all of it."""
 
     dataset: Dataset
     sample_id: int

@@ -63,8 +63,7 @@ class SharedSamples:
         """Return a whole decoded field, which is valid until `enter`.
 
         Returns:
-            None if it is not there, and nobody will read it afterwards, there is no room, or it is
-            damaged.
+            None if it is not there, and no later row reads it, there is no room, or it is damaged.
         """
         sample = field.name, sample_id
         key = dataset, *sample

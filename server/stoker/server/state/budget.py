@@ -38,7 +38,7 @@ class Budget:
 
     @property
     def free_bytes(self) -> int:
-        """What is left of the limit."""
+        """The rest of the limit."""
         return self.limit_bytes - self.used_bytes
 
     def take(self, slots: int, slot_bytes: int, build: BuildResult) -> None:

@@ -1,4 +1,4 @@
-"""Whether the ranks of a job open the same stream: those whose OPEN has the same `job`.
+"""Checks that the ranks of a job, whose OPEN has the same `job`, open the same stream.
 
 Batches are cut by rank, so ranks whose streams differ get rows twice, or miss some, without any
 other sign. A job is known as long as one of its sessions is open or gets its memory. All of them

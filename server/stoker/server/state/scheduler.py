@@ -1,4 +1,4 @@
-"""Which worker computes which rows: guided self-scheduling, fair between groups, oldest step first.
+"""Assigns rows to workers: guided self-scheduling, fair between groups, oldest step first.
 
 Groups with unclaimed rows take turns, one chunk each. A chunk has
 `max(least_rows, ceil(rows / (workers * cuts)))` rows of the group's oldest step, at most all its

@@ -1,4 +1,4 @@
-"""When the daemon exits: on request, or with its last client.
+"""The daemon's exit: on request, or with its last client.
 
 On the first request there are no new sessions, all sessions get BYE and end at once (announced
 batches stay readable for a client that has mapped them, and it can resume elsewhere from its

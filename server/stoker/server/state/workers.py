@@ -103,7 +103,7 @@ class Pool:
         hung_at: when any worker was last killed because it hung.
         last_reason: how the last one died.
         closed: whether no worker is started any more.
-        apart: the worker for suspected streams; None: there is none.
+        apart: the worker for suspected streams; None without one.
     """
 
     def __init__(self, context: CoreContext) -> None:

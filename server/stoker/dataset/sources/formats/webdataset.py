@@ -123,7 +123,7 @@ class TarGroup(NamedTuple):
 
     @property
     def declared_kind(self) -> str:
-        """What a user writes for its kind; the type of an array is in its files."""
+        """The KIND that a user writes for it; the type of an array is in its files."""
         return "float32[...]" if self.kind == NPY else plain_kind(self.kind)
 
 

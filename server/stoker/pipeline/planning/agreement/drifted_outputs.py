@@ -141,7 +141,7 @@ def _refuse(histories: Histories, missed: Move, moved: Named, still: Named, why:
 
 
 def is_map_of(array: State, image: State) -> bool:
-    """Whether an array has the size of an image in the dataset, as its first or last two sides."""
+    """Return whether an array's first or last two sides are the size of an image in the dataset."""
     size = (*image.shape[:2], *image.bound[:2])
     ends = (slice(0, 2), slice(-2, None))
     sides = [(*array.shape[end], *array.bound[end]) for end in ends]

@@ -1,4 +1,4 @@
-"""Which values are known to have one height and width.
+"""Finds the values that are known to have one height and width.
 
 Sizes are compared where an op decides for several values: they are equal by construction (the same
 decisions on both), equal because both are fixed, or checked for each sample by a `SameSizeStep`.

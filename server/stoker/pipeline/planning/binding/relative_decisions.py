@@ -1,4 +1,4 @@
-"""Whether a decision can be carried over to another size, as `relative=True` asks."""
+"""Checks that a decision can be rescaled to another size, for `relative=True`."""
 
 from __future__ import annotations
 

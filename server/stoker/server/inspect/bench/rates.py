@@ -18,7 +18,7 @@ START_S = 180.0
 
 @dataclass(frozen=True)
 class Rate:
-    """What one run found.
+    """The results of one run.
 
     Attributes:
         workers: processes that computed rows.

@@ -50,7 +50,7 @@ _Ids = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class Stages:
-    """What was found.
+    """The results.
 
     Attributes:
         seconds: stage -> mean seconds of a row.

@@ -25,7 +25,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What limits, and what follows.
+    """The bottleneck, and the advice.
 
     Attributes:
         bottleneck: the stage that takes the largest part of a row, `deliver` included.

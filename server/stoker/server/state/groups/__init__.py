@@ -1,4 +1,4 @@
-"""Groups of sessions: who may join, the memory that they share, and which batch goes to whom.
+"""Groups of sessions: joining, the memory that they share, and the delivery of batches.
 
 A session without a group is the only member of its own. Members of a mirror share the slots of one
 `group`; those of a fork have a group each, and share decoded samples (`forks`). `delivery` drives

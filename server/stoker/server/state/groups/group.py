@@ -200,12 +200,12 @@ class Group:
 
     @property
     def closing(self) -> bool:
-        """Whether its sessions are gone; it ends with its last claim."""
+        """True if its sessions are gone; it ends with its last claim."""
         return self.slab.closing
 
     @property
     def is_mirror(self) -> bool:
-        """Whether its members share slots, which each of them may only read."""
+        """True if its members share slots, which each of them may only read."""
         return bool(self.name) and not self.record.fork
 
     @property
@@ -331,7 +331,7 @@ class BatchState:
 
     @property
     def key(self) -> BatchKey:
-        """What its bytes depend on, besides the stream."""
+        """Everything that its bytes depend on, besides the stream."""
         return self.epoch, self.step, self.crashed
 
     def take(self, rows: int, unit: int = 1) -> tuple[int, int]:
@@ -406,7 +406,7 @@ class BatchState:
 
     @property
     def settled(self) -> bool:
-        """Whether none of its rows is claimed or unclaimed."""
+        """True if none of its rows is claimed or unclaimed."""
         return not self.slot.writers and not self.unclaimed
 
     def drop(self) -> None:

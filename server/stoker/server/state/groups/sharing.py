@@ -1,4 +1,4 @@
-"""Which batches the members of a group share, and whose memory they use.
+"""Sharing of batches among the members of a group, and the memory that they use.
 
 Each member has its own run. A run that comes to a place looks for a batch of that place in the
 group's slots, being filled, announced to others, or kept, and waits for it; otherwise it begins
@@ -15,7 +15,7 @@ with room always finds a slot, without waiting for another member:
 
     slots in use <= sum over members of (held + pending) < sum of quotas = slots without the spare.
 
-When a member leaves, as many slots go as it brought, as soon as they are free.
+After a member leaves, as many slots as it brought are removed as soon as they are free.
 """
 
 from stoker.protocol.remote.shares import Place
@@ -41,7 +41,7 @@ def find(group: Group, member: Member, run: Run) -> BatchState | None:
 
 
 def take_slot(counts: Counts, group: Group) -> Slot | None:
-    """Return a slot to fill: a free one, or one whose batch was kept; None if there is none.
+    """Return a slot to fill: a free one, or one whose batch was kept; None without such a slot.
 
     A kept one may be owed for a member that has left, and then another one is needed.
     """
