@@ -134,7 +134,7 @@ def test_an_interrupt_while_daemons_are_opened_leaves_no_connection() -> None:
     made = {"ipc:///a": Opened(), "ipc:///b": Opened()}
     first = threading.Event()
 
-    def connect(address: str, _: object) -> Opened:
+    def connect(address: str, *_: object) -> Opened:
         if address == "ipc:///a":
             first.set()
         else:

@@ -5,10 +5,12 @@ samples, wherever a batch is made.
 """
 
 import contextlib
+import re
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
-from counting import counters, counters_at_rest
+from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, Restarted
 from law_damage import ROWS, write_pictures
 from law_rig import flags, serving
@@ -19,6 +21,8 @@ from stoker.protocol.errors import UsageError
 
 pytestmark = pytest.mark.slow
 B, EPOCHS, FIELDS = 8, 4, 2
+GROUP_WAIT_S = 60.0
+"""For how long the first member of a group waits for the others."""
 STEPS = ROWS // B
 SAME = {"pipeline": "crops", "seed": 1}
 GROUPS = {
@@ -102,15 +106,22 @@ def test_a_daemon_is_killed_and_comes_back(served, tmp_path, pictures, lone, mod
     doomed = Restarted(tmp_path, *flags(tmp_path, pictures, 1))
     doomed.start()
     hosts = [served[0].address, doomed.address]
+    before: list[int] = []
 
     def act(turn: int) -> None:
         if turn == 2:
             doomed.kill()
-        if turn == STEPS:
+        if turn == 2 * STEPS:  # each has asked for a batch that the lost one would have made
             doomed.start()
+            wait_for(lambda: counters(doomed.address)["members"] == len(made))
+            before.extend(one.statistics().by_host.get(doomed.address, 0) for one in made)
 
-    with contextlib.closing(doomed), members(hosts, mode, group_size=None) as made:
+    since = time.monotonic()
+    with contextlib.closing(doomed), members(hosts, mode, prefetch=1) as made:
         assert in_step(made, EPOCHS, act) == lone[mode]
+        after = [one.statistics().by_host[doomed.address] for one in made]
+    assert all(now > then for now, then in zip(after, before, strict=True))
+    assert time.monotonic() - since < GROUP_WAIT_S, "no member waited for the others there"
 
 
 @pytest.mark.parametrize("mode", GROUPS)
@@ -161,6 +172,13 @@ def test_members_that_name_other_daemons(served) -> None:
     first, second = addresses(served)
     options = {**OPTIONS, **SAME, "group": "named"}
     with Loader([first, second], **options) as member:
+        for where, named in (
+            (first, f"daemons: was {', '.join(sorted([first, second]))}, is this one alone"),
+            ([second], f", is {second}"),
+            (Listed([first, second]), ", is those of a directory"),
+        ):
+            with pytest.raises(UsageError, match=re.escape(named)):
+                Loader(where, **options)
         with pytest.raises(UsageError, match="set_hosts: this loader is a member of group 'named'"):
             member.set_hosts([first])
         assert counters(first)["members"] == 1

@@ -33,6 +33,7 @@ PLACES: dict[str, tuple[str, str]] = {
     "buckets": ("order", "buckets"), "seed": ("draws", "seed"), "freeze": ("draws", "freeze"),
     "total_epochs": ("draws", "total_epochs"), "group": ("group", "name"),
     "group_size": ("group", "size"), "mode": ("group", "mode"),
+    "hosts": ("group", "hosts"), "begun": ("group", "begun"),
 }  # fmt: skip
 """Argument -> its record, and its name there; other arguments are of OPEN, a source, delivery."""
 

@@ -14,7 +14,7 @@ import ray
 from stoker.client.checks import seconds, within
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConnectError, ResourceError, UsageError, from_record
-from stoker.protocol.messages import MAX_HOSTS
+from stoker.protocol.request.stream import MAX_HOSTS
 from stoker.ray.daemons import Daemons
 from stoker.ray.key_files import ServeKeys, make_keys
 from stoker.ray.node_actor import NodeActor, RunningDaemon, ServeSettings

@@ -21,14 +21,13 @@ from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.drawn import MAX_DRAWN, Drawn
 from stoker.protocol.layout import Output, Placed
 from stoker.protocol.request.stream import (
+    MAX_HOSTS,
     MAX_SOURCES,
     DeliveryRequest,
     Name,
     StreamRequest,
 )
 
-MAX_HOSTS = 64
-"""Daemons of one stream."""
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
 """Of all names of classes in OPENED; the fields that do not fit are left out."""

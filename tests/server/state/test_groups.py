@@ -242,6 +242,8 @@ def test_a_worker_dies_and_no_member_notices(rig):
         ({"tail": "pad"}, "tail: was 'drop', is 'pad'"),
         ({"verify": True}, "verify: was False, is True"),
         ({"group_size": 2}, "group_size: was 0, is 2"),
+        ({"hosts": ("ipc:///a",)}, "daemons: was this one alone, is ipc:///a"),
+        ({"hosts": None}, "daemons: was this one alone, is those of a directory"),
     ],
 )
 def test_a_member_that_differs_is_refused_with_the_difference(rig, make_open, changes, named):
@@ -427,6 +429,20 @@ def test_a_group_begins_without_members_that_never_come(rig):
     assert len(rig.ready(first)) == 3
     (line,) = [one for one in of(rig.said, ins.Log) if one.event == "group_begins_without_all"]
     assert (line.facts["members"], line.facts["expected"]) == (1, 3)
+
+
+@pytest.mark.parametrize("mode", ["mirror", "fork"])
+def test_a_group_that_began_at_other_daemons_waits_for_nobody(rig, mode):
+    """Also one whose first member came before that was known."""
+    first = join(rig, group_size=3, mode=mode)
+    rig.run(first)
+    rig.work()
+    assert not rig.ready(first)
+    second = join(rig, group_size=3, mode=mode, begun=True)
+    rig.run(second)
+    rig.work()
+    assert [len(rig.ready(token)) for token in (first, second)] == [3, 3]
+    assert not [one for one in of(rig.said, ins.Log) if one.event == "group_begins_without_all"]
 
 
 def test_a_member_counts_once_however_often_it_seeks(rig):

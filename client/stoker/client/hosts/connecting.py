@@ -3,6 +3,8 @@
 import os
 from collections.abc import Sequence
 
+import msgspec
+
 from stoker.client.checks import seconds
 from stoker.client.connection import Connection
 from stoker.client.device import Target
@@ -11,6 +13,7 @@ from stoker.client.hosts.fleet import Fleet
 from stoker.client.options import LoaderOptions
 from stoker.client.remote.loader_keys import PathOrText
 from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import Open
 from stoker.protocol.remote.tcp import SCHEME
 
 Where = str | os.PathLike[str] | Sequence[str] | Directory
@@ -45,16 +48,26 @@ def connect(  # noqa: PLR0913  (the loader's arguments)
         _check_keys(where, key=key, daemon_key=daemon_key)
     record = options.record(target.leases)
 
-    def open_at(address: str, crashed: dict[int, tuple[int, int]]) -> Connection:
+    def open_at(address: str, crashed: dict[int, tuple[int, int]], later: bool) -> Connection:
         keys = (key, daemon_key) if address.startswith(SCHEME) else (None, None)
         return Connection(
             address, options, target, workers=workers, connect_timeout_s=connect_timeout_s,
             timeout_s=timeout_s, reconnect_s=None, key=keys[0], daemon_key=keys[1],
-            record=record, crashed=crashed,
+            record=_of_several(record, where, later=later), crashed=crashed,
         )  # fmt: skip
 
     wait_s = seconds("reconnect_s", reconnect_s)
     return Fleet(where, open_at, rank=record.rank, reconnect_s=wait_s, group=options.group)
+
+
+def _of_several(record: Open, where: Sequence[str] | Directory, *, later: bool) -> Open:
+    """Add to a record what a group must know: the daemons, and whether it has begun elsewhere."""
+    group, delivery = record.delivery.group, record.delivery
+    if group is None:
+        return record
+    hosts = None if isinstance(where, Directory) else tuple(sorted(where))
+    group = msgspec.structs.replace(group, hosts=hosts, begun=later)
+    return msgspec.structs.replace(record, delivery=msgspec.structs.replace(delivery, group=group))
 
 
 def _check_keys(addresses: Sequence[str], **keys: PathOrText | None) -> None:

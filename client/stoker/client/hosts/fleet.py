@@ -50,7 +50,7 @@ class Fleet:
     def __init__(
         self,
         addresses: Sequence[object] | Directory,
-        connect: Callable[[str, dict[int, Place]], Connection],
+        connect: Callable[[str, dict[int, Place], bool], Connection],
         *,
         rank: int,
         reconnect_s: float | None,
@@ -60,7 +60,8 @@ class Fleet:
 
         Args:
             addresses: of the daemons, or the directory that has them.
-            connect: opens the stream at one; the second argument is `crashed`.
+            connect: opens the stream at one; the second argument is `crashed`, the third whether
+                it is open at others already.
             rank: of the client.
             reconnect_s: how long to wait when all daemons are lost; None: not at all.
             group: the name of its group; None: it has none.
@@ -223,10 +224,13 @@ class Fleet:
         if not addresses:
             return {}
         check_threads(len(addresses), "a Loader with several daemons")
+        later = self._stream is not None
         opening: list[Future[Connection]] = []
         try:
             with ThreadPoolExecutor(len(addresses), "stoker-opening") as pool:
-                opening.extend(pool.submit(self._connect_to, a, self.crashed) for a in addresses)
+                opening.extend(
+                    pool.submit(self._connect_to, a, self.crashed, later) for a in addresses
+                )
             opened = {a: one.result() for a, one in zip(addresses, opening, strict=True)}
             for address, connection in opened.items():
                 self._check(address, connection)
@@ -238,7 +242,7 @@ class Fleet:
 
     def _connect(self, address: str) -> Connection:
         """Open the stream at a daemon that was lost; runs in the thread of `Returns`."""
-        connection = self._connect_to(address, self.crashed)
+        connection = self._connect_to(address, self.crashed, True)
         try:
             self._check(address, connection)
         except BaseException:

@@ -24,12 +24,15 @@ from stoker.protocol.weights import MAX_WEIGHT_BYTES
 
 MAX_SOURCES = 64
 """Datasets of a stream."""
+MAX_HOSTS = 64
+"""Daemons of one stream."""
 MAX_RATIO = 1e300
 MAX_GRAPH_BYTES = 2**20
 MAX_PREFETCH = 4096
 """Batches under way, and batches that a caller may hold without copies."""
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
+Address = Annotated[str, msgspec.Meta(max_length=1024)]
 GroupName = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Seed = Annotated[int, msgspec.Meta(ge=0)]
 Depth = Annotated[int, msgspec.Meta(ge=1, le=MAX_PREFETCH)]
@@ -172,11 +175,16 @@ class GroupRequest(RequestPart, frozen=True):
         size: the group delivers nothing until as many members have begun, for at most a while; 0:
             it begins at once.
         mode: what the members share: "mirror", the slots; "fork", the decoded samples.
+        hosts: addresses of all daemons that the members read from, sorted; empty: this one alone;
+            None: those that a directory names.
+        begun: whether the members have begun at other daemons, so none of them is waited for here.
     """
 
     name: GroupName
     size: Annotated[int, msgspec.Meta(ge=0, le=2**24)] = 0
     mode: Literal["mirror", "fork"] = "mirror"
+    hosts: Annotated[tuple[Address, ...], msgspec.Meta(max_length=MAX_HOSTS)] | None = ()
+    begun: bool = False
 
 
 class DeliveryRequest(RequestPart, frozen=True):

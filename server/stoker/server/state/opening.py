@@ -126,7 +126,7 @@ class Openings:
         members = sum(len(one.runs) for one in together)
         if not group.gate.check(self._context.now, members, wait_s):
             return
-        if members < group.gate.size:
+        if members < group.gate.size and group.gate.waits:
             self._context.log(
                 "warning", "group_begins_without_all", members=members, expected=group.gate.size,
                 group=group.name,
@@ -284,15 +284,17 @@ class Openings:
         wish.slots += self._ahead(wish.slots, slot_bytes, result)
         wish.first = joining.first_slots(self._context.settings, request, wish.slots, slot_bytes)
         if mate is None or mate.record.fork:
-            self._found(session, wish, result, spec, steps, mate)
-            self._jobs.join(session.token, request, spec)
-            return
-        first, slots = wish.first - SPARE, wish.slots - SPARE
-        joining.join(mate, session.token, first, slots, result)
+            group = self._found(session, wish, result, spec, steps, mate)
+        else:
+            group, first, slots = mate, wish.first - SPARE, wish.slots - SPARE
+            joining.join(group, session.token, first, slots, result)
+            self._joining[session.token] = session
+            group.slab.begin_growth(group.members)
+        wish.group = group
         self._jobs.join(session.token, request, spec)
-        self._joining[session.token] = session
-        wish.group = mate
-        mate.slab.begin_growth(mate.members)
+        asked = request.delivery.group
+        if asked is not None and asked.begun:
+            group.gate.waits = False
 
     def _found(
         self,
@@ -302,7 +304,7 @@ class Openings:
         spec: StreamSpec,
         steps: RankSteps,
         mate: Group | None,
-    ) -> None:
+    ) -> Group:
         """Found a group, which the session is the first member of, and reserve its slab.
 
         Args:
@@ -333,21 +335,18 @@ class Openings:
             self._context, self._budget, self._numbers, wish.first, layout.slot_bytes,
             joining.capacity_of(request, wish.slots, layout.slot_bytes),
         )  # fmt: skip
-        group = Group(
-            self._streams.join(spec, result), record, steps, slab,
-            name="" if asked is None else asked.name, size=0 if asked is None else asked.size,
-        )  # fmt: skip
+        group = Group(self._streams.join(spec, result), record, steps, slab, asked)
         if fork is not None:
             self._groups.forks.add(fork, group)
         group.members[session.token] = Member(session.token, wish.first - SPARE)
         self._groups.by_number[group.number] = group
         self._reserving[slab.number] = session
-        wish.group = group
         first_bytes = slab.used_bytes
         slab.follow(session.token, wish.slots - wish.first)
         self._context.out.append(
             ReserveSlab(slab.number, first_bytes, slab.size_bytes, needed_bytes=slab.used_bytes)
         )
+        return group
 
     def _prefetch(self, request: Open, slot_bytes: int, build: BuildResult) -> int:
         """Return how many batches are prefetched; the client may leave it to the daemon."""

@@ -22,6 +22,7 @@ from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.layout import Placed, batch_layout, told_shapes
 from stoker.protocol.remote.shares import HostShare, Place
+from stoker.protocol.request.stream import GroupRequest
 from stoker.server.state.context import Fault
 from stoker.server.state.groups.slab import GroupSlab
 from stoker.server.state.groups.slots import Slot, SlotPool, SlotState
@@ -143,12 +144,13 @@ class Group:
         bare_deaths: workers in a row that died with claims of the group before they started one.
         bare_since: when the first of them died.
         stopped: the error with which its stream stopped for good.
+        hosts: addresses of the daemons that its members read from, as in `GroupRequest`.
     """
 
     __slots__ = (
         "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "departed", "gate",
-        "in_rotation", "members", "name", "number", "open", "record", "slab", "starved", "steps",
-        "stopped", "stream", "under_way", "workers",
+        "hosts", "in_rotation", "members", "name", "number", "open", "record", "slab", "starved",
+        "steps", "stopped", "stream", "under_way", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -157,9 +159,7 @@ class Group:
         record: OpenStream,
         steps: RankSteps,
         slab: GroupSlab,
-        *,
-        name: str = "",
-        size: int = 0,
+        asked: GroupRequest | None,
     ) -> None:
         """Describe a group without members.
 
@@ -168,18 +168,18 @@ class Group:
             record: its description, with the group's number.
             steps: of the rank.
             slab: its memory.
-            name: of the group.
-            size: how many members begin together.
+            asked: the group that its first member wants; None: one of its own.
         """
         self.number = record.stream
-        self.name = name
+        self.name = "" if asked is None else asked.name
+        self.hosts = () if asked is None else asked.hosts
         self.stream = stream
         self.record = record
         self.steps = steps
         self.slab = slab
         slab.slots.after = self._after
         self.members: dict[bytes, Member] = {}
-        self.gate = StartGate(size)
+        self.gate = StartGate(0 if asked is None else asked.size)
         self.departed: dict[bytes, int] = {}
         self.begun = 0
         self.by_place: dict[BatchKey, BatchState] = {}

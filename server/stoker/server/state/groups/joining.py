@@ -123,6 +123,11 @@ def order_of(spec: StreamSpec, parts: Iterable[BuiltSource] = ()) -> dict[str, o
     return data | {"shuffle_seed": spec.order_seed if drawn else None}
 
 
+def _in_words(hosts: tuple[str, ...] | None) -> str:
+    """Return which daemons members read from."""
+    return "those of a directory" if hosts is None else ", ".join(hosts) or "this one alone"
+
+
 def _check_mode(asked: GroupRequest, mate: Group) -> None:
     mode = "fork" if mate.record.fork else "mirror"
     if mode != asked.mode:
@@ -140,6 +145,7 @@ def _check_alike(
     fields: list[tuple[str, object, object]] = [
         ("world_size", theirs.world_size, request.world_size),
         ("group_size", mate.gate.size, group.size),
+        ("daemons", _in_words(mate.hosts), _in_words(group.hosts)),
     ]
     if theirs.fork:
         before, now = (

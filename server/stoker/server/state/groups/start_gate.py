@@ -3,7 +3,8 @@
 Trainings of a sweep are started one after the other, seconds apart, which is hundreds of batches.
 So a group may have a size: it computes nothing until as many members have sent SEEK. It begins
 without the others after a while, so that one that never comes costs the rest only that time. A
-member that comes after the begin waits for no other member.
+member that comes after the begin waits for no other member. At a daemon that comes later, nobody is
+waited for: the others may have ended.
 """
 
 
@@ -13,15 +14,17 @@ class StartGate:
     Attributes:
         size: how many members it waits for; 0 and 1: for none.
         since: time of the first SEEK; None before.
+        waits: whether it waits for members; not if they have begun at another daemon.
         is_open: whether batches may be begun.
     """
 
-    __slots__ = ("is_open", "since", "size")
+    __slots__ = ("is_open", "since", "size", "waits")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.since: float | None = None
-        self.is_open = size <= 1
+        self.waits = size > 1
+        self.is_open = not self.waits
 
     def check(self, now: float, members: int, wait_s: float) -> bool:
         """Open it if it is time; return whether it was opened.
@@ -34,5 +37,6 @@ class StartGate:
         if self.is_open or not members:
             return False
         self.since = now if self.since is None else self.since
-        self.is_open = members >= self.size or now - self.since >= wait_s
+        late = now - self.since >= wait_s
+        self.is_open = late or members >= self.size or not self.waits
         return self.is_open
