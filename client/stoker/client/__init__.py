@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stoker.client.batches.batch import Batch
 from stoker.client.hosts.directory import Directory
 from stoker.client.loader import Loader
-from stoker.client.statistics import Statistics
+from stoker.client.loader_statistics import Statistics
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.ragged import Ragged

@@ -24,6 +24,7 @@ from stoker.client.daemon_stream import DaemonStream, Taken
 from stoker.client.delivery import Delivery, forget_from
 from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
+from stoker.client.loader_statistics import Statistics
 from stoker.client.opening import OpenedStream, check_same
 from stoker.client.options import LoaderOptions
 from stoker.client.private.private_daemon import PrivateDaemon
@@ -31,7 +32,6 @@ from stoker.client.remote.loader_keys import PathOrText, resolve_keys
 from stoker.client.remote.remote_session import RemoteSession
 from stoker.client.remote.watch import HandshakeError
 from stoker.client.retrying import Outage, connect_with_retries
-from stoker.client.statistics import Statistics
 from stoker.protocol.descriptors import too_few_threads
 from stoker.protocol.errors import (
     ConnectError,

@@ -11,9 +11,9 @@ from stoker.client.connection import Connection
 from stoker.client.epoch_iterator import EpochIterator
 from stoker.client.hosts.fleet import Fleet
 from stoker.client.loader_samples import Samples, by_name, samples_in_words
+from stoker.client.loader_statistics import Statistics
 from stoker.client.opening import account_of
 from stoker.client.position import Position
-from stoker.client.statistics import Statistics
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Opened

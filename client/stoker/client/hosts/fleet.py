@@ -24,8 +24,8 @@ from stoker.client.daemon_stream import Taken
 from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
+from stoker.client.loader_statistics import Statistics
 from stoker.client.opening import OpenedStream, check_equal, steps_of
-from stoker.client.statistics import Statistics
 from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError, UsageError
 from stoker.protocol.remote.shares import HostShare, Place, host_key

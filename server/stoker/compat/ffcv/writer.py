@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stoker.compat.ffcv.fields.fields import Field
+from stoker.compat.ffcv.fields.field_types import Field
 from stoker.dataset.format.fields import Schema
 from stoker.dataset.format.marked_file import folder_next_to, write_mark
 from stoker.dataset.packing.build import write_dataset

@@ -4,7 +4,7 @@ Names and arguments are FFCV's. Scripts, the loader and the writer import them. 
 transforms.
 """
 
-from stoker.compat.ffcv.fields.fields import (
+from stoker.compat.ffcv.fields.field_types import (
     BytesField,
     Field,
     FloatField,

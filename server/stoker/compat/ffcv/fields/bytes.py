@@ -1,6 +1,6 @@
 """The names in FFCV's `ffcv.fields.bytes`."""
 
 from stoker.compat.ffcv.fields.decoders import BytesDecoder
-from stoker.compat.ffcv.fields.fields import BytesField
+from stoker.compat.ffcv.fields.field_types import BytesField
 
 __all__ = ["BytesDecoder", "BytesField"]

@@ -1,5 +1,5 @@
 """The name in FFCV's `ffcv.fields.json`."""
 
-from stoker.compat.ffcv.fields.fields import JSONField
+from stoker.compat.ffcv.fields.field_types import JSONField
 
 __all__ = ["JSONField"]

@@ -5,7 +5,7 @@ from stoker.compat.ffcv.fields.decoders import (
     RandomResizedCropRGBImageDecoder,
     SimpleRGBImageDecoder,
 )
-from stoker.compat.ffcv.fields.fields import RGBImageField
+from stoker.compat.ffcv.fields.field_types import RGBImageField
 
 __all__ = [
     "CenterCropRGBImageDecoder",
