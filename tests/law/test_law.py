@@ -25,7 +25,7 @@ from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.dataset.format.manifest import read_manifest
 from stoker.dataset.format.manifest_splits import split_subset
 from stoker.dataset.packing.splitting import split
-from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches
 
@@ -281,7 +281,7 @@ def test_a_subset_is_the_stream_without_all_others(address, law, expected, name,
 
 
 @pytest.mark.slow
-def test_a_split_is_the_subset_of_its_ids(daemon, dataset, law, tmp_path):
+def test_a_split_or_a_condition_is_the_subset_of_its_ids(daemon, dataset, law, tmp_path):
     """Of a copy of the dataset; `excluded` samples leave the split too."""
     path = shutil.copytree(dataset, tmp_path / "photos")
     split(path, {"train": 0.7, "val": "rest"}, seed=4)
@@ -295,8 +295,19 @@ def test_a_split_is_the_subset_of_its_ids(daemon, dataset, law, tmp_path):
             assert len(loader) == (37 - len(ids)) // 4
             shown = int(next(iter(loader)).index[0])
             assert loader.replay(shown, 0).id == shown
-        with pytest.raises(UnknownNameError, match="there is no split 'vall', did you mean 'val'"):
-            Loader(running.address, subset="vall", **given)
+        condition = "id >= 5 and split == 'train' and image.width >= 1"
+        got = law.delivered(running.address, EPOCHS, subset=condition, **given)
+        same = law.delivered(
+            running.address, EPOCHS, 2, subset=[number for number in ids if number >= 5], **given
+        )
+        assert got == same
+        for subset, why in [
+            ("vall", "there is no split 'vall', did you mean 'val'"),
+            ("split == 'vall'", "there is no split 'vall', did you mean 'val'"),
+            ("id < 0", "the condition 'id < 0' holds for no sample of the dataset"),
+        ]:
+            with pytest.raises(StokerError, match=why):
+                Loader(running.address, subset=subset, **given)
 
 
 @pytest.mark.slow

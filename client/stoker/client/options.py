@@ -36,7 +36,7 @@ from stoker.protocol.request.stream import (
     StreamRequest,
 )
 from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
-from stoker.protocol.splits import is_split_name
+from stoker.protocol.splits import is_condition, is_split_name
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
 
@@ -157,13 +157,16 @@ class LoaderOptions:
         return mixed_sources(self.mix, self.pipeline, self._selection())
 
     def _selection(self) -> Selection:
-        split, subset = "", b""
+        split, condition, subset = "", "", b""
         if isinstance(self.subset, str) and is_split_name(self.subset):
             split = self.subset
+        elif isinstance(self.subset, str) and is_condition(self.subset):
+            condition = self.subset
         elif self.subset is not None:
             subset = Subset(_ids("subset", self.subset), sort=bool(self.shuffle)).to_bytes()
         return Selection(
             split=split,
+            condition=condition,
             subset=subset,
             exclude=Excluded(
                 () if self.exclude is None else _ids("exclude", self.exclude)

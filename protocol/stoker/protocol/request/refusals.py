@@ -55,7 +55,11 @@ OPTIONS: Final[dict[str, Option]] = {
     "buckets": Option("buckets", "order.buckets", lambda stream, _: bool(stream.order.buckets)),
     "weights": Option("weights", "sources.selection.weights", _selects("weights")),
     "exclude": Option("exclude", "sources.selection.exclude", _selects("exclude")),
-    "subset": Option("subset", "sources.selection.subset or .split", _selects("subset", "split")),
+    "subset": Option(
+        "subset",
+        "sources.selection.subset, .split or .condition",
+        _selects("subset", "split", "condition"),
+    ),
     "block": Option(
         "shuffle_block_size", "order.block", lambda stream, _: bool(stream.order.block)
     ),

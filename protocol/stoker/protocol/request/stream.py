@@ -28,6 +28,8 @@ MAX_HOSTS = 64
 """Daemons of one stream."""
 MAX_RATIO = 1e300
 MAX_GRAPH_BYTES = 2**20
+MAX_CONDITION = 4096
+"""Characters of a condition."""
 MAX_PREFETCH = 4096
 """Batches under way, and batches that a caller may hold without copies."""
 
@@ -50,6 +52,7 @@ class Selection(RequestPart, frozen=True):
 
     Attributes:
         split: name of a split of the dataset, whose samples alone are visited; or empty.
+        condition: what the only samples to visit have in common, such as `width >= 256`; or empty.
         subset: the only samples to visit, as a compressed bitmap; or empty. See
             `stoker.protocol.subset`.
         exclude: ids of samples to leave out; or empty. See `stoker.protocol.exclude`.
@@ -57,6 +60,7 @@ class Selection(RequestPart, frozen=True):
     """
 
     split: Annotated[str, msgspec.Meta(max_length=MAX_SPLIT_NAME)] = ""
+    condition: Annotated[str, msgspec.Meta(max_length=MAX_CONDITION)] = ""
     subset: Annotated[bytes, msgspec.Meta(max_length=MAX_SUBSET_BYTES)] = b""
     exclude: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_EXCLUDED)] = b""
     weights: Annotated[bytes, msgspec.Meta(max_length=MAX_WEIGHT_BYTES)] = b""

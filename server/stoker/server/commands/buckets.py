@@ -91,7 +91,8 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
         Path | None, typer.Option(help="File that lists samples to leave out.")
     ] = None,
     subset: Annotated[
-        str | None, typer.Option(help="Split, or file that lists the only samples to visit.")
+        str | None,
+        typer.Option(help="Split, condition, or file of ids: the only samples to visit."),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Epochs to account for.")] = 3,
     first_epoch: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,

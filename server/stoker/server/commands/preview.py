@@ -51,7 +51,8 @@ def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
         Path | None, typer.Option(help="File that lists samples to leave out.")
     ] = None,
     subset: Annotated[
-        str | None, typer.Option(help="Split, or file that lists the only samples to visit.")
+        str | None,
+        typer.Option(help="Split, condition, or file of ids: the only samples to visit."),
     ] = None,
     weights: Annotated[
         str | None,

@@ -86,7 +86,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
         Path | None, typer.Option(help="File that lists the stream's excluded samples.")
     ] = None,
     subset: Annotated[
-        str | None, typer.Option(help="Split, or file that lists the only samples to visit.")
+        str | None,
+        typer.Option(help="Split, condition, or file of ids: the only samples to visit."),
     ] = None,
     first_id: Annotated[
         int, typer.Option(min=0, help="Of a mixture: id of the dataset's first sample.")

@@ -29,6 +29,7 @@ from stoker.protocol.weights import (
     check_weights,
     weights_from_bytes,
 )
+from stoker.server.rows.condition import samples_where
 from stoker.server.work.suggestions import resolve
 
 LABEL = "label"
@@ -45,16 +46,19 @@ def order_spec(
 
 
 def resolve_split(dataset: Dataset, selection: Selection) -> bytes:
-    """Return the bitmap of the split that a request names, without its exclude list; or nothing.
+    """Return the bitmap of a split or condition, without the request's exclude list; or nothing.
 
     Raises:
         DatasetError: the dataset's splits are damaged.
-        UnknownNameError: the dataset has no such split.
-        UsageError: the bytes are malformed, or no sample is left.
+        UnknownNameError: the dataset has no such split, or the condition names an unknown field.
+        UsageError: the bytes or the condition are malformed, or no sample is left.
     """
-    if not selection.split:
+    if selection.condition:
+        chosen = samples_where(dataset, selection.condition)
+    elif selection.split:
+        chosen = named_split(dataset, selection.split)
+    else:
         return b""
-    chosen = named_split(dataset, selection.split)
     return chosen.without(Excluded.from_bytes(selection.exclude)).to_bytes()
 
 

@@ -37,12 +37,13 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.importing import add_folders, hint
 from stoker.protocol.replay import Replay
 from stoker.protocol.spec import StreamSpec
-from stoker.protocol.splits import is_split_name
+from stoker.protocol.splits import is_condition, is_split_name
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import Weights, weights_of
 from stoker.rng.row import Row
 from stoker.server.rows.chosen import named_split, order_spec, weighted
 from stoker.server.rows.clips import samples_of
+from stoker.server.rows.condition import samples_where
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.first_floats import check_first_floats
 from stoker.server.rows.joining import own_freeze
@@ -249,7 +250,7 @@ def excluded_by(dataset: Dataset, exclude: Path | None, subset: str | None) -> E
     Args:
         dataset: an open dataset.
         exclude: file that lists samples to leave out.
-        subset: split, or file that lists the only samples to visit.
+        subset: split, condition, or file that lists the only samples to visit.
 
     Raises:
         UnknownNameError: the dataset has no such split.
@@ -261,6 +262,8 @@ def excluded_by(dataset: Dataset, exclude: Path | None, subset: str | None) -> E
         return excluded
     if is_split_name(subset):
         chosen = named_split(dataset, subset)
+    elif is_condition(subset):
+        chosen = samples_where(dataset, subset)
     else:
         chosen = Subset(read_ids(subset, "subset"))
     return chosen.without(excluded).excluded(len(dataset))

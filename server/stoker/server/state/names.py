@@ -67,8 +67,8 @@ def resolve_names(
 
 def _read_by_build(selection: Selection, *, planned: bool) -> Selection:
     """Return the part of a selection that a build reads; an exclude list alone changes nothing."""
-    chosen = planned or selection.split or selection.subset or selection.weights
-    return selection if chosen else Selection()
+    listed = Selection(exclude=selection.exclude)
+    return selection if planned or selection != listed else Selection()
 
 
 def names_of(request: StreamRequest, datasets: Mapping[str, str] | None = None) -> dict[str, str]:
