@@ -74,9 +74,9 @@ class Client:
     def attach(self) -> None:
         if not self.closed:
             self.world.event(ev.LifelineUp, self.token)
-            self.say(self.wish())
+            self.say(self.opening())
 
-    def wish(self) -> Open:
+    def opening(self) -> Open:
         draw = self.world.random
         world_size = draw.randint(1, 3)
         self.prefetch, self.leases = draw.randint(1, 4), draw.randint(1, 3)
@@ -139,7 +139,7 @@ class Client:
             if self.tries > 3:
                 self.leave()
             else:
-                self.say(self.wish())
+                self.say(self.opening())
         elif record.code == "usage":
             assert "daemon" in record.message or record.message.startswith("host"), (
                 record
@@ -307,7 +307,7 @@ class Client:
 
     def wish_again(self) -> Open:
         kept = self.prefetch, self.leases
-        record = self.wish()
+        record = self.opening()
         self.prefetch, self.leases = kept
         return msgspec.structs.replace(record, request=0)
 

@@ -29,7 +29,7 @@ from stoker.server.state.instructions import ReserveSlab, SendSlab
 from stoker.server.state.jobs import Jobs
 from stoker.server.state.names import names_of, resolve_names
 from stoker.server.state.rank_steps import RankSteps
-from stoker.server.state.session import Session, Wish
+from stoker.server.state.session_state import PendingOpen, Session
 from stoker.server.state.streams import (
     Streams,
     check_request,
@@ -81,26 +81,28 @@ class Openings:
         share = check_request(request)
         excluded = [Excluded.from_bytes(one.selection.exclude) for one in request.stream.sources]
         stream = resolve_names(request.stream, settings.datasets, settings.pipelines)
-        wish = Wish(request, stream, stream.digest, share, excluded[0], sent_at=self._context.now)
-        result = self._builds.ask(wish.key, stream, session.token, session.process)
+        opening = PendingOpen(
+            request, stream, stream.digest, share, excluded[0], sent_at=self._context.now
+        )
+        result = self._builds.ask(opening.key, stream, session.token, session.process)
         if result is not None:
-            self._reserve(session, wish, result)
+            self._reserve(session, opening, result)
         else:
             self._waiting[session.token] = session
-        session.wish = wish
+        session.opening = opening
 
     def leave(self, session: Session) -> None:
         """Drop the pending OPEN of a session that goes away, and its part in a job."""
         self._jobs.leave(session.token)
-        wish, session.wish = session.wish, None
-        if wish is None:
+        opening, session.opening = session.opening, None
+        if opening is None:
             return
-        if wish.group is None:
+        if opening.group is None:
             self._waiting.pop(session.token, None)
-            self._builds.leave(wish.key, session.token)
+            self._builds.leave(opening.key, session.token)
         else:
             self._joining.pop(session.token, None)
-            self._groups.close(wish.group, session.token)
+            self._groups.close(opening.group, session.token)
 
     def tick(self) -> None:
         """Send BUILDING to sessions that asked for it, if there is something new."""
@@ -108,17 +110,17 @@ class Openings:
         for group in self._groups.by_number.values():
             self.check_gate(group)
         for session in self._waiting.values():
-            wish = session.wish
+            opening = session.opening
             if (
-                wish is None
-                or not wish.request.delivery.progress
-                or now - wish.sent_at < PROGRESS_S
+                opening is None
+                or not opening.request.delivery.progress
+                or now - opening.sent_at < PROGRESS_S
             ):
                 continue
-            functions = self._builds.functions(wish.key)
-            if functions != wish.sent:
-                wish.sent, wish.sent_at = functions, now
-                self._context.send(session.token, Building(wish.request.request, *functions))
+            functions = self._builds.functions(opening.key)
+            if functions != opening.sent:
+                opening.sent, opening.sent_at = functions, now
+                self._context.send(session.token, Building(opening.request.request, *functions))
 
     def check_gate(self, group: Group) -> None:
         """Let a group begin whose members are there, or have been waited for long enough."""
@@ -138,9 +140,9 @@ class Openings:
         """Continue all OPENs that waited for a build that succeeded."""
         for token in self._builds.done(result):
             session = self._waiting.pop(token)
-            assert session.wish is not None  # it waits
+            assert session.opening is not None  # it waits
             try:
-                self._reserve(session, session.wish, result)
+                self._reserve(session, session.opening, result)
             except StokerError as error:
                 self._refuse(session, error.to_record())
 
@@ -167,14 +169,14 @@ class Openings:
             session = self._joining.pop(self._groups.grown(group), None)
         elif not self._groups.reserved(group):
             return
-        if session is not None and session.wish is not None and session.wish.group is group:
-            self._opened(session, session.wish, group)
+        if session is not None and session.opening is not None and session.opening.group is group:
+            self._opened(session, session.opening, group)
         group.slab.begin_growth(group.members)
 
-    def _opened(self, session: Session, wish: Wish, group: Group) -> None:
+    def _opened(self, session: Session, opening: PendingOpen, group: Group) -> None:
         """Answer an OPEN whose slots have their memory."""
-        session.wish, session.group = None, group
-        slots = wish.slots
+        session.opening, session.group = None, group
+        slots = opening.slots
         steps, spec, slab = group.steps, group.stream.spec, group.slab
         self._context.out.append(
             SendSlab(
@@ -185,7 +187,7 @@ class Openings:
         self._context.send(
             session.token,
             Opened(
-                request=wish.request.request,
+                request=opening.request.request,
                 spec=spec.to_data(),
                 stream=group.stream.stream_id,
                 steps=steps.count(0),
@@ -201,7 +203,7 @@ class Openings:
                 merged=group.stream.build.merged,
                 notes=self._notes(),
                 classes={name: list(names) for name, names in group.stream.build.classes.items()},
-                prefetch=wish.prefetch,
+                prefetch=opening.prefetch,
                 mix=[(part.name, part.rows) for part in group.stream.build.parts],
                 crash_policy=self._context.settings.crash_policy,
                 integrity=self._context.settings.integrity,
@@ -209,10 +211,10 @@ class Openings:
         )
         self._context.log(
             "info", "opened", client=session.client,
-            **names_of(wish.request.stream, self._context.settings.datasets),
+            **names_of(opening.request.stream, self._context.settings.datasets),
             stream=group.stream.stream_id, slab=slab.number, slab_bytes=slots * slab.slot_bytes,
             group=group.name or None, members=len(group.members),
-            rank=wish.request.rank, world_size=wish.request.world_size,
+            rank=opening.request.rank, world_size=opening.request.world_size,
         )  # fmt: skip
 
     def _notes(self) -> list[str]:
@@ -252,7 +254,7 @@ class Openings:
     def _refuse_memory(
         self, session: Session | None, group: Group, slots: int, reason: str
     ) -> None:
-        if session is None or session.wish is None or session.wish.group is not group:
+        if session is None or session.opening is None or session.opening.group is not group:
             return
         self._refuse(session, _refused_memory(group, slots, reason).to_record())
 
@@ -260,37 +262,39 @@ class Openings:
         """Reserve memory for the sessions that were to join a group whose slab was refused."""
         for growth in group.slab.waiting:
             session = self._joining.pop(growth.token, None)
-            if session is None or session.wish is None:
+            if session is None or session.opening is None:
                 continue
-            session.wish.group = None
+            session.opening.group = None
             try:
-                self._reserve(session, session.wish, group.stream.build)
+                self._reserve(session, session.opening, group.stream.build)
             except StokerError as error:
                 self._refuse(session, error.to_record())
 
-    def _reserve(self, session: Session, wish: Wish, result: BuildResult) -> None:
+    def _reserve(self, session: Session, opening: PendingOpen, result: BuildResult) -> None:
         """Compose the stream and reserve its memory."""
-        request, params = wish.request, wish.request.stream.params
+        request, params = opening.request, opening.request.stream.params
         if params:
             check_sendable(result.drawn, result.params_bytes)
         check_outputs(delivered(result, params=params))
-        spec = compose(request.stream, result, wish.excluded)
+        spec = compose(request.stream, result, opening.excluded)
         self._jobs.check(request, spec)
-        steps = steps_of_rank(wish.share, spec, result, request)
+        steps = steps_of_rank(opening.share, spec, result, request)
         slot_bytes = steps.largest.layout.slot_bytes
         mate = joining.find_mate(request, spec, result, self._groups.by_number.values())
-        wish.prefetch = self._prefetch(request, slot_bytes, result)
-        wish.slots = wish.prefetch + request.delivery.leases + SPARE
-        wish.slots += self._ahead(wish.slots, slot_bytes, result)
-        wish.first = joining.first_slots(self._context.settings, request, wish.slots, slot_bytes)
+        opening.prefetch = self._prefetch(request, slot_bytes, result)
+        opening.slots = opening.prefetch + request.delivery.leases + SPARE
+        opening.slots += self._ahead(opening.slots, slot_bytes, result)
+        opening.first = joining.first_slots(
+            self._context.settings, request, opening.slots, slot_bytes
+        )
         if mate is None or mate.record.fork:
-            group = self._found(session, wish, result, spec, steps, mate)
+            group = self._found(session, opening, result, spec, steps, mate)
         else:
-            group, first, slots = mate, wish.first - SPARE, wish.slots - SPARE
+            group, first, slots = mate, opening.first - SPARE, opening.slots - SPARE
             joining.join(group, session.token, first, slots, result)
             self._joining[session.token] = session
             group.slab.begin_growth(group.members)
-        wish.group = group
+        opening.group = group
         self._jobs.join(session.token, request, spec)
         asked = request.delivery.group
         if asked is not None and asked.begun:
@@ -299,7 +303,7 @@ class Openings:
     def _found(
         self,
         session: Session,
-        wish: Wish,
+        opening: PendingOpen,
         result: BuildResult,
         spec: StreamSpec,
         steps: RankSteps,
@@ -309,40 +313,40 @@ class Openings:
 
         Args:
             session: the session.
-            wish: its OPEN.
+            opening: its OPEN.
             result: the build.
             spec: the stream.
             steps: of its rank.
             mate: the group of another member of the fork that it joins.
         """
-        request, layout = wish.request, steps.largest.layout
+        request, layout = opening.request, steps.largest.layout
         self._numbers += 1
         fork, asked = None if mate is None else self._groups.forks.of(mate), request.delivery.group
         if asked is not None and asked.mode == "fork":
             fork = self._groups.forks.enter(fork, self._numbers, asked, result)
         try:
-            self._budget.take(wish.slots, layout.slot_bytes, result)
+            self._budget.take(opening.slots, layout.slot_bytes, result)
         except ResourceError:
             self._groups.forks.leave(fork)
             raise
         record = OpenStream(
-            self._numbers, served_stream(request.stream, wish.stream, spec, result), layout,
+            self._numbers, served_stream(request.stream, opening.stream, spec, result), layout,
             steps.largest.first_row, bool(request.stream.params and result.params_bytes),
             request.rank, request.world_size, request.delivery.verify,
             *(() if fork is None else (fork.number, fork.size_bytes)),
         )  # fmt: skip
         slab = GroupSlab(
-            self._context, self._budget, self._numbers, wish.first, layout.slot_bytes,
-            joining.capacity_of(request, wish.slots, layout.slot_bytes),
+            self._context, self._budget, self._numbers, opening.first, layout.slot_bytes,
+            joining.capacity_of(request, opening.slots, layout.slot_bytes),
         )  # fmt: skip
         group = Group(self._streams.join(spec, result), record, steps, slab, asked)
         if fork is not None:
             self._groups.forks.add(fork, group)
-        group.members[session.token] = Member(session.token, wish.first - SPARE)
+        group.members[session.token] = Member(session.token, opening.first - SPARE)
         self._groups.by_number[group.number] = group
         self._reserving[slab.number] = session
         first_bytes = slab.used_bytes
-        slab.follow(session.token, wish.slots - wish.first)
+        slab.follow(session.token, opening.slots - opening.first)
         self._context.out.append(
             ReserveSlab(slab.number, first_bytes, slab.size_bytes, needed_bytes=slab.used_bytes)
         )
@@ -371,11 +375,11 @@ class Openings:
 
     def _refuse(self, session: Session, fault: Fault) -> None:
         self._jobs.leave(session.token)
-        wish, session.wish = session.wish, None
-        if wish is not None:
+        opening, session.opening = session.opening, None
+        if opening is not None:
             self._context.counts.errors += 1
-            self._context.send(session.token, error_record(*fault, request=wish.request.request))
-            names = names_of(wish.request.stream, self._context.settings.datasets)
+            self._context.send(session.token, error_record(*fault, request=opening.request.request))
+            names = names_of(opening.request.stream, self._context.settings.datasets)
             self._context.log_refusal(
                 "request_refused", fault, client=session.client, request="OPEN", **names
             )

@@ -42,7 +42,7 @@ from stoker.server.state.instructions import EndSession, SendPeer
 from stoker.server.state.names import names_of
 from stoker.server.state.opening import Openings
 from stoker.server.state.replays import Replays
-from stoker.server.state.session import Session
+from stoker.server.state.session_state import Session
 from stoker.server.state.workers import Pool
 
 MAX_FAULTS = 16
@@ -226,7 +226,7 @@ class Sessions:
             raise ProtocolError("expected one HELLO per session, got a second one")
 
     def _open(self, session: Session, record: Open) -> None:
-        if session.wish is not None or session.group is not None:
+        if session.opening is not None or session.group is not None:
             raise ProtocolError(
                 "expected one OPEN per session, got a second one; use another session for another "
                 "stream"

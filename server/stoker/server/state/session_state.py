@@ -10,7 +10,7 @@ from stoker.server.work.records import StreamToBuild
 
 
 @dataclass(slots=True)
-class Wish:
+class PendingOpen:
     """A pending OPEN.
 
     Attributes:
@@ -50,7 +50,7 @@ class Session:
         client: the client's name for itself.
         process: the process that it belongs to.
         attached: whether its lifeline is up.
-        wish: its pending OPEN.
+        opening: its pending OPEN.
         group: the group of its open stream.
     """
 
@@ -59,5 +59,5 @@ class Session:
     client: str
     process: str = ""
     attached: bool = False
-    wish: Wish | None = None
+    opening: PendingOpen | None = None
     group: Group | None = None
