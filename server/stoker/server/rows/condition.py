@@ -49,7 +49,7 @@ _EXAMPLE: Final = "width >= 256 and label in ('cat', 'dog')"
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class _Value(NamedTuple):
+class _Operand(NamedTuple):
     """A number or a truth value of each sample, as an expression of pyarrow.
 
     Attributes:
@@ -78,7 +78,7 @@ def samples_where(dataset: Dataset, condition: str) -> Subset:
         UnknownNameError: it names an unknown field, class or split.
         UsageError: it is no condition, or holds for no sample.
     """
-    reader = _Reader(dataset, condition)
+    reader = _ConditionReader(dataset, condition)
     try:
         found = reader.truth(reader.tree)
     except UnknownNameError as error:
@@ -91,7 +91,7 @@ def samples_where(dataset: Dataset, condition: str) -> Subset:
     return Subset(ids)
 
 
-class _Reader:
+class _ConditionReader:
     """Turns the syntax tree of a condition into an expression of pyarrow.
 
     Attributes:
@@ -126,7 +126,7 @@ class _Reader:
             raise self._unexpected(node, "a comparison")
         return found.expression
 
-    def _value(self, node: ast.expr) -> _Value:
+    def _value(self, node: ast.expr) -> _Operand:
         match node:
             case ast.BoolOp(op, parts):
                 join = operator.and_ if isinstance(op, ast.And) else operator.or_
@@ -141,7 +141,7 @@ class _Reader:
                 found = self._compared(left, operators, others)
             case ast.BinOp(left, op, right) if type(op) in _ARITHMETIC:
                 sides = [self._number(side) for side in (left, right)]
-                found = _Value(_ARITHMETIC[type(op)](*sides), "number")
+                found = _Operand(_ARITHMETIC[type(op)](*sides), "number")
             case ast.Name() | ast.Attribute(ast.Name()) | ast.Call(ast.Name("len")):
                 found = self._column(node)
             case _:
@@ -150,7 +150,7 @@ class _Reader:
 
     def _compared(
         self, left: ast.expr, operators: list[ast.cmpop], others: list[ast.expr]
-    ) -> _Value:
+    ) -> _Operand:
         found = []
         for op, right in zip(operators, others, strict=True):
             found.append(self._comparison(left, op, right))
@@ -180,7 +180,7 @@ class _Reader:
         compare = _COMPARISONS[type(op)]
         return compare(_rounded(one, other.dtype), _rounded(other, one.dtype))
 
-    def _classes(self, one: _Value, op: ast.cmpop, other: _Value, text: ast.expr) -> Any:
+    def _classes(self, one: _Operand, op: ast.cmpop, other: _Operand, text: ast.expr) -> Any:
         """Compare a label with the name of a class."""
         named, label = (one, other) if isinstance(one.literal, str) else (other, one)
         if label.label is None or label.label.classes is None:
@@ -213,15 +213,15 @@ class _Reader:
             raise self._unexpected(node, "a number")
         return found.expression.cast("float64")
 
-    def _constant(self, node: ast.expr, value: object) -> _Value:
+    def _constant(self, node: ast.expr, value: object) -> _Operand:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise self._unexpected(node, "a number of at most 64 bits")
         if not isinstance(value, bool | int | float | str):
             raise self._unexpected(node, "a number, True, False, or text in quotes")
         kind = "truth" if isinstance(value, bool) else "number"
-        return _Value(self._compute.scalar(value), kind, literal=value)
+        return _Operand(self._compute.scalar(value), kind, literal=value)
 
-    def _column(self, node: ast.expr) -> _Value:
+    def _column(self, node: ast.expr) -> _Operand:
         """Return a column: a number of a field, a side or a length of one, or the ids."""
         label = None
         match node:
@@ -236,7 +236,7 @@ class _Reader:
                 values = self._sides(field, side)
             case ast.Name(name) if name == _ID and _ID not in self._fields:
                 ids = np.arange(len(self._dataset))
-                return _Value(self._add(ids), "number", dtype=ids.dtype)
+                return _Operand(self._add(ids), "number", dtype=ids.dtype)
             case ast.Name():
                 field = self._field(node)
                 values = np.concatenate(list(self._dataset.numbers(field.name)))
@@ -249,7 +249,7 @@ class _Reader:
             values = values.astype(np.int64)
         kind = "truth" if values.dtype == np.bool_ else "number"
         present = self._present(field) if field.optional is True else None
-        return _Value(self._add(values, present), kind, label, dtype=values.dtype)
+        return _Operand(self._add(values, present), kind, label, dtype=values.dtype)
 
     def _sides(self, field: Field, side: str) -> Array:
         if not field.is_picture:
@@ -295,11 +295,11 @@ class _Reader:
         )
 
 
-def _truth(expression: Any) -> _Value:
-    return _Value(expression, "truth")
+def _truth(expression: Any) -> _Operand:
+    return _Operand(expression, "truth")
 
 
-def _rounded(value: _Value, dtype: np.dtype[Any] | None) -> Any:
+def _rounded(value: _Operand, dtype: np.dtype[Any] | None) -> Any:
     """Return a side of a comparison: a constant has the precision of the float32 column it meets.
 
     So `score >= 0.7` holds for a stored 0.7, as in conditions of pipelines.
