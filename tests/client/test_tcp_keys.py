@@ -187,7 +187,7 @@ def test_keys_with_an_address_on_this_host(served) -> None:
 def test_a_secret_that_others_can_read(served, tmp_path, mode) -> None:
     make_key(tmp_path / "a.key")
     os.chmod(tmp_path / "a.key", mode)
-    with pytest.raises(ConfigError, match=r"nobody else can read or write.*chmod 600"):
+    with pytest.raises(ConfigError, match=r"no other user can read or write.*chmod 600"):
         Loader(served.tcp, **OPTIONS, key=tmp_path / "a.key", daemon_key=served.public)
 
 
@@ -215,7 +215,7 @@ def test_a_secret_that_others_can_read(served, tmp_path, mode) -> None:
          r"expected a public key and a name, got 1 words"),
         (["--tcp=tcp://127.0.0.1:0", "--key={r}/daemon.key", "--clients={r}/open"], r"chmod go-w"),
         (["--tcp=tcp://127.0.0.1:0", "--key={r}/loose.key", "--clients={r}/clients"],
-         r"nobody else can read or write.*chmod 600"),
+         r"no other user can read or write.*chmod 600"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip

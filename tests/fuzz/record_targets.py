@@ -84,7 +84,7 @@ def weights(data: bytes) -> bool:
 
 @target
 def request(data: bytes) -> bool:
-    """What an OPEN asks for, and whether it can be."""
+    """The request of an OPEN, and its checks."""
 
     def read(envelope: bytes) -> None:
         for record in decode_from_client(envelope)[1]:

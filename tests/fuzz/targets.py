@@ -5,8 +5,8 @@ another exception than the typed ones, a value that does not survive its own enc
 does not hold. Targets keep nothing between calls, but what they prepare once.
 
 A new target is a function with `@target` in the module of its kind, and its first inputs are a
-function of the same name in `seeds`. `corpus` holds the inputs that `tools/fuzz.py` found, guided
-by coverage.
+function of the same name in `seeds`. `corpus` has the inputs that `tools/fuzz.py` found, guided by
+coverage.
 """
 
 from file_targets import with_offsets

@@ -1,4 +1,4 @@
-"""Which numba the replacements for its parts are used with, and what happens with another one."""
+"""The numba versions with which the replacements for its parts are used, and other versions."""
 
 import sys
 import tomllib

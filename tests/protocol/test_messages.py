@@ -304,7 +304,7 @@ REQUESTS: dict[str, list] = {
                        {"name": "g", "mode": "Fork"}, {"name": "g", "kind": 1}],
     "delivery.retry": [0],
 }  # fmt: skip
-"""Path of a field in OPEN -> values that it cannot have; fields that do not exist have none."""
+"""Path of a field in OPEN -> values that it cannot have, except for fields that do not exist."""
 
 
 @pytest.mark.parametrize("path", REQUESTS)

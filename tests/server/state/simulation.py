@@ -1,8 +1,8 @@
 """A seeded world round one core: workers, clients and memory, with faults; every event is checked.
 
 Memory is modeled row by row. A worker writes the place (epoch, step, row) of its claim; a
-client compares it with its own arithmetic, from the announcement to its release. What is
-checked in the core's inside is written down a second time in `check`, from the slots, claims and
+client compares it with its own arithmetic, from the announcement to its release. The
+invariants inside of the core are written a second time in `check`, from the slots, claims and
 ranges, not from the queues that the core decides by.
 
 `World(seed).play()` plays one seed: a schedule. Its clock is virtual, and the seed decides which of

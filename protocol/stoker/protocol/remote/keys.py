@@ -190,7 +190,7 @@ def _check_file(path: str, where: str, status: os.stat_result, private: bool) ->
     if not mine or others:
         rights = "read or write" if private else "write"
         raise ConfigError(
-            f"{where}: {path}: expected a file of user {os.geteuid()} or root that nobody else can"
-            f" {rights}, got owner {status.st_uid}, mode {stat.filemode(status.st_mode)};"
+            f"{where}: {path}: expected a file of user {os.geteuid()} or root that no other user"
+            f" can {rights}, got owner {status.st_uid}, mode {stat.filemode(status.st_mode)};"
             f" run: chmod {'600' if private else 'go-w'} {path}"
         )
