@@ -5,8 +5,8 @@
 
 It is `server/stoker/ops/__init__.pyi`, which tells editors and type checkers the names of
 `stoker.ops`: every op class, and the function of the same file that users call, which returns one
-value for one, and a tuple for several; and what docs/ops.md and docs/contracts/numeric.md say of
-ops (`op_pages`).
+value for one, and a tuple for several; and what docs/ops.md, docs/contracts/numeric.md and
+docs/guides/parameters-of-each-row.md say of ops (`op_pages`).
 """
 
 import argparse
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from op_pages import numeric_page, ops_page
+from op_pages import numeric_page, ops_page, rows_page
 
 from stoker import ops
 from stoker.ops.contract.registry import folds
@@ -93,7 +93,11 @@ def main() -> int:
     """Write or check; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a list is wrong")
-    pages = {DOCS / "ops.md": ops_page, DOCS / "contracts/numeric.md": numeric_page}
+    pages = {
+        DOCS / "ops.md": ops_page,
+        DOCS / "contracts/numeric.md": numeric_page,
+        DOCS / "guides/parameters-of-each-row.md": rows_page,
+    }
     files = {path: renew(path.read_text()) for path, renew in pages.items() if path.exists()}
     files[OPS / "__init__.pyi"] = typed()
     if not parser.parse_args().check:

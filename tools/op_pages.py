@@ -14,20 +14,28 @@ from typing import Any
 import numpy as np
 
 from stoker import ops
+from stoker.ops.bases.row_values import row_value
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import meanings_of, rules_of
 from stoker.ops.contract.registry import folds, registered
 from stoker.ops.contract.relative import keep_record
+from stoker.ops.contract.states import State
 from stoker.ops.testing import structured
 from stoker.pipeline.planning.history import moves
+from stoker.pipeline.planning.op_declarations import declared
+from stoker.pipeline.planning.row_values import RowParameter, check_trials
+from stoker.pipeline.planning.scales import scaled
+from stoker.protocol.errors import StokerError
 
 KINDS = (
     *("image", "mask", "flow", "normals", "boxes", "keypoints"),
     *("array", "label", "scalar", "bytes"),
 )
+OF_ROWS = "| parameters | ops |\n| --- | --- |\n"
 PARAMETERS = "| parameter | values | meaning |\n| --- | --- | --- |\n"
 SIZES = "they change levels, and move nothing |"
 """The end of the row of docs/ops.md that names the ops whose result does not depend on the size."""
+IMAGE = State.fixed("image", "uint8", (64, 64, 3))
 LEVELS = (0, 90, 255)
 """Levels of the pixels of a new vector."""
 WITHOUT_VECTOR = ("random_crop",)
@@ -47,6 +55,36 @@ def ops_page(text: str) -> str:
     page = "".join([*parts[:first], *(found[name] for name in sorted(every)), *last])
     row = next(line for line in page.splitlines() if line.endswith(SIZES))
     return page.replace(row, f"| {', '.join(sorted(of_any_size()))} | {SIZES}")
+
+
+def rows_page(text: str) -> str:
+    """Return docs/guides/parameters-of-each-row.md with the parameters that take such a number."""
+    found: dict[str, list[str]] = {}
+    for name, cls in registered().items():
+        taken = [f"`{one}`" for one in rules_of(cls) if takes_row_value(cls, one)]
+        if taken and not cls.by_user and hasattr(ops, name):
+            found.setdefault(", ".join(taken), []).append(name)
+    lines = [
+        f"| {taken} | {', '.join(f'`{name}`' for name in sorted(names))} |\n"
+        for taken, names in sorted(found.items())
+    ]
+    before, rest = text.split(OF_ROWS, 1)
+    after = rest.split("\n\n", 1)[1]
+    return f"{before}{OF_ROWS}{''.join(lines)}\n{after}"
+
+
+def takes_row_value(cls: type[Op], name: str) -> bool:
+    """Return whether a parameter of an op may be a number of each row, for images of one size."""
+    rule = row_value(cls, name)
+    if rule is None:
+        return False
+    op = cls(**next(iter(cls.examples), {}))
+    try:
+        state = scaled(op, IMAGE, declared(op, (IMAGE,))[0])
+        check_trials(op, (RowParameter(name, 0, rule),), (IMAGE,), state)
+    except StokerError:
+        return False
+    return True
 
 
 def of_any_size() -> Iterator[str]:

@@ -7,8 +7,10 @@ import numpy as np
 from refusals import refused
 
 from stoker import ops
+from stoker.pipeline import outputs
 
 PAGE, GUIDE = "docs/pipelines.md", "docs/guides/conditionals.md"
+ROWS = "docs/guides/parameters-of-each-row.md"
 BY_LINE = "What cannot be decided for each sample is refused by line"
 NOISE = np.random.default_rng(3)
 STATEMENTS = "Some statements are refused, with their line and what to write instead"
@@ -121,36 +123,49 @@ def other_fields(sample):
 
 
 @refused(
-    PAGE,
-    "A parameter that differs from sample to sample",
-    "invert: parameter 'p' differs from sample to sample",
-    "ctx.epoch",
+    ROWS,
+    "size of the result (`size`, `padding`) must be a constant",
+    "center_crop: parameter 'size' differs from sample to sample",
+    "it decides the size of the result, and memory is laid out before the first row",
 )
-def parameter_of_a_field(sample):
-    return {"image": ops.invert(sample.image, p=sample.weight)}
+def size_of_a_field(sample):
+    return {"image": ops.center_crop(sample.image, size=sample.grade)}
+
+
+@refused(
+    ROWS,
+    "Other parameters take constants, and a value of a row is refused",
+    "mixup: parameter 'alpha' differs from sample to sample",
+    "the op mixes finished rows",
+)
+def alpha_of_a_field(sample):
+    return {"image": ops.mixup(sample.image, alpha=sample.weight)}
+
+
+@refused(
+    ROWS,
+    "to its batch cannot depend on such a parameter",
+    "output 'image' is padded to the longest row of its batch",
+    "whose p each sample gives",
+)
+def padded_by_a_chance(sample):
+    image = ops.random_short_side_scale(sample.image, sizes=(8, 9), max_size=9)
+    return {"image": outputs.pad(ops.transpose(image, p=sample.weight))}
+
+
+@refused(
+    ROWS,
+    "so a mask that followed another number is refused",
+    ": crop moves output 'image', but not output 'mask'",
+)
+def two_places(sample):
+    image = ops.crop(sample.image, size=9, top=sample.label, left=0)
+    return {"image": image, "mask": ops.crop(sample.mask, size=9, top=sample.grade, left=0)}
 
 
 @refused(
     PAGE,
-    "A parameter that differs from sample to sample",
-    "pad: parameter 'padding' differs from sample to sample",
-)
-def parameter_of_a_size(sample):
-    return {"image": ops.pad(sample.image, padding=sample.image.height)}
-
-
-@refused(
-    PAGE,
-    "A parameter that differs from sample to sample (a field, a size, a draw)",
-    "rotate: parameter 'degrees' differs from sample to sample",
-)
-def parameter_of_a_draw(sample, ctx):
-    return {"image": ops.rotate(sample.image, degrees=ctx.uniform(0, 9))}
-
-
-@refused(
-    PAGE,
-    "A parameter that decides sizes or memory is refused too",
+    "A parameter that decides sizes or memory is refused",
     "center_crop",
     "decides the size",
     "cannot follow a schedule",
@@ -218,16 +233,6 @@ def changed_directly(sample):
     if sample.label == 2:
         made["kind"] = 1
     return made
-
-
-@refused(
-    GUIDE,
-    "A parameter of an op cannot follow the id",
-    "invert: parameter 'p' differs from sample to sample",
-    "ctx.epoch",
-)
-def parameter_of_the_id(sample, ctx):
-    return {"image": ops.invert(sample.image, p=ctx.id / 10)}
 
 
 @refused(GUIDE, "(`uint8 + 300`) is refused", "300 does not fit uint8", "ops.cast")

@@ -14,7 +14,6 @@ from stoker.ops.contract import registry
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import require_pixels
 from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
@@ -185,8 +184,7 @@ class ToyShift(Op):
     most: float = 100.0
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        self.require_kinds(states)
-        require_pixels(self.name, states)
+        self.require_pixels(states)
         return states, 0
 
     def params(self) -> np.ndarray:

@@ -59,7 +59,7 @@ def evaluation(sample):
 
 @pipeline
 def scheduled(sample, ctx):
-    """Parameters and conditions that follow the place in the stream, and choices."""
+    """Parameters and conditions that follow the place in the stream or the row, and choices."""
     most = 10 if ctx.epoch < 1 else 10 + 40 * ctx.progress
     image, mask = ops.random_resized_crop(sample.image, sample.mask, size=48)
     turn = ops.Rotate((-most, most))
@@ -68,6 +68,7 @@ def scheduled(sample, ctx):
     if ctx.id % 4 == 0 or (ctx.step % 2 == 1 and ctx.progress > 0.25):
         image = some_of(image, choices=[ops.Grayscale(1.0), ops.Solarize(p=1.0)], n=(0, 2))
     weight = ctx.uniform(0.0, 2.0) if ctx.chance(0.5) else 1.0
+    image = ops.rgb_shift(image, red_range=9 * weight, p=0.5)
     return {"image": image, "mask": mask, "weight": weight * ctx.progress, "number": ctx.step}
 
 

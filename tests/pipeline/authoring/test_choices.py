@@ -373,6 +373,6 @@ def test_what_choices_refuse(toys):
         lambda s, c: c.chanse(1),
     )
     refused(
-        line + r"rotate: parameter 'degrees' differs from sample to sample",
-        lambda s, c: ops.rotate(s.a, degrees=c.id),
+        line + r"center_crop: parameter 'size' differs from sample to sample",
+        lambda s, c: ops.center_crop(s.a, size=c.id),
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.order.batches import progress, steps_per_epoch
+from stoker.order.batches import steps_per_epoch
 from stoker.order.compose import dataset_order
 from stoker.pipeline import Row, one_of, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
@@ -161,11 +161,11 @@ def test_what_schedules_refuse(fields):
         with pytest.raises(error, match=message):
             pipeline(lambda sample, ctx: {"image": body(sample, ctx)}).plan_for(fields)
 
-    why = r"test_schedules.py:\d+: invert: parameter 'p' differs from sample to sample; .* ctx.ep"
-    refused(why, lambda s, c: ops.invert(s.image, p=s.label / 10))
-    refused(why, lambda s, c: ops.invert(s.image, p=c.uniform(0, 1)))
-    refused(why, lambda s, c: ops.invert(s.image, p=c.view))
-    refused(why, lambda s, c: ops.invert(s.image, p=c.progress * s.image.height))
+    why = r"test_schedules.py:\d+: center_crop: parameter 'size' differs from .*; .* ctx.ep"
+    refused(why, lambda s, c: ops.center_crop(s.image, size=s.label))
+    refused(why, lambda s, c: ops.center_crop(s.image, size=c.integer(1, 5)))
+    refused(why, lambda s, c: ops.center_crop(s.image, size=c.view))
+    refused(why, lambda s, c: ops.center_crop(s.image, size=c.epoch * s.image.height))
     refused(
         r"test_schedules.py:\d+: invert: invert: expected p to be a number from 0 to 1, got 2.0",
         lambda s, c: ops.invert(s.image, p=2 + c.progress),
@@ -185,11 +185,12 @@ def test_progress_is_what_is_done_of_all():
     spec = spec_of()
     steps = steps_per_epoch(spec)
     assert steps == 12
-    assert progress(spec, 0, 0) == 0.0
-    assert progress(spec, 7, 5) == (7 * 12 + 5) / 240
-    assert progress(spec, 19, 11) == 239 / 240
-    assert progress(spec, 20, 0) == progress(spec, 99, 3) == 1.0
-    assert progress(spec_of(total_epochs=None), 3, 1) is None
+    progress = dataset_order(spec).progress
+    assert progress(0, 0) == 0.0
+    assert progress(7, 5) == (7 * 12 + 5) / 240
+    assert progress(19, 11) == 239 / 240
+    assert progress(20, 0) == progress(99, 3) == 1.0
+    assert dataset_order(spec_of(total_epochs=None)).progress(3, 1) is None
 
 
 def tried(plan, spec):

@@ -366,8 +366,8 @@ def helped(sample):
 
 
 def parameter(sample):
-    p = 0.5 if sample.is_night else 0.25
-    return {"image": ops.horizontal_flip(sample.image, p=p)}
+    size = 5 if sample.is_night else 4
+    return {"image": ops.center_crop(sample.image, size=size)}
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def parameter(sample):
         (helped, r"field 'is_night' is decided for each sample, so Python .* put @branching over"),
         (
             parameter,
-            r"horizontal_flip: parameter 'p' differs from sample to sample; .* with an `if`",
+            r"center_crop: parameter 'size' differs from sample to sample; .* with an `if`",
         ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

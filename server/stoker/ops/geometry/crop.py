@@ -4,7 +4,7 @@ No randomness. As torchvision's `crop(top, left, height, width)`.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from stoker.ops.bases.fills import FILL_FIELDS
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Value
+from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.points import scaled
+
+PLACE: Final = Whole(-checks.MAX_SIDE, checks.MAX_SIDE, per_row=True)
 
 
 @kernel
@@ -64,8 +67,8 @@ class Crop(Cropped):
         mask_fill: class outside of the mask.
     """
 
-    top: int
-    left: int
+    top: Annotated[int, PLACE, "first row of the window; negative above the image"]
+    left: Annotated[int, PLACE, "first column of the window; negative left of the image"]
     fill: float | tuple[float, ...] = 0
     mask_fill: int = 0
 

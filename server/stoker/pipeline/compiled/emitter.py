@@ -27,6 +27,7 @@ class Program:
         values: (lines, LINE) int64: constants, sides, and the offsets of values in the arena.
         arena: lines whose address is their offset in the arena.
         pointers: line -> the line whose first word it points to.
+        parameters: line -> decision and offset of the run-time parameter that it points to.
         calls: line of the program -> its call.
         step, progress: lines that hold the row's step (int64) and progress (float64).
     """
@@ -35,6 +36,7 @@ class Program:
     values: np.ndarray
     arena: list[int]
     pointers: dict[int, int]
+    parameters: dict[int, tuple[int, int]]
     calls: dict[int, Call]
     step: list[int]
     progress: list[int]
@@ -53,6 +55,7 @@ class Emitter:
     code: list[list[int]] = field(default_factory=list)
     arena: list[int] = field(default_factory=list)
     pointers: dict[int, int] = field(default_factory=dict)
+    parameters: dict[int, tuple[int, int]] = field(default_factory=dict)
     calls: dict[int, Call] = field(default_factory=dict)
     step_lines: list[int] = field(default_factory=list)
     progress_lines: list[int] = field(default_factory=list)
@@ -67,6 +70,7 @@ class Emitter:
             values,
             self.arena,
             self.pointers,
+            self.parameters,
             self.calls,
             self.step_lines,
             self.progress_lines,

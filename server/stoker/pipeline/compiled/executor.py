@@ -349,7 +349,9 @@ class Executor:
             self._refuse(status, row, **details)
 
     def _refuse(self, status: int, row: Row, **details: int) -> None:
-        got = (int(self._found[1]), int(self._found[2]))
+        got: tuple[int | float, int] = int(self._found[1]), int(self._found[2])
+        if self.plan.checks[status - 1].kind == "number":
+            got = float(self._found[1:2].view(np.float64)[0]), 0
         error = sample_error(
             self.plan, row, status, got, (int(self._found[3]), int(self._found[4]))
         )

@@ -14,7 +14,7 @@ bytes of their elements; `place` and `count` give the index of a fold's value an
 values; `most` bounds the items of `dst`; `index0`, ... are lines of indices; `op` is the code of a
 scalar instruction, and `kind` in KINDS is how its numbers are computed; an `item` of 0 marks a
 number in a word; `dtype` is an index in ELEMENTS; `float` marks a float
-scalar; `to` is the next line of the program to execute.
+scalar; `within` has bits of floats as bounds; `to` is the next line of the program to execute.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ FORMS: Final[dict[str, tuple[str, ...]]] = {
     "count": ("dst", "src", "check"),
     "element": ("dst", "src", "check", "dtype", "item", "rank", *_INDICES),
     "fits": ("src", "check", "low0", "high0"),
+    "within": ("src", "check", "low0", "high0"),
     "room": ("left", "right", "check"),
     # Arithmetic on arrays.
     "each": ("dst", "left", "right", "op", "kind", *_EACH),

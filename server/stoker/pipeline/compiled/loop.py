@@ -15,6 +15,7 @@ from numba import types
 
 from stoker.jit import compiled, handwritten
 from stoker.pipeline.compiled.by_address import (
+    as_float,
     call_draw,
     call_fold,
     call_kernel,
@@ -44,7 +45,8 @@ UNLESS, GOTO = instruction("unless"), instruction("goto")
 TAKE, GIVEN, SAME_SIZE = (instruction(n) for n in ("take", "given", "same_size"))
 RESCALE, SIZE, FRAME = (instruction(n) for n in ("rescale", "size", "frame"))
 BOX, COUNT, ROOM = (instruction(n) for n in ("box", "count", "room"))
-ELEMENT, FITS, EACH = (instruction(n) for n in ("element", "fits", "each"))
+ELEMENT, EACH = (instruction(n) for n in ("element", "each"))
+FITS, WITHIN = (instruction(n) for n in ("fits", "within"))
 SLOT, NOTE_WORD, SIDES, JOIN = (instruction(n) for n in ("slot", "note", "sides", "join"))
 COPY, STORE, PUT = (instruction(n) for n in ("copy", "store", "put"))
 EXTENT, WRITE = instruction("extent"), instruction("write")
@@ -211,6 +213,12 @@ def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untype
         if number < code[at, FITS.low0] or number > code[at, FITS.high0]:
             refuse(found, row, (number, 0), (0, 0))
             return code[at, FITS.check]
+    elif op == WITHIN.code:
+        number = as_float(words[code[at, WITHIN.src], 0])
+        low, high = as_float(code[at, WITHIN.low0]), as_float(code[at, WITHIN.high0])
+        if not low <= number <= high:  # also if it is no number
+            refuse(found, row, (words[code[at, WITHIN.src], 0], 0), (0, 0))
+            return code[at, WITHIN.check]
     elif op == ROOM.code:
         if note[ANSWER] == 0:
             left, right = code[at, ROOM.left], code[at, ROOM.right]

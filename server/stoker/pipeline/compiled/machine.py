@@ -86,6 +86,8 @@ class Machine:
         self._places = _addresses(len(streams), params, records)
         self._own_records = self._places[:, 1].copy()
         self._records = records
+        for line, (decision, offset) in program.parameters.items():
+            self.values[line, 0] = self._places[decision, 0] + offset
         self._execute = functools.partial(
             execute,
             code,

@@ -6,7 +6,8 @@ known ops is just a new table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from stoker.pipeline.compiled.scalars import Scalars, element_of, is_float, item
 from stoker.pipeline.graph import arrays
 from stoker.pipeline.graph.expressions import LOGIC
 from stoker.pipeline.planning.array_steps import ArrayStep, VectorsStep
-from stoker.pipeline.planning.decision import made_for, source_of
+from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.engine_tables import fill_number, physical_rank
 from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
@@ -42,6 +43,7 @@ from stoker.pipeline.planning.steps import (
     InputStep,
     ItemsStep,
     KernelStep,
+    ParameterStep,
     RescaleStep,
     SameSizeStep,
     Step,
@@ -149,6 +151,24 @@ class PlanWriter:
             looked_at = None if decision.items is None else self.plan.states[decision.items]
             self.emit.draw(decision, of, looked_at)
 
+    def set_parameter(self, step: ParameterStep) -> None:
+        """Write a number of the row into the parameters of a decision."""
+        for value in step.present:
+            self.emit.add("fits", self.scalars.scalar(value)[0], step.absent, 1, 1)
+        rule = step.parameter.rule
+        line, floating = self.scalars.scalar(step.parameter.value)
+        if rule.whole:
+            self.emit.add("fits", line, step.check, int(rule.low), int(rule.high))
+        else:
+            if not floating:
+                self.emit.add("to_float", number := self.emit.new_line(0), line)
+                line = number
+            self.emit.add("within", line, step.check, bits(rule.low), bits(rule.high))
+        for name in rule.fields:
+            dtype, offset = parameter_field(step.decision, name)
+            self.emit.parameters[to := self.emit.new_line(0)] = step.decision.index, offset
+            self.emit.add("write", to, line, ELEMENTS.index(dtype), int(not rule.whole))
+
     def branch(self, step: IfStep) -> None:
         """Write an `if` with its joins."""
         start = self.emit.add("unless", self.scalars.truth(step.cond), 0)
@@ -253,9 +273,11 @@ class PlanWriter:
                 self.emit.kernel(call, step.src, step.dst, 0)
 
     def express(self, step: Step) -> None:
-        """Compute an array or a scalar."""
+        """Compute an array or a scalar, or write one into parameters."""
         if isinstance(step, ArrayStep):
             self.each(step)
+        elif isinstance(step, ParameterStep):
+            self.set_parameter(step)
         else:
             self.scalars.number(step)
 
@@ -313,3 +335,10 @@ class PlanWriter:
         dst = State.fixed(src.kind, output.dtype, output.shape)
         self.emit.kernel(own(template, "pad", src, dst), step.src, row, 0)
         self.emit.add("room", step.src, row, step.check)
+
+
+def parameter_field(decision: Decision, name: str) -> tuple[str, int]:
+    """Return the dtype of a run-time parameter, and its offset in bytes."""
+    fields: Mapping[str, Any] = decision.op.parameters.fields or {}
+    dtype, offset = fields[name][:2]
+    return dtype.name, offset

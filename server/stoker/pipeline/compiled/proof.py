@@ -11,8 +11,8 @@ Only sides and indices are left to each row: `take` and `size` refuse sides beyo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -52,6 +52,8 @@ def _faults(plan: Plan, program: Program, line: int) -> Iterator[str]:
             yield "nothing is called"
         else:
             yield from _called(plan, program, call, given)
+    elif program.code[line, 0] == CODES["write"] and given["dst"] in program.parameters:
+        yield from _parameter(plan, *program.parameters[given["dst"]], ELEMENTS[given["dtype"]])
     elif program.code[line, 0] == CODES["slot"]:
         yield from _stored(plan, given["dst"], given["output"])
     elif program.code[line, 0] == CODES["element"]:
@@ -105,6 +107,13 @@ def _decided(plan: Plan, call: Call, decision: int) -> Iterator[str]:
     op = plan.decisions[decision].op
     if (type(op).name, op.parameters, op.record) != (call.op, call.parameters, call.record):
         yield f"decision {decision} is of {op.name}, with other parameters or another record"
+
+
+def _parameter(plan: Plan, decision: int, offset: int, dtype: str) -> Iterator[str]:
+    """Yield what is wrong with a run-time parameter that a row writes."""
+    fields: Mapping[str, Any] = plan.decisions[decision].op.parameters.fields or {}
+    if (np.dtype(dtype), offset) not in {(kind, at) for kind, at, *_ in fields.values()}:
+        yield f"decision {decision} has no {dtype} at byte {offset} of its parameters"
 
 
 def _stored(plan: Plan, value: int, output: int) -> Iterator[str]:

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from stoker.rng.row import Row
 
 Sides = tuple[int, int]
+Found = tuple[int | float, int]
 TOO_LONG: Final = "too_long"
 """Detail of the error for a good sample that is longer than the rows of its batch."""
 
 
-def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) -> SampleError:
+def sample_error(plan: Plan, row: Row, status: int, got: Found, other: Sides) -> SampleError:
     """Return the error that a status means.
 
     Args:
@@ -27,48 +28,13 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         row: the row that failed.
         status: index into the plan's checks, plus 1.
         got: height and width found; for "items" the numbers of items after and before the kernel;
-            for "element" the index and the side; for "fits" the number.
+            for "element" the index and the side; for "fits", "number" and "integer" the number.
         other: for "same_size", "relative", "ratio" and "same_shape" the size of the second value,
             for "padded"
             that of the batch, else unused.
     """
     check = plan.checks[status - 1]
-    found = f"{got[0]}x{got[1]}"
-    if check.kind == "input":
-        text = (
-            f"{check.what}, but this sample's size is {found}: the dataset's index does not fit "
-            "its data"
-        )
-    elif check.kind in ("same_size", "relative"):
-        text = (
-            f"{check.what}: expected one height and width for fields that are transformed together,"
-            f" got {found} and {other[0]}x{other[1]}"
-        )
-        if check.kind == "relative":
-            text += ". If that is intended, call the op with relative=True"
-    elif check.kind == "ratio":
-        text = (
-            f"{check.what}: with relative=True, expected the same ratio of height to width up to "
-            f"rounding, got {found} and {other[0]}x{other[1]}"
-        )
-    elif check.kind == "element":
-        text = f"{check.what}: index {got[0]} is out of bounds: that side has {got[1]} elements"
-    elif check.kind == "same_shape":
-        text = f"{check.what}: expected arrays of one shape, got {found} and {other[0]}x{other[1]}"
-    elif check.kind == "fits":
-        text = f"{check.what}: {got[0]} does not fit"
-    elif check.kind == "items":
-        text = (
-            f"{check.what}: the op's kernel returned {got[0]} items for {got[1]}; it may keep or "
-            "drop items, not add any"
-        )
-    elif check.kind == "padded":
-        text = (
-            f"{check.what}; this row's is {found}, and the rows of its batch have room for "
-            f"{other[0]}x{other[1]}: only a substitute that is not longer can take a place in it"
-        )
-    else:
-        text = f"{check.what} gives a size of {found}, which is out of the bounds it declared"
+    text = f"{check.what}{_said(check.kind, got, other)}"
     return SampleError(
         f"sample {row.id}: {check.site}: {text}",
         id=row.id,
@@ -79,6 +45,42 @@ def sample_error(plan: Plan, row: Row, status: int, got: Sides, other: Sides) ->
         line=check.site.line,
         **({TOO_LONG: True} if check.kind == "padded" else {}),
     )
+
+
+def _said(kind: str, got: Found, other: Sides) -> str:
+    """Return what is said about the sizes or numbers of a row, after what they are of."""
+    found, second = f"{got[0]}x{got[1]}", f"{other[0]}x{other[1]}"
+    one_size = (
+        ": expected one height and width for fields that are transformed together, got "
+        f"{found} and {second}"
+    )
+    said = {
+        "input": (
+            f", but this sample's size is {found}: the dataset's index does not fit its data"
+        ),
+        "same_size": one_size,
+        "relative": f"{one_size}. If that is intended, call the op with relative=True",
+        "ratio": (
+            ": with relative=True, expected the same ratio of height to width up to rounding, got "
+            f"{found} and {second}"
+        ),
+        "element": f": index {got[0]} is out of bounds: that side has {got[1]} elements",
+        "same_shape": f": expected arrays of one shape, got {found} and {second}",
+        "fits": f": {got[0]} does not fit",
+        "items": (
+            f": the op's kernel returned {got[0]} items for {got[1]}; it may keep or drop items, "
+            "not add any"
+        ),
+        "padded": (
+            f"; this row's is {found}, and the rows of its batch have room for {second}: only a "
+            "substitute that is not longer can take a place in it"
+        ),
+        "out_size": f" gives a size of {found}, which is out of the bounds it declared",
+        "number": f", got {got[0]}",
+        "integer": f", got {got[0]}",
+        "absent": "",
+    }
+    return said[kind]
 
 
 def call_error(row: Row, failure: BaseException, **details: int) -> BaseException:

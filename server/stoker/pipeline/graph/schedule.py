@@ -19,7 +19,6 @@ from stoker.pipeline.graph import expressions
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import ELEMENT, STATISTICS, Const, Draw, Expr, Fact, If, Node
 from stoker.pipeline.graph.normal import first_inside, number_nodes
-from stoker.protocol.errors import BuildError
 
 FACTS: Final = ("epoch", "step", "progress")
 OF_BUCKET: Final = ("bucket_height", "bucket_width", "bucket_length")
@@ -99,18 +98,16 @@ class Formulas:
         self._entries: dict[int, Entry] = {}
         self._collect(graph.nodes, 0)
 
-    def schedule(self, node: Draw) -> Schedule | None:
-        """Return the schedule of an op's parameters; None if all of them are constant.
+    def follows(self, value: int) -> bool:
+        """Return whether a value depends on the place in the stream only."""
+        return value in self._entries
 
-        Raises:
-            BuildError: a parameter depends on the sample, a view or a draw.
-        """
-        if not node.varies:
+    def schedule(self, node: Draw) -> Schedule | None:
+        """Return the schedule of an op's parameters; None if none of them follows one."""
+        varies = tuple(one for one in node.varies if self.follows(one[2]))
+        if not varies:
             return None
-        for name, _, value in node.varies:
-            if value not in self._entries:
-                raise BuildError(not_a_schedule(node.op, name))
-        return Schedule(node.params, node.varies, self._needed([v for _, _, v in node.varies]))
+        return Schedule(node.params, varies, self._needed([value for _, _, value in varies]))
 
     def _needed(self, pending: list[int]) -> tuple[Entry, ...]:
         needed: set[int] = set()
@@ -167,10 +164,10 @@ def facts_read(graph: Graph) -> frozenset[str]:
     return frozenset(node.name for node in graph.nodes if isinstance(node, Fact))
 
 
-def not_a_schedule(op: str, name: str) -> str:
-    """Return the message for a parameter that differs from sample to sample."""
+def not_a_schedule(op: str, name: str, why: str) -> str:
+    """Return the message for a parameter that may not differ from sample to sample."""
     return (
         f"{op}: parameter {name!r} differs from sample to sample; expected numbers, ctx.epoch, "
-        "ctx.step, ctx.progress and the bucket's size. Let the op draw the parameter from a range, "
-        "or choose between two calls of the op with an `if`"
+        f"ctx.step, ctx.progress and the bucket's size: {why}. Let the op draw the parameter from "
+        "a range, or choose between two calls of the op with an `if`"
     )

@@ -47,6 +47,7 @@ from stoker.pipeline.planning.steps import (
     InputStep,
     ItemsStep,
     KernelStep,
+    ParameterStep,
     RecordStep,
     RescaleStep,
     SameSizeStep,
@@ -173,6 +174,11 @@ class Interpreter:
         params, record = self.parts(decision)
         return bool(call_plain(decision, "rescale", rule, row, params, record, sizes))
 
+    def set_parameter(self, decision: Decision, fields: Sequence[str], number: int | float) -> None:
+        """Write a number into run-time parameters of a decision."""
+        for field in fields:
+            self._params[f"d{decision.index}"][field] = number
+
     def parts(self, decision: Decision) -> tuple[Any, Any]:
         """Return parameters and record of a decision."""
         return as_record(self._params, decision.index), as_record(self._records, decision.index)
@@ -256,6 +262,17 @@ class PlainRun:
         left, right = (size_of(self.env[value]) for value in values)
         if not self.engine.rescale(step.decision, self.row, (*left, *right)):
             raise sample_error(self.plan, self.row, step.check, left, right)
+
+    def set_parameter(self, step: ParameterStep) -> None:
+        """Write a number of the row into the parameters of a decision."""
+        if not all(self.number(value) for value in step.present):
+            raise sample_error(self.plan, self.row, step.absent, (0, 0), (0, 0))
+        rule = step.parameter.rule
+        number = as_python(self.number(step.parameter.value))
+        number = int(number) if rule.whole else float(number)
+        if not rule.holds(number):
+            raise sample_error(self.plan, self.row, step.check, (number, 0), (0, 0))
+        self.engine.set_parameter(step.decision, rule.fields, number)
 
     def same_size(self, step: SameSizeStep) -> None:
         """Compare two sizes."""
@@ -379,7 +396,7 @@ class PlainRun:
         return found[0] if isinstance(found, np.ndarray) else found
 
     def scalar(self, step: Step) -> None:
-        """Execute a step that makes a scalar, a conversion or an array from arrays."""
+        """Execute a step that makes or takes a scalar, a conversion or an array from arrays."""
         match step:
             case ConstStep():
                 self.env[step.dst] = step.value
@@ -396,6 +413,8 @@ class PlainRun:
                 self.env[step.dst] = record[step.name].item()
             case ConvertStep():
                 self.convert(step)
+            case ParameterStep():
+                self.set_parameter(step)
 
     def convert(self, step: ConvertStep) -> None:
         """Copy with the dtype and rank of the destination."""

@@ -18,6 +18,7 @@ import numpy as np
 from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.schedule import Moment
+from stoker.pipeline.plain.arrays import as_python
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
 from stoker.pipeline.planning.array_steps import VectorsStep
 from stoker.pipeline.planning.decision import Decision
@@ -31,6 +32,7 @@ from stoker.pipeline.planning.steps import (
     ItemsStep,
     KernelStep,
     OpStep,
+    ParameterStep,
     walk,
 )
 from stoker.protocol.forms import cut
@@ -197,11 +199,11 @@ class _Recorder(Interpreter):
         return all(map(self.run_of_row.unchanged, self.run_of_row.values[decision.index]))
 
     def _settings(self, decision: Decision) -> dict[str, Any]:
-        """Return the op's parameters; those of a schedule at the row's place."""
-        if decision.schedule is None:
-            return dict(decision.op.params_data())
-        row = self.run_of_row.row
-        return decision.schedule.at(Moment(row.epoch, row.step, row.progress))
+        """Return the op's parameters, as they were for the row."""
+        params, row = dict(decision.op.params_data()), self.run_of_row.row
+        if decision.schedule is not None:
+            params = decision.schedule.at(Moment(row.epoch, row.step, row.progress))
+        return params | self.run_of_row.given.get(decision.index, {})
 
     def outputs(self, arrays: Sequence[np.ndarray]) -> Iterator[ReplayValue]:
         """Yield the outputs of the row."""
@@ -231,6 +233,7 @@ class _Recording(PlainRun):
         origin: value number -> number of the recorded value that it equals, through joins and
             conversions; absent for computed scalars.
         passed_over: index of a decision that was not made -> the reason.
+        given: index of a decision -> the parameters that the row gave it.
     """
 
     def __init__(self, engine: Interpreter, row: Row, columns: Sequence[np.ndarray]) -> None:
@@ -239,6 +242,7 @@ class _Recording(PlainRun):
         self.values: dict[int, list[ReplayValue]] = {d.index: [] for d in engine.plan.decisions}
         self.origin: dict[int, int] = {}
         self.passed_over: dict[int, str] = {}
+        self.given: dict[int, dict[str, int | float]] = {}
         self._names: dict[int, str] = {}
 
     def unchanged(self, value: ReplayValue) -> bool:
@@ -250,6 +254,11 @@ class _Recording(PlainRun):
     def take(self, step: InputStep) -> None:
         super().take(step)
         self.fields += self._keep(step.dst, self.plan.fields[step.column], None)
+
+    def set_parameter(self, step: ParameterStep) -> None:
+        super().set_parameter(step)
+        number = as_python(self.number(step.parameter.value))
+        self.given.setdefault(step.decision.index, {})[step.parameter.name] = number
 
     def apply(self, step: KernelStep) -> None:
         super().apply(step)

@@ -102,4 +102,5 @@ def _settle(node: Node, formulas: Formulas) -> Node:
     schedule = formulas.schedule(node)
     if schedule is None or schedule.facts:
         return node
-    return msgspec.structs.replace(node, params=schedule.at(FIRST), varies=())
+    rest = tuple(one for one in node.varies if one not in schedule.varies)
+    return msgspec.structs.replace(node, params=schedule.at(FIRST), varies=rest)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from stoker.ops.contract.op import Op
 from stoker.pipeline.graph.schedule import Schedule
 from stoker.pipeline.graph.sites import Site
+from stoker.pipeline.planning.row_values import RowParameter
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Decision:
         shared: whether all views of a position share the decision.
         items: value of boxes, keypoints or a mask that the draw reads; None: it reads none.
         source: the decision that is carried over to the sides of `of`; None: it is drawn.
+        row_parameters: parameters that each row writes; `op` has numbers in their place.
     """
 
     index: int
@@ -35,6 +37,7 @@ class Decision:
     shared: bool = False
     items: int | None = None
     source: Decision | None = None
+    row_parameters: tuple[RowParameter, ...] = ()
 
 
 def source_of(decision: Decision) -> Decision:

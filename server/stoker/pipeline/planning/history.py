@@ -162,6 +162,7 @@ def key_of(decision: Decision) -> bytes:
     params = deciding(source.op.name, source.op.params_data(), source.op.result_number)
     name, scheduled = source.op.name, source.schedule is not None
     index = source.index if scheduled else -1
+    params |= {one.name: {"value": one.value} for one in source.row_parameters}
     return canonical_bytes([name, source.op.version, params, source.stream or "", index])
 
 

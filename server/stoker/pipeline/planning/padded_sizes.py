@@ -182,6 +182,10 @@ class _Walk:
                     decision.items,
                     f"{decision.op.name}, which reads its {decision.op.draws_from}",
                 )
+            for one in decision.row_parameters:
+                self.refuse(
+                    step, one.value, f"{decision.op.name}, whose {one.name} each sample gives"
+                )
             if decision.of is not None:
                 yield "size", decision.of
             if decision.source is not None:

@@ -33,7 +33,8 @@ class Check:
 
     Attributes:
         kind: "input", "same_size", "relative" (the same, if relative=True is possible there),
-            "ratio", "out_size", "items", "padded", "element", "same_shape" or "fits".
+            "ratio", "out_size", "items", "padded", "element", "same_shape", "fits", "number",
+            "integer" or "absent".
         what: text about the values, for the message.
         field: the dataset field, if the fault is in one field.
         site: where the user wrote the op.

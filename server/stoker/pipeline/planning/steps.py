@@ -18,6 +18,7 @@ from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
 from stoker.pipeline.graph.nodes import Form
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.planning.decision import Decision
+from stoker.pipeline.planning.row_values import RowParameter
 
 SIZES: Final = ("height", "width", "count")
 """Expressions that use the size of their argument, never its memory."""
@@ -99,6 +100,30 @@ class RescaleStep(DrawStep):
     """
 
     check: int
+
+
+@dataclass(frozen=True)
+class ParameterStep(Step):
+    """Write a number into the parameters of a decision, before the decision is made.
+
+    Attributes:
+        decision: the decision.
+        parameter: which parameter, and its value.
+        check: status for a number out of bounds.
+        present: bools, all of which are true where the sample has what the value is made of.
+        absent: status if one is false.
+    """
+
+    decision: Decision
+    parameter: RowParameter
+    check: int
+    present: tuple[int, ...]
+    absent: int
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The number, and whether the sample has it."""
+        return (self.parameter.value, *self.present)
 
 
 @dataclass(frozen=True)

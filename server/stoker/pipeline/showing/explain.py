@@ -30,6 +30,7 @@ from stoker.pipeline.planning.steps import (
     InputStep,
     ItemsStep,
     OpStep,
+    ParameterStep,
     RecordStep,
     SameSizeStep,
     Step,
@@ -231,14 +232,18 @@ def _scalar_line(plan: Plan, step: Step) -> str:
             return f"v{step.dst} = the row's {step.name}"
         case RecordStep(decision=d):
             return f"v{step.dst} = {step.name} of d{d.index}"
-        case ElementStep() | ArrayStep():
-            return _array_line(plan, step)
+        case ElementStep() | ArrayStep() | ParameterStep():
+            return _element_line(plan, step)
         case ExprStep():
             return f"v{step.dst} = {step.op} {', '.join(f'v{arg}' for arg in step.args)}"
     raise TypeError(f"no line for {step}")
 
 
-def _array_line(plan: Plan, step: ElementStep | ArrayStep) -> str:
+def _element_line(plan: Plan, step: ElementStep | ArrayStep | ParameterStep) -> str:
+    if isinstance(step, ParameterStep):
+        given = step.parameter
+        name = f"d{step.decision.index}.{given.name}"
+        return f"{name} = v{given.value}: in each row {given.rule.expected}"
     if isinstance(step, ElementStep):
         return f"v{step.dst} = v{step.src}[{', '.join(f'v{index}' for index in step.indices)}]"
     args = ", ".join(f"v{arg}" for arg in step.args)

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from stoker.ops.bases.row_values import row_value, why_constant
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import name_of
@@ -414,13 +415,14 @@ class GraphTracer:
         return number
 
     def _parameters(self, op: Op) -> tuple[dict[str, Any], tuple[Varying, ...]]:
-        """Return an op's parameters as data, and which of them follow a schedule."""
+        """Return an op's parameters as data, and which of them follow a schedule or the row."""
         params = dict(op.params_data())
         varies: list[Varying] = []
         for name, place, value in op.varying():
             number = self.number_of(value, f"{op.name}: parameter {name!r}")
-            if number not in self._scheduled:
-                raise fault(not_a_schedule(op.name, name), op=op.name)
+            alone = place is None and row_value(type(op), name) is not None
+            if number not in self._scheduled and not alone:
+                raise fault(not_a_schedule(op.name, name, why_constant(type(op), name)), op=op.name)
             given = params[name]
             params[name] = None
             if place is not None and isinstance(given, list | tuple):

@@ -100,6 +100,12 @@ class _Binder:
         """
         steps: list[Step] = []
         delivered: list[int] = []
+        read = {node.field for node in self.bound.graph.nodes if isinstance(node, Input)}
+        for value, companions in self.ops.presence.of.items():
+            for name in companions:
+                if name not in read:
+                    self._input(Input(name), self.bound.new_value(value), steps)
+                    read.add(name)
         self._nodes(self.bound.graph.nodes, 0, steps)
         forms = {form.output: form for form in self.bound.graph.forms}
         for name, mixed in self.bound.graph.outputs:

@@ -13,10 +13,8 @@ from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.states import IMAGE_KINDS, ITEM_KINDS, VECTORS, State
 from stoker.ops.contract.vectors import as_image, unfilled
 from stoker.ops.custom.purity import check_purity
-from stoker.pipeline.graph.nodes import (
-    Apply,
-    Draw,
-)
+from stoker.pipeline.graph.expressions import widened
+from stoker.pipeline.graph.nodes import Apply, Draw
 from stoker.pipeline.graph.schedule import FIRST, Formulas
 from stoker.pipeline.planning.array_steps import VectorsStep
 from stoker.pipeline.planning.binding.known_sizes import KnownSizes
@@ -25,6 +23,14 @@ from stoker.pipeline.planning.bound_graph import FIXERS, BoundGraph
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mixes
 from stoker.pipeline.planning.op_declarations import check_class, declared, declared_items
+from stoker.pipeline.planning.row_values import (
+    PRESENT,
+    Presence,
+    RowParameter,
+    check_trials,
+    row_parameters,
+    settled,
+)
 from stoker.pipeline.planning.scales import scaled
 from stoker.pipeline.planning.steps import (
     ApplyStep,
@@ -32,6 +38,7 @@ from stoker.pipeline.planning.steps import (
     DrawStep,
     FoldStep,
     ItemsStep,
+    ParameterStep,
     RescaleStep,
     Step,
 )
@@ -53,11 +60,15 @@ class OpBinder:
         self.draws: dict[int, Decision] = {}
         self.named: dict[int, Op] = {}
         self.formulas = Formulas(bound.graph)
+        self.presence = Presence(bound.graph, bound.given, self.formulas)
+        self.written: dict[int, list[ParameterStep]] = {}
 
     def draw(self, node: Draw, value: int, steps: list[Step]) -> None:
         """Bind a draw: its op, its schedule, and what it looks at."""
         site = self.bound.graph.site(value)
-        schedule = self.bound.within(value, node.op, lambda: self.formulas.schedule(node))
+        of_rows = self.bound.within(value, node.op, lambda: row_parameters(node, self.formulas))
+        node = settled(node, of_rows)
+        schedule = self.formulas.schedule(node)
         params = schedule.at(FIRST) if schedule else node.params
         op = self.bound.within(value, node.op, lambda: make(node.op, params, node.version))
         self.bound.within(value, op.name, lambda: check_class(type(op)))
@@ -82,8 +93,9 @@ class OpBinder:
             self.bound.fail(value, f"{op.name} is random and needs a stream name", op=op.name)
         items = self._looked_at(op, node, value) if op.draws_from else None
         decision = Decision(
-            len(self.bound.decisions), op, node.stream, of, site, schedule, node.shared, items
-        )
+            len(self.bound.decisions), op, node.stream, of, site, schedule, node.shared, items,
+            row_parameters=of_rows,
+        )  # fmt: skip
         if of is not None and items is not None:
             by_mask = op.draws_from == "mask"
             if by_mask:
@@ -92,7 +104,37 @@ class OpBinder:
                 self.sizes.same_frame(decision, of, items, steps)
         self.bound.decisions.append(decision)
         self.draws[value] = decision
+        self.written[decision.index] = [self._row_value(decision, one, value) for one in of_rows]
+        steps += self.written[decision.index]
         steps.append(DrawStep(decision))
+
+    def _row_value(self, decision: Decision, given: RowParameter, value: int) -> ParameterStep:
+        """Bind a parameter that each row writes."""
+        op, number = decision.op, given.value
+        what = f"{op.name}: parameter {given.name!r}"
+        self.unmixed((number,), value)
+        state, rule = self.bound.states[number], given.rule
+        kind = "" if state.shape else self.bound.within(value, what, lambda: widened(state.dtype))
+        if not kind or (rule.whole and kind == "float64"):
+            self.bound.fail(
+                value,
+                f"{what}: expected {rule.expected} of each sample, got {state}",
+                op=op.name,
+            )
+        fields = [name for name, field in self.bound.fields.items() if field == number]
+        what = f"{what} is {self.bound.named(number)}"
+        kind = "integer" if rule.whole else "number"
+        field = fields[0] if fields else None
+        check = self.bound.check(kind, f"{what}: expected {rule.expected}", value, field)
+        companions = self.presence.of[number]
+        present, absent = tuple(self.bound.fields[name] for name in companions), 0
+        if companions:
+            lacks = " or ".join(repr(name.removesuffix(PRESENT)) for name in companions)
+            remedy = f"call the op where the sample has it, under `if sample.{companions[0]}:`"
+            absent = self.bound.check(
+                "absent", f"{what}, but the sample has no {lacks}: {remedy}", value, field
+            )
+        return ParameterStep(decision, given, check, present, absent)
 
     def _looked_at(self, op: Op, node: Draw, value: int) -> int:
         """Return the boxes or keypoints that a decision reads, or its first mask."""
@@ -128,7 +170,7 @@ class OpBinder:
             self._apply_items(decision, node.to[0], value, steps)
             return
         op = self._unfilled(decision, states[0], value)
-        result, scratch = self._declared(op, states, value)
+        result, scratch = self._declared(op, states, value, decision.row_parameters)
         srcs = tuple(self.in_memory(src, steps) for src in node.to)
         for src in srcs:
             if not node.relative:
@@ -219,7 +261,9 @@ class OpBinder:
         site = self.bound.graph.site(value)
         steps.append(ItemsStep(decision, state.kind, src, value, frame, check, site))
 
-    def _declared(self, op: Op, given: tuple[State, ...], value: int) -> tuple[State, int]:
+    def _declared(
+        self, op: Op, given: tuple[State, ...], value: int, of_rows: tuple[RowParameter, ...]
+    ) -> tuple[State, int]:
         on = " and ".join(dict.fromkeys(map(str, given)))
         if any(None in state.shape[2:] for state in given):
             self.bound.fail(
@@ -230,6 +274,11 @@ class OpBinder:
             )
         state, scratch = self.bound.within(value, f"{op.name} on {on}", lambda: declared(op, given))
         state = self.bound.within(value, op.name, lambda: scaled(op, given[0], state))
+        if of_rows:
+            of_op = self.bound.within(
+                value, op.name, lambda: check_trials(op, of_rows, given, state)
+            )
+            scratch = max(scratch, of_op)
         state = replace(state, shortest=_shortest(op, given[0], state))
         if any(side is None for side in state.shape[2:]):
             self.bound.fail(
@@ -293,8 +342,13 @@ class OpBinder:
             states = f"{self.bound.states[of]} and {self.bound.states[src]}"
             self.bound.fail(value, f"{what}, {states}: {why}", op=op.name)
         self.bound.decisions.append(made)
+        steps += [replace(step, decision=made) for step in self._written_for(decision)]
         steps.append(RescaleStep(made, self.bound.check("ratio", what, value)))
         return made
+
+    def _written_for(self, decision: Decision) -> list[ParameterStep]:
+        """Return the steps that write the parameters of the decision that is carried over."""
+        return self.written.get((decision.source or decision).index, [])
 
     def convert_by(self, op: Op, src: int, state: State, by: int, steps: list[Step]) -> int:
         """Append an op without draws that no line of the user calls; return its result.

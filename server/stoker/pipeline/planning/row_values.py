@@ -1,0 +1,170 @@
+"""Parameters of ops that are values of each row: a field, a draw, or arithmetic on these.
+
+A graph names them in `Draw.varies`, next to those that follow a schedule. Each row writes the
+number into the op's run-time parameters before the op decides, if it is within the bounds that the
+op declares; otherwise the sample is bad. A plan is laid out before the first row, so the number may
+not decide a size: the op is tried with numbers over the whole range, and gets the memory that it
+needs at the ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from stoker.ops.bases.row_values import RowValue, row_value, why_constant
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.registry import lookup, make, name_of
+from stoker.ops.contract.states import State
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.graph.nodes import Draw, Expr, If, Input, Node, Varying, draws_of
+from stoker.pipeline.graph.normal import first_inside, number_nodes
+from stoker.pipeline.graph.schedule import Formulas, not_a_schedule
+from stoker.pipeline.planning.op_declarations import declared
+from stoker.pipeline.planning.scales import scaled
+from stoker.protocol.errors import BuildError, StokerError
+
+TRIED: Final = (0.0, 1.0, 0.5, 0.13, 0.29, 0.71, 0.88)
+"""Parts of a range: a size that depends on the number, such as by an angle, differs among them."""
+PRESENT: Final = "_present"
+"""End of the name of the field that says whether a sample has an optional field."""
+
+
+@dataclass(frozen=True)
+class RowParameter:
+    """A parameter of a decision that each row writes.
+
+    Attributes:
+        name: of the parameter.
+        value: the scalar that it takes.
+        rule: its bounds, and the run-time fields that hold it.
+    """
+
+    name: str
+    value: int
+    rule: RowValue
+
+
+def row_parameters(node: Draw, formulas: Formulas) -> tuple[RowParameter, ...]:
+    """Return the parameters of a draw that are values of each row.
+
+    Raises:
+        BuildError: the op takes no such value for a parameter.
+    """
+    return tuple(
+        RowParameter(name, value, _rule(node, name, place))
+        for name, place, value in of_rows(node, formulas)
+    )
+
+
+def of_rows(node: Draw, formulas: Formulas) -> tuple[Varying, ...]:
+    """Return those of a draw's varying parameters that follow no schedule."""
+    return tuple(one for one in node.varies if not formulas.follows(one[2]))
+
+
+def _rule(node: Draw, name: str, place: int | None) -> RowValue:
+    op = lookup(node.op, node.version)
+    rule = row_value(op, name)
+    if rule is None or place is not None:
+        raise BuildError(not_a_schedule(node.op, name, why_constant(op, name)))
+    return rule
+
+
+def settled(node: Draw, parameters: tuple[RowParameter, ...]) -> Draw:
+    """Return a draw with numbers in place of its parameters of rows."""
+    given = {one.name: one.rule.given(one.rule.middle) for one in parameters}
+    names = given.keys()
+    varies = tuple(one for one in node.varies if one[0] not in names)
+    return replace(node, params=node.params | given, varies=varies)
+
+
+def trials(op: Op, parameters: tuple[RowParameter, ...]) -> Iterator[Op]:
+    """Yield an op with numbers over the range of each parameter of rows; the ends come first."""
+    params = op.params_data()
+    for one in parameters:
+        low, high = one.rule.low, one.rule.high
+        for part in TRIED:
+            number = min(max(low * (1 - part) + high * part, low), high)
+            yield make(name_of(op), params | {one.name: one.rule.given(number)}, op.version)
+
+
+def check_trials(
+    op: Op, parameters: tuple[RowParameter, ...], given: tuple[State, ...], state: State
+) -> int:
+    """Return the scratch bytes that an op needs for every number of its parameters of rows.
+
+    Args:
+        op: the op.
+        parameters: its parameters of rows.
+        given: states that it is applied to.
+        state: of the result.
+
+    Raises:
+        BuildError: a parameter decides the size, the kind or the dtype of the result.
+    """
+    needs: list[int] = []
+    for trial in trials(op, parameters):
+        try:
+            made, scratch = declared(trial, given)
+            made = scaled(trial, given[0], made)
+        except StokerError as error:
+            raise BuildError(f"{_names(parameters)} {_CONSTANT}: {error.message}") from None
+        if made != state:
+            raise BuildError(
+                f"{_names(parameters)} {_CONSTANT}: it decides the size or the scale of the "
+                f"result, {state} or {made}, and memory is laid out before the first row"
+            )
+        needs.append(scratch)
+    ends = [need for place, need in enumerate(needs) if place % len(TRIED) < 2]
+    if max(needs) > max(ends) or (len(parameters) > 1 and min(needs) < max(needs)):
+        raise BuildError(f"{_names(parameters)} {_CONSTANT}: it decides the memory of the op")
+    return max(needs)
+
+
+_CONSTANT = "must be a constant"
+
+
+def _names(parameters: tuple[RowParameter, ...]) -> str:
+    return " and ".join(f"parameter {one.name!r}" for one in parameters)
+
+
+class Presence:
+    """The optional fields that parameters of rows are made of.
+
+    Attributes:
+        of: value -> names of the fields that say whether a sample has what it is made of.
+    """
+
+    def __init__(self, graph: Graph, given: Mapping[str, State], formulas: Formulas) -> None:
+        self._nodes: dict[int, Node] = {}
+        self._given = given
+        self._collect(graph.nodes, 0)
+        values = {one[2] for draw in draws_of(graph.nodes) for one in of_rows(draw, formulas)}
+        self.of = {value: self._companions(value) for value in sorted(values)}
+
+    def _collect(self, nodes: tuple[Node, ...], start: int) -> None:
+        for node, first in number_nodes(nodes, start)[0]:
+            self._nodes[first] = node
+            if isinstance(node, If):
+                starts = first_inside(node, first)
+                for block, begin in zip((node.then, node.orelse), starts, strict=True):
+                    self._collect(block.nodes, begin)
+
+    def _companions(self, value: int) -> tuple[str, ...]:
+        """Return the companions of the fields that a value is computed from, unless it reads them.
+
+        An `if` chooses a value by itself, so what is before it is not looked at.
+        """
+        read: set[str] = set()
+        pending = [value]
+        while pending:
+            node = self._nodes.get(pending.pop())
+            if isinstance(node, Input):
+                read.add(node.field)
+            elif isinstance(node, Expr) and node.op != "record":
+                pending += node.args
+        names = (f"{name}{PRESENT}" for name in sorted(read))
+        return tuple(name for name in names if name in self._given and name not in read)

@@ -1,0 +1,356 @@
+"""Parameters that are values of each row: what a Loader delivers, what is a bad sample or refused.
+
+The oracles are Pillow and NumPy, which get the same numbers row by row.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import call
+from daemons import Daemon, serving
+from PIL import Image
+
+from stoker import ops
+from stoker.client import Loader
+from stoker.dataset import open_dataset, schema, write
+from stoker.ops.bases.row_values import row_value
+from stoker.ops.contract.registry import lookup, registered
+from stoker.ops.contract.states import State
+from stoker.pipeline import outputs, pipeline
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.guarded import Guarded
+from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.decoded_boxes import windowed
+from stoker.pipeline.planning.planner import bind, shorten
+from stoker.protocol.errors import BuildError, SampleError
+from stoker.rng.row import Row
+from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.states import field_states
+
+pytestmark = pytest.mark.slow
+ROWS, SIDE, BAD = 16, 40, {3: np.nan, 7: np.inf, 9: 361.0}
+RNG = np.random.default_rng(2)
+BASE = np.kron(RNG.integers(0, 256, (5, 5, 3), np.uint8), np.ones((8, 8, 1), np.uint8))
+ANGLES = RNG.uniform(-180, 180, ROWS).astype(np.float32)
+TOPS, LEFTS = RNG.integers(-4, SIDE - 4, (2, ROWS))
+FACTORS = RNG.uniform(0.2, 2, ROWS)
+
+
+def turned(image: np.ndarray, degrees: float) -> np.ndarray:
+    return np.asarray(Image.fromarray(image).rotate(degrees, Image.Resampling.NEAREST))
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images that were turned by their angle; some have impossible angles, one has no shift."""
+    fields = [
+        schema.image(encoding="raw"),
+        schema.mask(encoding="raw"),
+        schema.scalar("angle", "float32"),
+        schema.scalar("spoilt", "float64"),
+        schema.scalar("top", "int32"),
+        schema.scalar("left", "int64"),
+        schema.scalar("factor", "float64"),
+        schema.optional(schema.scalar("shift", "int64"), fill=0),
+        schema.scalar("name", "uint64"),
+        schema.label(),
+    ]
+    rows = [
+        {
+            "image": turned(BASE, -angle),
+            "mask": turned(BASE, -angle)[..., 0],
+            "angle": angle,
+            "spoilt": BAD.get(number, 0.0),
+            "top": TOPS[number],
+            "left": LEFTS[number],
+            "factor": FACTORS[number],
+            "shift": None if number == 5 else 2,
+            "name": number,
+            "label": number % 2,
+        }
+        for number, angle in enumerate(ANGLES)
+    ]
+    folder = tmp_path_factory.mktemp("row_values") / "packed"
+    write(folder, fields, rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def daemon(session_folder: Path, dataset: Path) -> Iterator[Daemon]:
+    folder = session_folder / "row_values"
+    folder.mkdir()
+    with serving(folder, f"--dataset=turned={dataset}", "--workers=1") as running:
+        yield running
+    shutil.rmtree(folder)
+
+
+def batches(daemon: Daemon, made: object, **more: object) -> Iterator[dict]:
+    stream = {"dataset": "turned", "pipeline": made, "batch_size": 4, "device": "numpy"}
+    with Loader(daemon.address, **stream | {"seed": 5} | more) as loader:
+        for batch in loader:
+            yield batch, loader
+
+
+def redder(image, shift, stream):
+    none = (0, 0)
+    return ops.rgb_shift(
+        image, red_range=shift, green_range=none, blue_range=none, p=1.0, stream=stream
+    )
+
+
+@pipeline
+def upright(sample, ctx):
+    """Each image is turned back by its own angle, then cut at its own place."""
+    image, mask = ops.rotate(
+        sample.image, sample.mask, degrees=sample.angle, interpolation="nearest"
+    )
+    cut = ops.crop(sample.image, size=(9, 8), top=sample.top, left=sample.left + 1 - 1, fill=7)
+    strength = ctx.uniform(-99, 99, stream="strength")
+    flip = ops.HorizontalFlip(p=sample.factor / 2)
+    flipped, label = flip(sample.image), sample.label
+    if flip.applied:
+        label = 1 - label
+    return {
+        "image": image,
+        "mask": mask,
+        "angle": ops.drawn(image, "angle"),
+        "cut": cut,
+        "redder": redder(sample.image, 100 * sample.factor, "stored"),
+        "drawn": redder(sample.image, strength, "other"),
+        "strength": strength,
+        "flipped": flipped,
+        "label": label,
+    }
+
+
+def padded_cut(image: np.ndarray, top: int, left: int) -> np.ndarray:
+    room = np.pad(image, ((8, 16), (8, 16), (0, 0)), constant_values=7)
+    return room[8 + top : 17 + top, 8 + left : 16 + left]
+
+
+def test_a_loader_delivers_what_pillow_makes_of_the_numbers_of_each_row(daemon, dataset):
+    seen, mirrored = set(), set()
+    for batch, loader in batches(daemon, upright):
+        for row, number in enumerate(batch.index):
+            stored = turned(BASE, -ANGLES[number])
+            expected = turned(stored, ANGLES[number])
+            assert (batch["image"][row] != expected).any(-1).mean() < 0.05
+            assert (batch["mask"][row] != expected[..., 0]).mean() < 0.05
+            assert batch["angle"][row] == ANGLES[number]
+            place = TOPS[number], LEFTS[number]
+            assert np.array_equal(batch["cut"][row], padded_cut(stored, *place))
+            for name, shift in (
+                ("redder", 100 * FACTORS[number]),
+                ("drawn", batch["strength"][row]),
+            ):
+                expected = stored.astype(int) + np.array([int(np.floor(shift + 0.5)), 0, 0])
+                assert np.array_equal(batch[name][row], np.clip(expected, 0, 255))
+            is_mirrored = np.array_equal(batch["flipped"][row], stored[:, ::-1])
+            assert batch["label"][row] == (number % 2 != is_mirrored)
+            mirrored.add(is_mirrored)
+            seen.add(int(number))
+        found = loader.replay_row(batch, 1)
+        number = batch.index[1]
+        settings = {step.op: step.settings for step in found.steps}
+        assert settings["rotate"]["degrees"] == ANGLES[number]
+        assert settings["crop"]["top"] == TOPS[number]
+        assert found.output("image").tobytes() == batch["image"][1].tobytes()
+    assert (seen, mirrored) == (set(range(ROWS)), {False, True})
+
+
+def test_frozen_draws_give_every_row_one_parameter(daemon):
+    found = [batch["strength"] for batch, _ in batches(daemon, upright, freeze={"strength": 3})]
+    assert len(np.unique(found)) == 1
+
+
+@pipeline
+def spoilt(sample):
+    return {"image": ops.rotate(sample.image, degrees=sample.spoilt), "label": sample.label}
+
+
+def test_an_impossible_number_is_a_bad_sample_by_name(daemon):
+    with pytest.raises(SampleError) as caught:
+        list(batches(daemon, spoilt, shuffle=False))
+    said = caught.value.message
+    assert all(
+        part in said
+        for part in (
+            "sample 3:", "test_row_values.py:", "rotate: parameter 'degrees' is field 'spoilt'",
+            "expected a number from -360 to 360, got nan",
+        )
+    ), said  # fmt: skip
+    assert (caught.value.details["id"], caught.value.details["field"]) == (3, "spoilt")
+
+
+@pytest.mark.parametrize("policy", ["replace", "mask"])
+def test_bad_numbers_are_replaced_or_masked(daemon, policy):
+    good, requested = [], []
+    for batch, _ in batches(daemon, spoilt, on_error=policy, shuffle=False):
+        good += batch.index[batch.valid].tolist()
+        requested += batch.requested.tolist()
+    assert requested == list(range(ROWS))
+    assert set(good).isdisjoint(BAD)
+    assert len(good) == (ROWS if policy == "replace" else ROWS - len(BAD))
+
+
+@pipeline
+def optional(sample):
+    return {"image": ops.crop(sample.image, size=8, top=2 * sample.shift, left=0)}
+
+
+@pipeline
+def optional_where_present(sample):
+    image = ops.center_crop(sample.image, size=8)
+    if sample.shift_present:
+        image = ops.crop(sample.image, size=8, top=2 * sample.shift, left=0)
+    return {"image": image}
+
+
+def test_a_sample_without_the_number_is_bad_unless_it_is_not_asked(daemon):
+    with pytest.raises(SampleError) as caught:
+        list(batches(daemon, optional, shuffle=False))
+    assert "sample 5:" in caught.value.message
+    assert "the sample has no 'shift'" in caught.value.message
+    assert "if sample.shift_present:" in caught.value.message
+    rows = [
+        (number, image)
+        for batch, _ in batches(daemon, optional_where_present)
+        for number, image in zip(batch.index, batch["image"], strict=True)
+    ]
+    for number, image in rows:
+        stored = turned(BASE, -ANGLES[number])
+        top, left = (16, 16) if number == 5 else (4, 0)
+        assert np.array_equal(image, stored[top : top + 8, left : left + 8])
+
+
+def test_explain_names_the_parameters_of_rows(dataset):
+    code, text, error = call(
+        "explain", "test_row_values:upright", dataset, "--python-path", Path(__file__).parent
+    )
+    assert code == 0, error
+    assert "d0.degrees = v" in text
+    assert "in each row a number from -360 to 360" in text
+
+
+def run(engine, number, inputs):
+    made = [np.zeros(output.shape, output.dtype) for output in engine.plan.outputs]
+    engine.run(Row(5, number, 0), inputs, made)
+    return [one.tobytes() for one in made]
+
+
+def test_all_engines_agree_and_constants_give_the_same(dataset):
+    @pipeline
+    def several(sample):
+        image, small = ops.rotate(
+            sample.image,
+            ops.resize(sample.mask, size=(20, 20)),
+            degrees=sample.angle,
+            relative=True,
+        )
+        if sample.top > 3:
+            image = ops.rgb_shift(image, red_range=99 * sample.factor, p=sample.label)
+        return {"image": image, "small": ops.unlinked(small)}
+
+    with open_dataset(dataset) as opened:
+        states = field_states(opened)
+        plan = bind(several.graph(), states)
+        assert shorten(plan) is plan
+        assert bind(Graph.from_data(several.graph().to_data()), states).pipeline_id == (
+            plan.pipeline_id
+        )
+        engines = [Interpreter(plan), compile_plan(plan), Guarded(plan)]
+        for number in range(ROWS):
+            inputs = SampleReader(opened, plan.fields).read(number)
+            results = [run(engine, number, inputs) for engine in engines]
+            assert results[0] == results[1] == results[2]
+
+            @pipeline
+            def constant(sample, angle=float(ANGLES[number])):
+                image, small = ops.rotate(
+                    sample.image,
+                    ops.resize(sample.mask, size=(20, 20)),
+                    degrees=(angle, angle),
+                    relative=True,
+                )
+                return {"image": image, "small": ops.unlinked(small)}
+
+            if TOPS[number] <= 3:
+                fixed = bind(constant.graph(), states)
+                inputs = SampleReader(opened, fixed.fields).read(number)
+                assert run(Interpreter(fixed), number, inputs) == results[0][:2]
+
+
+def test_an_image_is_decoded_whole_where_a_row_says_what_is_cut(dataset):
+    with open_dataset(dataset) as opened:
+        assert windowed(bind(optional.graph(), field_states(opened))) == {}
+
+
+STATES = {
+    "image": State.fixed("image", "uint8", (SIDE, SIDE, 3)),
+    "mask": State.fixed("mask", "uint8", (SIDE, SIDE)),
+    "wide": State.fixed("image", "uint8", (SIDE, SIDE + 8, 3)),
+    "free": State("image", "uint8", (None, None, 3), (SIDE, SIDE, 3)),
+    "number": State.fixed("scalar", "float32", ()),
+    "other": State.fixed("scalar", "float64", ()),
+    "whole": State.fixed("scalar", "int16", ()),
+    "large": State.fixed("scalar", "uint64", ()),
+    "vector": State.fixed("array", "float32", (3,)),
+}
+REFUSED = [
+    (lambda s: ops.crop(s.image, size=s.whole, top=0, left=0), "'size' differs", "memory is laid"),
+    (lambda s: ops.rotate(s.image, degrees=(s.number, 9)), "'degrees' differs", "both ends"),
+    (lambda s: ops.mixup(s.image, alpha=s.number), "'alpha' differs", "mixes finished rows"),
+    (lambda s: ops.crop(s.image, size=9, top=s.number, left=0), "an integer", "scalar float32"),
+    (lambda s: ops.crop(s.image, size=9, top=s.large, left=0), "'top'", "uint64"),
+    (lambda s: ops.rotate(s.image, degrees=s.vector), "'degrees'", "array float32[3]"),
+    (lambda s: ops.rotate(s.image, degrees=s.image), "'degrees'", "image uint8"),
+    (lambda s: ops.rotate(s.image, degrees=s.number, expand=True), "'degrees' must", "the size"),
+    (lambda s: ops.transpose(s.wide, p=s.number), "'p' must be a constant", "decides the size"),
+    (
+        lambda s: outputs.pad(ops.transpose(s.free, p=s.number)),
+        "padded",
+        "whose p each sample gives",
+    ),
+]
+
+
+@pytest.mark.parametrize(("made", "what", "why"), REFUSED)
+def test_what_cannot_follow_a_row_is_refused_with_the_reason(made, what, why):
+    with pytest.raises(BuildError) as caught:
+        bind(pipeline(lambda sample: {"out": made(sample)}).graph(), STATES)
+    assert "test_row_values.py:" in caught.value.message
+    assert what in caught.value.message
+    assert why in caught.value.message
+
+
+def test_two_calls_with_one_number_are_one_move():
+    """So a mask that followed another number does not fit its image."""
+
+    def parted(sample, other):
+        image = ops.crop(sample.image, size=9, top=sample.whole, left=0)
+        mask = ops.crop(sample.mask, size=9, top=other(sample), left=0)
+        return {"image": image, "mask": mask}
+
+    assert bind(pipeline(lambda s: parted(s, lambda s: s.whole)).graph(), STATES)
+    for other in (lambda s: s.whole + 1, lambda s: 0, lambda s: 5):
+        with pytest.raises(BuildError, match="the mask would not fit the image"):
+            bind(pipeline(lambda s, other=other: parted(s, other)).graph(), STATES)
+
+
+def test_every_number_that_a_declaration_gives_is_written_where_the_op_reads_it():
+    """Run-time parameters that a row writes are those that the op's constructor would give."""
+    found = 0
+    for cls in map(lookup, registered()):
+        for name, rule in [(n, row_value(cls, n)) for n in cls.__dataclass_fields__]:
+            if rule is None:
+                continue
+            for number in (rule.low, rule.high):
+                given = {**(getattr(cls, "examples", ({},)) or ({},))[0], name: rule.given(number)}
+                params = cls(**given).params()
+                assert all(params[field] == number for field in rule.fields), (cls, name)
+            found += 1
+    assert found > 3
