@@ -45,7 +45,7 @@ def newer(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        ("0.61.2", False), ("0.62.0", False), ("0.62.1", True), ("0.63.0rc1", True),
+        ("0.61.2", False), ("0.63.0", False), ("0.63.1", True), ("0.64.0rc1", True),
         ("0.68.1", True), ("0.69.0dev0+12.gab", False), ("0.69.0", False), ("1.0", False),
         ("unknown", False),
     ],
@@ -81,7 +81,7 @@ def test_a_newer_numba_compiles_alone(newer, caplog):
     assert types == {"StoredDispatcher"}
     assert len(caplog.records) == 1
     assert caplog.messages[0].startswith("numba 0.99.0 was not tested with this Stoker")
-    assert caplog.messages[0].endswith("install numba>=0.62.1,<0.69")
+    assert caplog.messages[0].endswith("install numba>=0.63.1,<0.69")
     compiling._done.clear()
     again = compiled(outer)
     assert again is not fast
@@ -116,7 +116,7 @@ def test_a_numba_without_the_needed_parts(newer, monkeypatch):
     monkeypatch.delitem(sys.modules, "stoker.jit.stored", raising=False)
     expected = (
         r"numba 0\.99\.0 cannot compile kernels of this Stoker \(numba\.core\.caching\."
-        r"IndexDataCacheFile has no method _load_index\): install numba>=0\.62\.1,<0\.69"
+        r"IndexDataCacheFile has no method _load_index\): install numba>=0\.63\.1,<0\.69"
     )
     with pytest.raises(BuildError, match=expected):
         compiled(outer)

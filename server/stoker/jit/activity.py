@@ -1,13 +1,13 @@
-"""What a process reports while it does long work: that it compiles, and how far it is.
+"""Progress reports of a process that compiles or does other long work.
 
 A daemon kills a worker or builder that makes no progress. Compiling counts as progress, so a
 process that compiles reports it at the beginning, then every `BEAT_S` by a timer signal, and at the
 end. A stopped process sends no report. Used by the main thread; in other threads and without a
 listener nothing is reported.
 
-A process that compiles a pipeline also counts its functions: `expect` names those that it needs,
-`finished` those that are compiled or were found in the cache. A function is named by any hashable
-value, and counts once for the process.
+A process that compiles a pipeline also counts its functions: `expect` adds functions that it needs,
+and `finished` marks one as compiled or found in the cache. Any hashable value names a function,
+which counts once in a process.
 """
 
 import signal
@@ -21,55 +21,55 @@ Listener = Callable[[bool], None]
 
 
 class Count(NamedTuple):
-    """How many of the functions that a process needs it has."""
+    """The functions that a process has, and all that it needs."""
 
     done: int
     total: int
 
 
 _functions: dict[Hashable, bool] = {}
-"""Function that is needed -> whether it is there."""
+"""Needed function -> whether it is compiled or was found."""
 _unstored: list[str] = []
 _listeners: list[Listener] = []
 _depth = 0
 _before: list[tuple[Any, tuple[float, float]]] = []
-"""The handler and the timer of the signal that are put back later."""
+"""The signal's earlier handler and timer, which are restored later."""
 
 
 def listen(listener: Listener | None) -> None:
-    """Report to a function from now on; None: to nobody."""
+    """Report to this function from now on; None ends the reports."""
     _listeners[:] = [] if listener is None else [listener]
 
 
 def expect(functions: Iterable[Hashable]) -> None:
-    """Count functions among those that this process needs."""
+    """Add functions to those that this process needs."""
     for function in functions:
         _functions.setdefault(function, False)
 
 
 def finished(function: Hashable) -> None:
-    """Count a function as compiled or found."""
+    """Mark a function as compiled or found."""
     _functions[function] = True
 
 
 def count() -> Count:
-    """Return how many functions this process has, of those that it needs."""
+    """Return the number of functions that this process has, and of those that it needs."""
     return Count(sum(_functions.values()), len(_functions))
 
 
 def note_unstored(reason: str) -> None:
-    """Note why a kernel could not be stored."""
+    """Keep the first reason why a kernel could not be stored."""
     if not _unstored:
         _unstored.append(reason)
 
 
 def unstored() -> str:
-    """Return why the first kernel could not be stored that this process compiled; else ""."""
+    """Return the first reason why a kernel could not be stored; "" if all were."""
     return _unstored[0] if _unstored else ""
 
 
 def is_heard() -> bool:
-    """Whether somebody receives the reports."""
+    """Whether there is a listener."""
     return bool(_listeners)
 
 

@@ -12,7 +12,7 @@ from stoker.jit.compiling import compiled
 
 
 class Arithmetic(Enum):
-    """How kernels run."""
+    """The two ways to run kernels."""
 
     PLAIN = "plain"
     COMPILED = "compiled"

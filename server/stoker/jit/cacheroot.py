@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept on disk by default, and opening that place safely.
+"""The folder of compiled kernels: its default place, and opening it safely.
 
 If the user's cache is not writable (a read-only file system, no home directory), or if others can
 write to it, the root is a folder that the user owns in the temporary directory. This is separate
@@ -25,7 +25,7 @@ _warned: set[Path] = set()
 
 
 def default_cache_root(variables: Mapping[str, str]) -> Path:
-    """Return the folder of compiled kernels if none was set.
+    """Return the folder of compiled kernels that is used if none was set.
 
     It is `$XDG_CACHE_HOME/stoker/kernels`, else `~/.cache/stoker/kernels`. If that is not writable
     or not safe, or there is no home, it is `fallback_root`.
@@ -102,7 +102,7 @@ def open_root(root: Path, *inside: str, create: bool = True) -> Folder:
 
 
 def _warn(root: Path) -> None:
-    """Log why the fallback is used, once for a process and its children; nothing if not unsafe."""
+    """Log why the usual folder is unsafe, once for a process and its children."""
     if root in _warned:
         return
     _warned.add(root)

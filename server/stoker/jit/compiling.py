@@ -1,4 +1,4 @@
-"""How plain functions become machine code.
+"""Compiles plain functions to machine code.
 
     @kernel                                  # still plain Python
     def mean(key, low, high): return uniform_range(key, 0, low, high)

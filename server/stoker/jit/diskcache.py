@@ -41,13 +41,13 @@ _log = logging.getLogger(__name__)
 _state = threading.Lock()
 _chosen: list[Path] = []
 FORMAT: Final = 7
-"""Of the entries: another number names other folders, so entries of both are never confused."""
+"""Format of the entries; it is part of the names of folders, so formats are never confused."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 LOCK_S: Final = 120.0
-"""How long a process waits for another one that compiles the same kernel."""
+"""Seconds that a process waits for another one that compiles the same kernel."""
 POLL_S: Final = 0.02
 INSIDE: Final = "inside"
-"""Subfolder of a kernel's folder: the form that its callers copy."""
+"""Subfolder of a kernel's folder, for the form that its callers copy."""
 
 
 def cache_root() -> Path:

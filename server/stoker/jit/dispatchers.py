@@ -1,16 +1,14 @@
-"""How numba compiles kernels: those that Python calls, and those that only kernels call.
+"""Dispatchers of kernels that Python calls, and of kernels that only kernels call.
 
 numba makes three things of every function: an optimized module, machine code, and a wrapper that
 Python calls. A kernel that only other kernels call needs neither of the last two: its code is
 copied into its callers, optimized there, and only there becomes machine code. So a `Callee` stops
-at bitcode. A callee without loops is not even optimized: its callers' passes see its code as if it
-were in the same file. One with loops is. Inside its own function a loop's arrays have
-nothing in common; copied into a caller that cuts them from one scratch they do, and LLVM would make
-no vectors of the loop.
+at bitcode. Callees with loops are optimized before they are copied: afterwards LLVM cannot prove
+that the arrays do not overlap, because callers cut them from one scratch, and does not vectorize
+the loops. Callees without loops are optimized in their callers only.
 
-Whether Python calls a kernel or another kernel does, its code computes the same. Importing this
-module imports numba; only `stoker.jit.diskcache` does. Relies on numba's inner interfaces of code
-libraries and caches, which have no stable form: a test in `tests/jit/test_callees.py` holds each.
+Both forms of a kernel compute the same. Importing this module imports numba. It relies on private
+interfaces of numba's code libraries and caches; `tests/jit/test_callees.py` has a test of each.
 """
 
 from __future__ import annotations
@@ -164,7 +162,7 @@ class BitcodeCompiler(_Compiler):
 
 
 class KernelCompiler(_Compiler):
-    """numba's compiler, whose code counts no references where that is possible."""
+    """numba's compiler; its code does not count references where that is possible."""
 
     lowering = KernelLowering
 
@@ -201,7 +199,7 @@ class StoredLibrary(library):  # type: ignore[misc]
 
 
 class _Loader:
-    """numba's code generator, which loads libraries in another way."""
+    """numba's code generator; it loads a library as `StoredLibrary`."""
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
@@ -242,7 +240,7 @@ class _FunctionEntries(_CodeEntries):
 
 
 class FunctionCodeCache(CodeCache):
-    """The cache of functions that are no kernels; those with large arrays are not stored."""
+    """The cache of other functions than kernels; code with large arrays is not stored."""
 
     _impl_class = _FunctionEntries
 
@@ -277,7 +275,7 @@ class KernelDispatcher(_Shortened):
 
 
 SHARED: Final = {"linkonce", "linkonce_odr", "weak_odr"}
-"""How numba links the code of callees."""
+"""Linkages that numba gives the code of callees."""
 
 
 class OwnNames(library):  # type: ignore[misc]
@@ -308,7 +306,7 @@ class FunctionCompiler(compiler.CompilerBase):
 
 
 class FunctionDispatcher(_Shortened):
-    """The dispatcher of a function that is no kernel: numba's own passes, with any options."""
+    """The dispatcher of another function than a kernel: numba's own passes, with any options."""
 
     compiler_class = FunctionCompiler
     cache_class = FunctionCodeCache
@@ -322,9 +320,9 @@ class Callee(_Shortened):
     more_options = {"no_cpython_wrapper": True}  # noqa: RUF012
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Resolve a call; all numbers that a caller writes out share one form.
+        """Resolve a call; all constants of a type share one form, except in callees with loops.
 
-        But for loops: what is known when they are optimized makes them faster.
+        A loop gets faster code if the constant is known when it is optimized.
         """
         if not has_loops(self.py_func):
             args = [_without_value(given) for given in args]

@@ -1,4 +1,4 @@
-"""Functions that are no kernels, such as operations of FFCV scripts: named by content, and stored.
+"""Other functions than kernels, such as operations of FFCV scripts: named by content, and stored.
 
 A kernel is a module's function that refers to constants and other kernels. These functions may be
 made at run time: they refer to numbers, arrays and functions of a script, and are compiled with
@@ -43,7 +43,7 @@ class _UnknownContent(Exception):
 
 
 def content_key(function: FunctionType, *parts: object) -> str | None:
-    """Return the name of a function's machine code, 32 hex digits; None if there is no such name.
+    """Return the name of a function's machine code, 32 hex digits; None: it cannot be named.
 
     Args:
         function: plain Python, before anything that it refers to is compiled.
@@ -162,7 +162,7 @@ def _function(function: FunctionType, seen: set[Any]) -> Iterator[str]:
 
 
 def _global(value: Any, names: list[str], seen: set[Any]) -> Iterator[str]:
-    """Yield a description of a global; of a user's module, that of what the code names in it."""
+    """Yield a description of a global. A user's module is described by what the code uses of it."""
     yield from _lines(value, seen)
     if isinstance(value, ModuleType) and not _is_versioned(value):
         for name in names:
@@ -187,7 +187,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_ours(function: FunctionType) -> bool:
-    """Whether a function is one of Stoker's modules; those made at run time hold other values."""
+    """Whether a function is defined in a module of Stoker, and was not made at run time."""
     name = function.__module__ or ""
     module = sys.modules.get(name)
     return (

@@ -1,4 +1,4 @@
-"""Which releases of numba the replacements for its parts are used with.
+"""The releases of numba that Stoker's replacements for its parts are used with.
 
 `stoker.jit.dispatchers` and what it imports replace private parts of numba, so that kernels compile
 faster and their code counts no references. Another release may have other parts. So the
@@ -14,9 +14,9 @@ import re
 from typing import Final
 
 _log = logging.getLogger(__name__)
-FIRST: Final = (0, 62, 1)
+FIRST: Final = (0, 63, 1)
 BEFORE: Final = (0, 69)
-SUPPORTED: Final = "numba>=0.62.1,<0.69"
+SUPPORTED: Final = "numba>=0.63.1,<0.69"
 """The same bounds, as pip writes them."""
 
 

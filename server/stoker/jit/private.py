@@ -1,16 +1,16 @@
-"""Folders and files that only the user can change: the one way into the kernel cache.
+"""Folders and files that only the user can change: the kernel cache is opened only with these.
 
 numba stores machine code as pickles, so write access to the cache means code execution. Each folder
 from `/` down is opened by its parent's descriptor, without following links, and checked by that
 descriptor:
 
 - It belongs to the user or to root. So does each link, which is then followed.
-- Nobody else can write to it. A parent with the sticky bit (`/tmp`) is an exception, because there
-  nobody else can replace what the user owns.
+- No other user can write to it. A parent with the sticky bit (`/tmp`) is an exception, because
+  there no other user can replace what the user owns.
 - Write access for the user's own private group is accepted.
 
-Inside of a folder that nobody else can enter, the mode bits for others have no effect and are not
-checked; owners still are. Descriptors are opened for each use and kept nowhere. Imports no NumPy,
+Inside of a folder that no other user can enter, the mode bits for others have no effect and are not
+checked; owners are. Descriptors are opened for each use and not kept. Imports no NumPy,
 because the daemon needs it before it starts the template.
 """
 
@@ -33,7 +33,7 @@ MAX_LINKS: Final = 40
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENTER: Final = stat.S_IXGRP | stat.S_IXOTH
 _OVERFLOW: Final = 65534
-"""The owner that files have in a user namespace if it does not know their real owner."""
+"""In a user namespace, the owner of files whose real owner has no number there."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Folder:
     Attributes:
         path: the path it was opened by.
         fd: its descriptor (O_PATH), for calls with `dir_fd`.
-        closed: whether nobody else can enter it, because of its mode or that of a parent.
+        closed: whether its mode, or the mode of a parent, keeps all other users out.
     """
 
     path: Path
@@ -159,7 +159,10 @@ def open_folder(path: Path, *, create: bool = False, strict: bool = False) -> Fo
 
 
 def why_unsafe(path: Path) -> str | None:
-    """Return why `open_folder` with `strict` would refuse a folder; None also if it is missing."""
+    """Return why `open_folder` with `strict` would refuse a folder; None: it would not.
+
+    A missing folder is not refused.
+    """
     try:
         os.close(open_folder(path, strict=True).fd)
     except FileNotFoundError:
@@ -183,8 +186,8 @@ def lock_file(folder: Folder, name: str) -> int:
 def others_can_write(status: os.stat_result, descriptor: int) -> bool:
     """Whether users other than the owner and root may write, by mode and access list.
 
-    Write access for a group is accepted if it is the owner's private group: his primary group, with
-    his name, that no other account is in.
+    Write access for a group is accepted if it is the owner's private group: the owner's primary
+    group, with the same name and no other account in it.
     """
     if status.st_mode & stat.S_IWOTH:
         return True
@@ -208,7 +211,7 @@ def _is_private_group(uid: int, gid: int) -> bool:
 
 
 def _has_list(descriptor: int) -> bool:
-    """Whether there is an access list: then the group bits are the most that any entry has."""
+    """Whether a file has an access list; then its group bits are the union of all entries."""
     try:
         os.getxattr(f"/proc/self/fd/{descriptor}", "system.posix_acl_access")
     except OSError as error:
@@ -217,7 +220,7 @@ def _has_list(descriptor: int) -> bool:
 
 
 def _check(path: Path, descriptor: int, *, last: bool, closed: bool, strict: bool) -> bool:
-    """Check an open folder on the way to `path`; return whether nobody else can enter it.
+    """Check an open folder on the way to `path`; return whether other users are kept out.
 
     Raises:
         ResourceError: it is not safe.

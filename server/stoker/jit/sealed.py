@@ -2,8 +2,8 @@
 
 Machine code with a flipped bit may compute other pixels, or end the process, and neither numba nor
 LLVM would notice. So a file ends with the BLAKE2b-128 of its name and its content. Pickles end by
-themselves, so their reader ignores what follows. This detects damage; it is no protection against
-somebody who may write there (`stoker.jit.private` is).
+themselves, so their reader ignores what follows. This detects damage; `stoker.jit.private` protects
+against other users.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ SEAL_BYTES: Final = 16
 
 
 class DamagedError(Exception):
-    """A file of the cache is not what was written."""
+    """A file of the cache has another content than the one that was written."""
 
 
 class _Sealed:
-    """A file that is written, and the digest of what was."""
+    """A file that is being written, and the digest of what was written so far."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
@@ -45,14 +45,14 @@ def sealing(file: BinaryIO, name: str) -> Iterator[Any]:
 
 
 def check_seal(path: str, name: str) -> None:
-    """Check that a file is what was written.
+    """Check that a file has the content that was written.
 
     Args:
         path: where it can be read.
         name: its name in its folder.
 
     Raises:
-        DamagedError: it is not.
+        DamagedError: it has another content.
         OSError: it cannot be read.
     """
     with open(path, "rb") as file:

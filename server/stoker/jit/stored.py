@@ -29,7 +29,7 @@ _compiler_lock: Any = global_compiler_lock
 
 
 class Entries(caching.CompileResultCacheImpl):
-    """How the code of one signature is written and read."""
+    """Writes and reads the code of one signature."""
 
     _locator_classes: Any = [caching.UserProvidedCacheLocator]  # noqa: RUF012  (numba's own name)
     """Files are in the kernel's own folder, never next to the source, not even on a full disk."""
