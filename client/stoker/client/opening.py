@@ -142,7 +142,7 @@ def steps_of(opened: Opened) -> Callable[[int], int]:
 
 
 def bucket_steps(opened: Opened) -> BucketSteps | None:
-    """Return the arithmetic of a stream's buckets; None if it has none.
+    """Return the arithmetic of a stream's buckets; None without buckets.
 
     Raises:
         ProtocolError: the daemon opened an impossible stream.

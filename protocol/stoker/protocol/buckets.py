@@ -251,7 +251,7 @@ def tail_of(tail: Literal["drop", "pad"], leftovers: Leftovers) -> Tail:
 
 
 class BucketSteps:
-    """Which batches an epoch delivers; batches of each bucket are numbered from 0 across epochs.
+    """The batches that an epoch delivers; those of each bucket are numbered from 0 across epochs.
 
     With tail "carry" a bucket is one endless stream: the rows of epoch 0, then those of epoch 1,
     and so on, cut every `positions`; epoch e delivers the batches that end in it. With "drop" and

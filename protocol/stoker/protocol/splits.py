@@ -1,4 +1,4 @@
-"""What text stands for a subset: the name of a split, a condition, or the path of a file.
+"""Texts that name a subset: the name of a split, a condition, or the path of a file.
 
 A split is a subset that the manifest of a dataset names; see docs/contracts/dataset.md. A condition
 compares stored columns.
@@ -18,7 +18,7 @@ def is_split_name(given: object) -> bool:
 
 
 def is_condition(given: object) -> bool:
-    """Return whether it is text with a comparison, which is no path: that begins with . or /."""
+    """Return whether it is text with a comparison and not a path, which begins with . or /."""
     return (
         isinstance(given, str) and given[:1] not in "./~" and _CONDITION.search(given) is not None
     )

@@ -40,8 +40,8 @@ class Subset:
             sort: whether they may come in any order.
 
         Raises:
-            UsageError: there is none, a value is not a sample id or comes twice, or the ids are not
-                ascending and must not be sorted.
+            UsageError: the list is empty, a value is not a sample id or comes twice, or the ids are
+                not ascending and must not be sorted.
         """
         self.ids = _numbers(ids)
         if not len(self.ids):

@@ -16,7 +16,7 @@ def steps_per_epoch(spec: StreamSpec) -> int:
     An epoch of a mixture has whole batches alone, of about as many rows as samples.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no full batch.
     """
     rows, size = spec.epoch_rows, spec.batch_size
     if spec.mix is not None and rows < size:

@@ -21,7 +21,7 @@ Ids = NDArray[np.int64]
 
 
 class DeckEntries(NamedTuple):
-    """What a deck has at some positions; each is `(n,) int64`.
+    """The content of a deck at some positions; each is `(n,) int64`.
 
     Attributes:
         ids: sample ids.

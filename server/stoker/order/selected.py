@@ -1,4 +1,4 @@
-"""What a stream takes of a dataset: which samples, and how often; and the digests of several.
+"""The samples that a stream takes of a dataset, and how often; and the digests of several.
 
 A plain stream has one selection, a mixture one for each dataset. Ids of a mixture are those of its
 datasets, one after the other.
@@ -29,7 +29,7 @@ class Selected:
 
     @property
     def count(self) -> int:
-        """How many samples it visits."""
+        """Number of samples that it visits."""
         return self.rows - len(self.excluded)
 
     @property

@@ -165,7 +165,7 @@ REFUSED = [
     ("kind in ()", "expected the values in parentheses"),
     ("old > 1", "expected two numbers, or two truth values, to compare, got 1"),
     ("age is 3", "expected None after is, got 3"),
-    ("plain.width > 3", "field 'plain' has no width: it is no image or mask"),
+    ("plain.width > 3", "field 'plain' has no width: it is not an image or mask"),
     ("id > 99999999999999999999", "expected a number of at most 64 bits"),
     ("id > 2j", "expected a number, True, False, or text in quotes, got 2j"),
     ("len(kind, plain) > 1", "expected a field, len"),

@@ -7,7 +7,8 @@ batches come; it changes none of them.
 
 On the wire each record is a map by name. A field with its default value is left out, and a name
 that the reader does not know refuses the message, so no side ignores an option that it lacks.
-Bounds are part of the types. What excludes what is in `refusals`. docs/protocol.md has the tables.
+Bounds are part of the types. `refusals` has the options that exclude others. docs/protocol.md has
+the tables.
 """
 
 from typing import Annotated, Literal
@@ -48,7 +49,7 @@ class RequestPart(
 
 
 class Selection(RequestPart, frozen=True):
-    """Which samples of a dataset, and how often each: all of them once, unless a field says else.
+    """The samples of a dataset, and how often each comes: by default all of them once.
 
     Attributes:
         split: name of a split of the dataset, whose samples alone are visited; or empty.
@@ -102,7 +103,7 @@ class OrderRequest(RequestPart, frozen=True):
 
 
 class BatchRequest(RequestPart, frozen=True):
-    """What a batch consists of.
+    """The content of a batch.
 
     Attributes:
         positions: positions of the global batch, over all ranks.
@@ -118,7 +119,7 @@ class BatchRequest(RequestPart, frozen=True):
 
 
 class DrawRequest(RequestPart, frozen=True):
-    """What the draws of the pipelines depend on.
+    """Everything that the draws of the pipelines depend on.
 
     Attributes:
         seed: seed of every draw.
@@ -153,7 +154,7 @@ class StreamRequest(RequestPart, frozen=True):
 
     @property
     def is_mixture(self) -> bool:
-        """Whether the stream has a mixture of datasets, perhaps of one."""
+        """True if the stream has a mixture of datasets, perhaps of one."""
         return len(self.sources) > 1 or self.sources[0].ratio is not None
 
     def check_sources(self) -> None:
@@ -192,7 +193,7 @@ class GroupRequest(RequestPart, frozen=True):
 
 
 class DeliveryRequest(RequestPart, frozen=True):
-    """How batches come; nothing here changes a byte of them.
+    """The delivery of batches; nothing here changes a byte of them.
 
     Attributes:
         prefetch: batches under way; with `prefetch_bytes`, the most.

@@ -1,4 +1,4 @@
-"""How the rows of an epoch are shared out among the buckets, and in each among datasets.
+"""Shares the rows of an epoch among the buckets, and in each bucket among datasets.
 
 An epoch has as many rows as there are samples in buckets. Without weights and mixtures each sample
 comes once. With weights a bucket gets its part by the sum of its weights, and in it each sample

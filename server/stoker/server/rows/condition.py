@@ -76,7 +76,7 @@ def samples_where(dataset: Dataset, condition: str) -> Subset:
 
     Raises:
         UnknownNameError: it names an unknown field, class or split.
-        UsageError: it is no condition, or holds for no sample.
+        UsageError: it is not a condition, or holds for no sample.
     """
     reader = _ConditionReader(dataset, condition)
     try:
@@ -253,7 +253,7 @@ class _ConditionReader:
 
     def _sides(self, field: Field, side: str) -> Array:
         if not field.is_picture:
-            raise self._error(f"field {field.name!r} has no {side}: it is no image or mask")
+            raise self._error(f"field {field.name!r} has no {side}: it is not an image or mask")
         found = list(self._dataset.sizes(field.name))
         return np.concatenate([sizes[_SIDES.index(side)] for sizes in found])
 

@@ -77,7 +77,7 @@ class Extents:
 
 
 class _DatasetSizes:
-    """What the rows of one dataset need.
+    """The needs of the rows of one dataset.
 
     Attributes:
         finder: computes sizes before samples are made; None if none are needed.

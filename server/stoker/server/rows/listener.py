@@ -16,7 +16,7 @@ class RowListener:
     """
 
     row_by_row = False
-    """Whether every row must be computed by itself, so that each is named."""
+    """True if every row must be computed by itself, so that each is named."""
 
     def rows_begin(self, outputs: Sequence[np.ndarray]) -> None:
         """Rows begin that are written to these arrays, one for each output."""

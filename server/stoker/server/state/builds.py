@@ -182,7 +182,7 @@ class Builds:
         return build
 
     def _next(self) -> Build:
-        """Return the next build: the first one of a client that has none running, else the first.
+        """Return the next build: the first one of a client without a running build, else the first.
 
         So a client whose builds hang delays those of others by one deadline, however many it has.
         """

@@ -145,7 +145,7 @@ class Faults:
         if head is None:
             return
         fresh = self._groups.move(head.batch)
-        # What cannot be killed waits for storage, which says nothing about the row.
+        # A process that cannot be killed waits for storage, which does not blame the row.
         ranges = self._accuse(head, None, False, "cannot be confirmed dead")
         if fresh is not None and not fresh.void:
             fresh.isolate(ranges)
@@ -162,7 +162,7 @@ class Faults:
         return self._accuse(claim, row, blame, event.reason, sample, hung_at)
 
     def _may_be_at(self, claim: Claim, row: int) -> bool:
-        """Whether a claim computes that row: one of its own, or one in a row group of those."""
+        """Return whether a claim computes that row, itself or as one of its row group."""
         unit = claim.batch.group.stream.build.group_rows
         end = -(-claim.hi // unit) * unit
         return claim.lo // unit * unit <= row < min(end, claim.batch.cut.of)

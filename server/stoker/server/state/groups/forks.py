@@ -66,7 +66,7 @@ class Forks:
     def enter(
         self, fork: Fork | None, number: int, asked: GroupRequest, build: BuildResult
     ) -> Fork:
-        """Prepare for a member; found a fork with the number of its group, if there is none.
+        """Prepare for a member; found a fork with the number of its group, if it does not exist.
 
         `add` or `leave` must follow.
 

@@ -3,8 +3,8 @@
 Trainings of a sweep are started one after the other, seconds apart, which is hundreds of batches.
 So a group may have a size: it computes nothing until as many members have sent SEEK. It begins
 without the others after a while, so that one that never comes costs the rest only that time. A
-member that comes after the begin waits for no other member. At a daemon that comes later, nobody is
-waited for: the others may have ended.
+member that comes after the begin waits for no other member. A daemon that comes later waits for no
+member, because the others may have ended.
 """
 
 
