@@ -18,7 +18,7 @@ from skimage import data
 from stoker import ops
 from stoker.ops import Op, State, StateError, make
 from stoker.pipeline import pipeline
-from stoker.pipeline.planning.scales import scaled
+from stoker.pipeline.planning.value_scales import scaled
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ops.json"
 SIDE, SMALL = 48, 24

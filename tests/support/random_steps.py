@@ -11,7 +11,7 @@ import numpy as np
 from stoker.ops.contract.registry import folds, lookup, make, registered
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State, StateError
-from stoker.pipeline.planning.history import moves
+from stoker.pipeline.planning.agreement.geometric_history import moves
 
 
 def varied(name):

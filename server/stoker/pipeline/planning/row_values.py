@@ -24,7 +24,7 @@ from stoker.pipeline.graph.nodes import Draw, Expr, If, Input, Node, Varying, dr
 from stoker.pipeline.graph.normal import first_inside, number_nodes
 from stoker.pipeline.graph.schedule import Formulas, not_a_schedule
 from stoker.pipeline.planning.op_declarations import declared
-from stoker.pipeline.planning.scales import scaled
+from stoker.pipeline.planning.value_scales import scaled
 from stoker.protocol.errors import BuildError, StokerError
 
 TRIED: Final = (0.0, 1.0, 0.5, 0.13, 0.29, 0.71, 0.88)

@@ -2,7 +2,7 @@
 
 A second image, a depth image, a map of floats or an array of boxes is a target as a mask is, but a
 pipeline may also make views that have nothing to do with each other. So less is refused than of
-masks (`planning.history`):
+masks (`planning.agreement.geometric_history`):
 
 - Images of two fields are refused if one lacks some of the moves of the other, or if both followed
   a decision that was drawn, and then parted. Images whose moves have nothing in common are views.
@@ -23,7 +23,7 @@ from itertools import product
 from typing import Any, Final
 
 from stoker.ops.contract.states import VECTORS, State
-from stoker.pipeline.planning.history import (
+from stoker.pipeline.planning.agreement.geometric_history import (
     Divergence,
     Histories,
     History,

@@ -16,11 +16,11 @@ from stoker.pipeline.graph import arrays, expressions
 from stoker.pipeline.graph.arrays import Operand, Rule
 from stoker.pipeline.graph.nodes import ELEMENT, STATISTICS, Expr
 from stoker.pipeline.graph.statistics import check_statistic
+from stoker.pipeline.planning.agreement.geometric_history import Histories
 from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep
 from stoker.pipeline.planning.binding.known_sizes import KnownSizes
 from stoker.pipeline.planning.binding.op_steps import OpBinder
 from stoker.pipeline.planning.bound_graph import BoundGraph
-from stoker.pipeline.planning.history import Histories
 from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.pipeline.planning.steps import ConstStep, ExprStep, Step
 from stoker.protocol.errors import BuildError

@@ -26,6 +26,7 @@ from stoker.pipeline.graph.nodes import (
 )
 from stoker.pipeline.graph.normal import first_inside, number_nodes
 from stoker.pipeline.planning.agreement.drifted_outputs import check_apart
+from stoker.pipeline.planning.agreement.geometric_history import Histories
 from stoker.pipeline.planning.agreement.mirrored_keypoints import MirroredKeypoints
 from stoker.pipeline.planning.binding.expression_steps import ExpressionBinder, check_condition
 from stoker.pipeline.planning.binding.joins import JoinBinder
@@ -33,7 +34,6 @@ from stoker.pipeline.planning.binding.known_sizes import KnownSizes
 from stoker.pipeline.planning.binding.op_steps import OpBinder
 from stoker.pipeline.planning.binding.output_steps import OutputBinder
 from stoker.pipeline.planning.bound_graph import BoundGraph
-from stoker.pipeline.planning.history import Histories
 from stoker.pipeline.planning.mixes import Mixes
 from stoker.pipeline.planning.op_declarations import fault_of
 from stoker.pipeline.planning.steps import (

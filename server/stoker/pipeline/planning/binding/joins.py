@@ -1,8 +1,8 @@
 """Joins of branches: the state of a value that comes from one of two blocks, and conversions.
 
-Images are brought to one scale first (`planning.scales`). dtypes are promoted as NumPy promotes
-them (uint8 with float32 gives float32, values unchanged), scalars to bool, int64 or float64. An
-image or array (H, W) joins (H, W, 1). Images and masks of different heights and widths join to a
+Images are brought to one scale first (`planning.value_scales`). dtypes are promoted as NumPy does
+(uint8 with float32 gives float32, values unchanged), scalars to bool, int64 or float64. An image or
+array (H, W) joins (H, W, 1). Images and masks of different heights and widths join to a
 size that differs from sample to sample. All other differences are refused, except for a value that
 nothing reads and that is delivered as a list: its rows may differ in any side, so gray images may
 join RGB images there.
@@ -23,11 +23,11 @@ from stoker.pipeline.planning.binding.known_sizes import KnownSizes
 from stoker.pipeline.planning.binding.op_steps import OpBinder
 from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.mixes import Mixes
-from stoker.pipeline.planning.scales import JoinForm, common_form, conversions
 from stoker.pipeline.planning.steps import (
     Join,
     Step,
 )
+from stoker.pipeline.planning.value_scales import JoinForm, common_form, conversions
 from stoker.protocol.errors import BuildError
 from stoker.protocol.items import DTYPES
 

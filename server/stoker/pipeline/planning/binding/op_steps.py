@@ -31,7 +31,6 @@ from stoker.pipeline.planning.row_values import (
     row_parameters,
     settled,
 )
-from stoker.pipeline.planning.scales import scaled
 from stoker.pipeline.planning.steps import (
     ApplyStep,
     ConvertStep,
@@ -42,6 +41,7 @@ from stoker.pipeline.planning.steps import (
     RescaleStep,
     Step,
 )
+from stoker.pipeline.planning.value_scales import scaled
 from stoker.protocol.errors import VersionError
 
 
