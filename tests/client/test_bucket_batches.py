@@ -1,5 +1,6 @@
 """Buckets through a daemon: shapes, ids, ranks, lengths, resume, replay, and refusals."""
 
+import contextlib
 import logging
 from collections import Counter
 from pathlib import Path
@@ -18,6 +19,8 @@ from stoker.pipeline import outputs, pipeline
 from stoker.protocol.buckets import Bucket
 from stoker.protocol.errors import BuildError, ProtocolError, UsageError
 from stoker.protocol.messages import Opened
+
+pytestmark = pytest.mark.as_a_user
 
 SIZES = [(60, 60), (60, 100), (100, 60), (80, 80), (50, 100)] * 7
 BUCKETS = Buckets(max_area=48 * 48, divisor=16)
@@ -203,6 +206,26 @@ def test_a_stream_without_buckets_has_no_account(load_texts):
         load_texts(plain_words, buckets=wanted)
     with pytest.raises(UsageError, match=r"field 'number' .* has no length: expected an array"):
         load_texts(words, buckets=LengthBuckets(field="number", multiple=64))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_batches_are_those_of_a_list_for_each_size(load, ranks):
+    """Not shuffled: each size has a queue of ids, which is carried from epoch to epoch."""
+    sizes = [bucket_size(w, h, BUCKETS) for w, h in SIZES]
+    queues = {size: [] for size in sizes}
+    with contextlib.ExitStack() as stack:
+        options = {"shuffle": False, "world_size": ranks}
+        loaders = [stack.enter_context(load(rank=rank, **options)) for rank in range(ranks)]
+        for _ in range(3):
+            for number, size in enumerate(sizes):
+                queues[size].append(number)
+            for parts in zip(*loaders, strict=True):
+                ids = np.concatenate([part.index for part in parts]).tolist()
+                queue = queues[sizes[ids[0]]]
+                assert ids == queue[:4]
+                del queue[:4]
+            assert all(len(queue) < 4 for queue in queues.values())
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from stoker.client.testing import ResumeCheckError, check_resume
 from stoker.dataset import schema, write
 from stoker.protocol.errors import UsageError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 
 
 PIPELINES = """

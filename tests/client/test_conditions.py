@@ -12,7 +12,7 @@ from stoker.dataset import schema, write
 from stoker.pipeline import branching, outputs, pipeline
 from stoker.protocol.errors import BuildError, SampleError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 ROWS = 12
 STREAM = {"dataset": "rows", "batch_size": 4, "device": "numpy", "shuffle": False}
 

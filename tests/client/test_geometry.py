@@ -14,6 +14,8 @@ from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
 from stoker.protocol.errors import BuildError
 
+pytestmark = pytest.mark.as_a_user
+
 LIMITS = (1, 7, 14, 29, 41, 57, 58, 70, 93)
 
 PIPELINES = """

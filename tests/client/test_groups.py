@@ -21,7 +21,7 @@ from stoker.client import Loader
 from stoker.dataset import schema, write
 from stoker.protocol.errors import UsageError
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 HERE = Path(__file__).parent
 ROWS, BATCH, EDGE = 48, 4, 96
 STEPS = ROWS // BATCH

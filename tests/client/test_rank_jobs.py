@@ -17,6 +17,8 @@ from warm import Script
 from stoker.client.ranks.launcher import host_key
 from stoker.dataset import schema, write
 
+pytestmark = pytest.mark.as_a_user
+
 HERE = Path(__file__).parent
 SIZE = 2
 TORCHRUN = {

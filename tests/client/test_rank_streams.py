@@ -8,7 +8,7 @@ import pytest
 from keyed import OPTIONS, keyed_daemon
 from warm import Script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 
 RANK = """
 import datetime, json, sys

@@ -139,6 +139,7 @@ def test_a_loop_notices_only_the_delay(serving, more) -> None:
         assert (found.reconnects, found.delivered) == (2, len(expected))
 
 
+@pytest.mark.as_a_user
 def test_two_ranks_and_many_kills(serving) -> None:
     """A kill between any two steps, and batches that outlive the daemons that made them."""
     whole = uninterrupted(serving)
@@ -351,6 +352,7 @@ def test_an_interrupt_in_an_outage_loses_nothing(serving, monkeypatch) -> None:
         assert [digest(batch) for batch in batches] == expected[done:]
 
 
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("what", ["dataset", "pipeline", "name"])
 def test_another_stream_is_refused(serving, dataset, tmp_path, live, what: str) -> None:
     """Never other bytes: the error names what changed, and the right daemon is still taken."""

@@ -22,7 +22,7 @@ from stoker.server.rows.states import field_states
 
 __all__ = ["daemon", "dataset", "photographs", "source"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 ROWS, BATCH = 37, 8
 STEPS = ROWS // BATCH
 

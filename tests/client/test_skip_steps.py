@@ -11,6 +11,8 @@ from stoker.client.position import Position
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ResumeError, UsageError
 
+pytestmark = pytest.mark.as_a_user
+
 
 @pytest.fixture
 def loader(daemon):

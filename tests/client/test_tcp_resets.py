@@ -171,6 +171,7 @@ def test_a_daemon_that_falls_silent_in_the_handshake(served, neighbor) -> None:
         assert time.monotonic() - began < PATIENCE_S
 
 
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("ports", [(RECORDS,), (BATCHES,), (RECORDS, BATCHES)], ids=str)
 def test_a_reset_while_batches_come(served, neighbor, ports) -> None:
     with Proxy(tcp_address(served.tcp), keeps=False) as proxy:

@@ -68,6 +68,7 @@ def tars(tmp_path: Path, live) -> Path:
     return tmp_path
 
 
+@pytest.mark.as_a_user
 def test_tars_in_place_give_the_bytes_of_the_packed_dataset_until_they_change(
     tars, batches
 ) -> None:
@@ -85,6 +86,7 @@ def test_tars_in_place_give_the_bytes_of_the_packed_dataset_until_they_change(
         loader.load_state_dict(cursor)
 
 
+@pytest.mark.as_a_user
 def test_a_live_source_gives_the_bytes_of_the_packed_dataset(batches) -> None:
     with Loader("live_sources:Photos", **OPTIONS) as loader:
         assert_same(delivered(loader), batches)

@@ -17,7 +17,7 @@ from stoker.client import Loader
 from stoker.order.compose import dataset_order
 from stoker.protocol.cursor import MAX_BYTES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 HERE = Path(__file__).parent
 ROWS, BATCH = 10**12, 256
 STEPS = ROWS // BATCH

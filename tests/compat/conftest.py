@@ -64,6 +64,8 @@ def two_views(pictures, write) -> Path:
 
 
 @pytest.fixture
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+def interpreted() -> Iterator[None]:
     """Operations as Python; that machine code does the same is shown in test_ffcv_steps.py."""
-    monkeypatch.setattr(Compiler, "_enabled", False)
+    Compiler.set_enabled(False)
+    yield
+    Compiler.set_enabled(True)

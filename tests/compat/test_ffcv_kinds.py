@@ -95,6 +95,7 @@ def test_there_are_enough_of_them():
     assert len({getattr(make, "__name__", str(n)) for n, (make, *_) in enumerate(CASES)}) >= 30
 
 
+@pytest.mark.as_a_user
 @pytest.mark.filterwarnings("ignore:First-class function type")
 @pytest.mark.parametrize(("make", "field", "decoder", "on_tensors"), CASES)
 def test_an_operation_runs_by_its_imports_alone(

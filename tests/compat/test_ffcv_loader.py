@@ -48,6 +48,7 @@ def labels(loader):
     return [int(n) for batch in loader for n in batch[-1].reshape(-1)]
 
 
+@pytest.mark.as_a_user
 @pytest.mark.slow
 def test_the_guides_script_runs_serial_and_parallel(user_folder, tmp_path):
     done = subprocess.run(

@@ -91,6 +91,7 @@ def differ_by_one_number_each(left, right):
     return torch.equal(by, by[:, :1, :1, :1].expand_as(by))
 
 
+@pytest.mark.as_a_user
 def test_the_lists_of_issue_86(two_views):
     """Its example: crop and flip are shared, although one list has a jitter between them."""
     left, right = load(

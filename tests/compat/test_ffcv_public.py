@@ -73,6 +73,7 @@ def test_every_documented_transform_is_there():
         assert isinstance(getattr(module, name), type)
 
 
+@pytest.mark.as_a_user
 def test_a_script_with_every_documented_transform(packed, monkeypatch):
     """Interpreted: the other tests compile the transforms."""
     monkeypatch.setattr(Compiler, "_enabled", False)

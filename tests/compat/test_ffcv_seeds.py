@@ -49,6 +49,7 @@ def changed(found):
     return sum(len(set(found[:, 0, sample])) > 1 for sample in range(SAMPLES))
 
 
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("how", [function.__name__ for function in SHARED])
 def test_a_seed_of_no_row_is_alike_in_two_pipelines_and_new_in_each_epoch(
     numbered, interpreted, how

@@ -34,7 +34,7 @@ from stoker.protocol.errors import (
 )
 from stoker.server.rows.states import worker_plan
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 HERE = Path(__file__).parent
 PROMISES = refusals.promises()
 PROOFS = refusals.proofs()

@@ -26,6 +26,8 @@ from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import StokerError
 from stoker.protocol.remote.tcp import tcp_address
 
+pytestmark = pytest.mark.as_a_user
+
 HERE = Path(__file__).parent
 ROWS, CHANGES = 24, 150
 OPTIONS = {"pipeline": "plain", "device": "numpy", "batch_size": 4, "seed": 5}

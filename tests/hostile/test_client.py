@@ -129,6 +129,7 @@ def use(daemon: FakeDaemon) -> str:
     return "fine"
 
 
+@pytest.mark.as_a_user
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_changed_answers_are_typed_errors_or_batches(folder, rounds, monkeypatch):

@@ -121,6 +121,7 @@ def honest(daemon, packed):
                 assert np.array_equal(batch.image[row], dataset.read("image", number))
 
 
+@pytest.mark.as_a_user
 def test_a_function_that_takes_all_memory_is_an_error_with_its_sample(daemon, honest):
     with load(daemon, pipeline="takes_all") as loader:
         honest(3)
@@ -159,6 +160,7 @@ def test_ten_thousand_op_modules_allow_what_they_name_and_nothing_else(daemon, h
         load(daemon, pipeline=other)
 
 
+@pytest.mark.as_a_user
 def test_a_flood_of_replays_and_questions_delays_nobody(daemon, honest, rounds):
     """It may end with the session of the client that floods and does not read."""
     with load(daemon) as loader:
@@ -192,6 +194,7 @@ def requests(count, rng):
         yield bytes(data[: rng.randrange(1, len(data) + 1)])
 
 
+@pytest.mark.as_a_user
 def test_the_metrics_endpoint_withstands_garbage(daemon, honest, rounds):
     port = int(re.search(r"metrics_listening.*port=(\d+)", daemon.log.read_text())[1])
     with contextlib.ExitStack() as idle:
@@ -243,6 +246,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.as_a_user
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as other users")
 def test_other_users_reach_the_sockets_only_by_the_group(daemon, honest):
     path = daemon.address.removeprefix("ipc://")

@@ -214,6 +214,7 @@ class Host:
             path.chmod(mode)
 
 
+@pytest.mark.as_a_user
 @two_users
 def test_a_planted_pickle_is_never_read(base):
     host = Host(base)
@@ -244,6 +245,7 @@ def test_a_root_that_a_group_can_write_is_not_used_and_one_line_says_so(base):
     assert host.kernel()[0] == f"30 1 {used}"
 
 
+@pytest.mark.as_a_user
 @two_users
 def test_a_temporary_folder_that_another_user_made_is_not_used(base):
     host = Host(base)

@@ -64,6 +64,7 @@ def options(**more):
     return {**STREAM, "global_batch_size": B, "last": "pad", **more}
 
 
+@pytest.mark.as_a_user
 def test_an_epoch_completes_and_its_counts_add_up(daemon, damaged, law, expected, tmp_path):
     folder = tmp_path / "bad"
     more = f"[bad_samples]\nfolder = {json.dumps(str(folder))}"
@@ -102,6 +103,7 @@ def test_an_epoch_completes_and_its_counts_add_up(daemon, damaged, law, expected
         assert law.delivered(running.address, EPOCHS, 2, **given) == expected(exclude=BAD)
 
 
+@pytest.mark.as_a_user
 def test_substitutes_of_weighted_streams_and_mixtures(daemon, damaged, law, expected):
     """A weighted substitute has its own visits; in a mixture it is of the same dataset."""
     weights = [1.0 + 2 * (number in BAD) for number in range(ROWS)]

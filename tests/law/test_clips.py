@@ -16,6 +16,8 @@ from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches
 
+pytestmark = pytest.mark.as_a_user
+
 EPOCHS = range(2)
 LENGTHS = (30, 12, 10, 7, 1, 19)
 STREAM = {"pipeline": "clips", "dataset": "clips", "seed": 5}

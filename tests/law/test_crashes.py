@@ -54,6 +54,7 @@ def stopped(loader) -> StreamStoppedError:
     raise AssertionError("the stream did not stop")
 
 
+@pytest.mark.as_a_user
 def test_the_stream_stops_and_goes_on_under_an_exclude_list(serve, law, expected, tmp_path):
     folder = tmp_path / "bad"
     with serve(f"[bad_samples]\nfolder = {json.dumps(str(folder))}") as running:
@@ -77,6 +78,7 @@ def test_the_stream_stops_and_goes_on_under_an_exclude_list(serve, law, expected
     assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == [ID]
 
 
+@pytest.mark.as_a_user
 def test_it_is_replaced_in_every_rank_and_after_a_resume(serve, law, expected, tmp_path):
     folder = tmp_path / "bad"
     more = f'[bad_samples]\ncrash_policy = "replace"\nfolder = {json.dumps(str(folder))}'

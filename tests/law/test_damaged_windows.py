@@ -15,7 +15,7 @@ from law_rig import serving
 from stoker.client import Loader
 from stoker.protocol.buckets import Buckets
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 
 B, EPOCHS = 8, range(2)
 BAD = {number for _, number in DAMAGED}

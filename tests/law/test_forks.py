@@ -27,7 +27,7 @@ from stoker.pipeline import outputs, pipeline
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 B, EPOCHS, FIELDS = 8, 2, 2
 STEPS = ROWS // B
 ORDER = {"batch_size": B, "shuffle_seed": 5}

@@ -19,7 +19,7 @@ from loading import digest, in_step
 from stoker.client import Directory, Loader
 from stoker.protocol.errors import UsageError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 B, EPOCHS, FIELDS = 8, 4, 2
 GROUP_WAIT_S = 60.0
 """For how long the first member of a group waits for the others."""

@@ -40,6 +40,7 @@ def changed(tmp_path, photographs):
     return dest
 
 
+@pytest.mark.as_a_user
 def test_rows_that_changed_follow_the_policy(daemon, changed, law, tmp_path):
     graph, folder = law_pipelines.mixed.graph(), tmp_path / "bad"
     spec = {"batch_size": B, "seed": STREAM["seed"]}

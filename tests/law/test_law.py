@@ -29,6 +29,8 @@ from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import make_spec, reference_batches
 
+pytestmark = pytest.mark.as_a_user
+
 EPOCHS = range(2)
 DEADLINE_S = 60.0
 STREAMS = {
@@ -376,6 +378,7 @@ def test_ranks_at_the_same_time(address, law, expected):
     assert law.merged([parts[rank] for rank in range(3)]) == expected["training"]
 
 
+@pytest.mark.as_a_user(False)  # a daemon for each, which only has to die
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "points"),

@@ -13,6 +13,8 @@ from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import reference_mix
 
+pytestmark = pytest.mark.as_a_user
+
 EPOCHS = range(2)
 MIXES = {
     "one pipeline": ({"photos": 0.7, "tars": 0.3}, "windows", {"batch_size": 7, "seed": 5}),

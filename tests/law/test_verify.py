@@ -27,6 +27,7 @@ STREAMS = {
 }  # fmt: skip
 
 
+@pytest.mark.as_a_user
 def test_any_number_of_workers_gives_the_same_digests(daemon, datasets, dataset, boxed):
     served = {"photos": dataset, "boxed": boxed}
     with daemon(1, datasets=served) as running:

@@ -25,6 +25,7 @@ IDS = range(12)
 PROCESSES = 3
 
 
+@pytest.mark.as_a_user
 @pytest.mark.slow
 def test_every_op_gives_the_same_bytes_in_any_process(every_op):
     """Each process starts afresh, hashes otherwise, and takes its ids backwards."""

@@ -265,6 +265,7 @@ def test_pixel_loops_have_no_float64(loops):
                 assert "float64" not in faults, f"{name}: {faults}"
 
 
+@pytest.mark.as_a_user
 @pytest.mark.slow
 def test_nothing_calls_libm_allocates_or_fuses(machine, examples):
     """Kernels, draws and sizes of ops; what batch ops, boxes, keypoints and choices run; the loop.

@@ -30,6 +30,8 @@ def varied(name):
 
 
 PARAMS = {name: varied(name) for name in sorted({*registered(), *folds()}) if varied(name)}
+CHANGES_OF_LEVELS = tuple(n for n in PARAMS if n in registered() and lookup(n).varied is None)
+"""Ops that change levels, and happen with a probability; they need no other parameter."""
 CONVERSIONS = {"uint8": "to_float", FLOAT: "from_float"}
 """The op that makes floats of levels, and levels of floats."""
 MADE = {"to_float": FLOAT, "from_float": "uint8"}

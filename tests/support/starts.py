@@ -4,7 +4,8 @@ A daemon of `daemons.serving` is forked from a process that has imported what da
 (`warm`), and so are private daemons of Loaders where a test or its module asks for the fixture
 `forked_private_daemons`. That costs a fifth. A test with the marker `as_a_user` gets none of it:
 each daemon, template and private daemon is executed by its command line, and nothing inside of
-Stoker is replaced. docs/guarantees.md has such a test for each guarantee.
+Stoker is replaced. docs/guarantees.md has such a test for each guarantee. In a module that is
+marked as a whole, `as_a_user(False)` takes a test out that has daemons of its own.
 """
 
 import importlib
@@ -17,7 +18,8 @@ import warm
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fork nothing for a test that starts Stoker as a user does, nor for its fixtures."""
-    warm.forks.allowed = item.get_closest_marker("as_a_user") is None
+    marker = item.get_closest_marker("as_a_user")
+    warm.forks.allowed = marker is None or marker.args == (False,)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -59,6 +59,7 @@ def epochs(loader: Loader) -> Iterator[Batch]:
         yield from loader
 
 
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_memory_does_not_grow_with_batches_of_mixed_sizes(tmp_path, datasets, variant):
     """The last quarter of the looks compared with the second; the first fills caches."""
@@ -90,6 +91,7 @@ def test_memory_does_not_grow_with_batches_of_mixed_sizes(tmp_path, datasets, va
         assert descriptors < 2, f"{pid} has more descriptors: {quarters[:, 2]}"
 
 
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_nothing_is_left_after_kill_9_of_everything(tmp_path, datasets, seed):
     """The daemon, its template, its workers and two trainings are killed, in any order."""

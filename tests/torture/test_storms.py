@@ -27,7 +27,13 @@ FULL_FIRST = 0.04
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + STORMS))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=[pytest.mark.as_a_user] if seed == FIRST else [])
+        for seed in range(FIRST, FIRST + STORMS)
+    ],
+)
 def test_storm(tmp_path, stormy, seed, record_property):
     is_long = seed >= FIRST_LONG
     with Hosts(tmp_path, stormy, seed) as hosts:

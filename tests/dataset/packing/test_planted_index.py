@@ -78,6 +78,7 @@ def test_a_work_folder_that_is_a_link_is_refused(tars, tmp_path):
     assert (tmp_path / "precious" / "letter.txt").read_text() == "dear"
 
 
+@pytest.mark.as_a_user
 @pytest.mark.skipif(bool(why_none()), reason=why_none() or "two users")
 @pytest.mark.parametrize("what", ["folder", "lock"])
 def test_verify_leaves_a_packed_dataset_alone(tars, tmp_path, what):

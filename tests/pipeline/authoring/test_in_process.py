@@ -48,6 +48,7 @@ def fields(photo):
     return {"image": image, "mask": image[..., 0].copy(), "label": np.int64(1)}
 
 
+@pytest.mark.as_a_user
 @pytest.mark.slow
 def test_torch_loader_with_workers_gives_the_same_bytes(fields):
     """Workers are spawned: the pipeline travels as data, and no worker's seed has a part in it."""

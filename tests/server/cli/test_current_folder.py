@@ -66,6 +66,7 @@ def project(tmp_path):
     return root
 
 
+@pytest.mark.as_a_user
 def test_a_daemon_in_such_a_folder_serves_and_says_what_is_shadowed(
     serve, packed, project, tmp_path, monkeypatch
 ):

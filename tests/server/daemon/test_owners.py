@@ -14,6 +14,7 @@ import pytest
 from commands import call
 from users import ATTACKER, VICTIM, as_user, shared_folder, why_none
 
+from stoker.client import Loader
 from stoker.client.client_session import ClientSession
 from stoker.client.peer_credentials import TRUSTED, check_listener
 from stoker.protocol.errors import ConfigError, ConnectError
@@ -64,6 +65,17 @@ def test_a_client_refuses_a_socket_of_another_user(suffixes, monkeypatch):
                 ClientSession(f"ipc://{path}", 0.3)
 
 
+@two_users
+@pytest.mark.as_a_user
+def test_a_loader_refuses_a_socket_of_another_user():
+    with shared_folder() as base:
+        path = base / "tmp" / "s.sock"
+        options = {"pipeline": "any", "batch_size": 1, "connect_timeout_s": 0.3}
+        with listening(path, "", ".fd"), pytest.raises(ConnectError) as caught:
+            Loader(f"ipc://{path}", **options)
+    assert f"is of user {ATTACKER}; expected user 0" in caught.value.message
+
+
 def test_the_users_own_sockets_pass(folder):
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(folder / "s"))
@@ -89,6 +101,7 @@ def test_the_trusted_user_is_a_name_or_a_number(monkeypatch):
 
 
 @two_users
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("made", ["folder", "link"])
 def test_a_daemon_refuses_a_default_folder_of_another_user(made, tmp_path):
     (tmp_path / "served.tar").touch()

@@ -26,6 +26,7 @@ def impatient(serve, monkeypatch):
     return serve
 
 
+@pytest.mark.as_a_user
 def test_pipelines_that_hang_end_with_an_error_that_names_the_function(impatient, loader):
     daemon = impatient(warm=True)
     loader(daemon, batch_size=4).close()  # the template is up now
@@ -68,6 +69,7 @@ def asked(daemon, pipeline):
     return session
 
 
+@pytest.mark.as_a_user
 def test_a_build_that_nobody_waits_for_is_killed(serve, loader):
     daemon = serve(warm=True)
     loader(daemon).close()
@@ -78,6 +80,7 @@ def test_a_build_that_nobody_waits_for_is_killed(serve, loader):
     assert not Path(f"/proc/{builder}").exists()
 
 
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("victim", ["builder", "template"])
 def test_a_build_whose_process_is_killed_is_started_again(serve, loader, victim):
     daemon = serve(warm=True)

@@ -44,6 +44,7 @@ def test_a_limit_that_is_too_low_is_one_line(folder, small_dataset, limit):
     assert line.startswith(f"stoker: the limit on open files is {limit}, but {needed}")
 
 
+@pytest.mark.as_a_user
 def test_sessions_that_come_and_go_cost_an_honest_client_nothing(serve, loader):
     daemon = serve(prefix=FEW)
     with loader(daemon) as honest:
@@ -65,6 +66,7 @@ def test_sessions_that_come_and_go_cost_an_honest_client_nothing(serve, loader):
     assert daemon.stop() == 0
 
 
+@pytest.mark.as_a_user
 def test_the_door_closes_before_the_reserve_is_used_and_opens_again(serve, loader):
     daemon = serve(prefix=FEW)
     path = daemon.address.removeprefix("ipc://")

@@ -140,6 +140,7 @@ def edited(folder, serve):
     )
 
 
+@pytest.mark.as_a_user
 def test_a_new_stream_runs_the_edited_code(edited, loader):
     code, daemon = edited
     with loader(daemon, "edited", batch_size=2, prefetch=1) as old:

@@ -13,6 +13,7 @@ OFTEN = (2, 3, 5, 8, 13, 21, 34, 55, 89, 144)
 PLACES = ("message", "descriptor", "instruction", "tick")
 
 
+@pytest.mark.as_a_user
 def test_handlers_that_raise_cost_time_and_no_byte(
     serve, loader, expected, counters, folder: Path
 ) -> None:

@@ -37,6 +37,7 @@ def forks(daemon, count, read, known=frozenset()):
         read()
 
 
+@pytest.mark.as_a_user
 def test_a_pool_that_freezes_again_and_again_is_replaced_and_its_work_repeated(
     serve, loader, monkeypatch
 ):
@@ -59,6 +60,7 @@ def test_a_pool_that_freezes_again_and_again_is_replaced_and_its_work_repeated(
     assert places == [divmod(number, 2) for number in range(len(places))]
 
 
+@pytest.mark.as_a_user
 def test_a_template_that_freezes_is_replaced_within_its_deadline(serve, loader, monkeypatch):
     monkeypatch.setenv("STOKER_WORKERS_START_DEADLINE_S", "8")
     daemon = serve(warm=True)
@@ -72,6 +74,7 @@ def test_a_template_that_freezes_is_replaced_within_its_deadline(serve, loader, 
     assert "did not fork within 4 s" in daemon.log.read_text()
 
 
+@pytest.mark.as_a_user
 def test_workers_that_are_killed_while_they_start_are_started_again(serve, loader):
     daemon = serve(warm=True)
     stop = threading.Event()
@@ -92,6 +95,7 @@ def test_workers_that_are_killed_while_they_start_are_started_again(serve, loade
     assert "worker_down" in daemon.log.read_text()
 
 
+@pytest.mark.as_a_user
 def test_a_template_that_cannot_start_is_reported_before_the_daemon_listens(serve, folder):
     (folder / "kernels").write_text("not a folder")
     daemon = serve(environment={"STOKER_DAEMON_CACHE_ROOT": str(folder / "kernels" / "in")})

@@ -35,6 +35,7 @@ def fill(path: Path) -> None:
             pass
 
 
+@pytest.mark.as_a_user
 def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, caplog):
     kernels = folder / "kernels"
     kernels.mkdir(mode=0o700)
@@ -91,6 +92,7 @@ def test_kernels_without_a_folder_are_compiled_too(inodes, folder):
     assert not (folder / "__pycache__").exists(), "numba's own choice, next to the source"
 
 
+@pytest.mark.as_a_user
 def test_a_full_disk_of_log_and_quarantine_loses_no_batch_and_is_caught_up_with(
     serve, loader, folder, sum_of, expected, wait_for
 ):
@@ -128,6 +130,7 @@ def test_a_full_disk_of_log_and_quarantine_loses_no_batch_and_is_caught_up_with(
     assert daemon.stop() == 0
 
 
+@pytest.mark.as_a_user
 def test_a_private_daemon_whose_folder_is_full_is_an_error_that_says_what_to_do(
     small_dataset, session_folder, monkeypatch
 ):

@@ -52,6 +52,7 @@ def parent(pid: int) -> int:
         return int(stat.read().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("how", HOW)
 def test_processes_that_a_function_started_end_with_its_process(serve, loader, tmp_path, how):
     """Forks and programs end with the worker, and with the daemon, however that one ends."""
@@ -78,6 +79,7 @@ def test_processes_that_a_function_started_end_with_its_process(serve, loader, t
     assert all(gone(pid) for pid in chain(*started(pids).values()))
 
 
+@pytest.mark.as_a_user
 def test_a_function_that_closes_descriptors_is_reported_with_its_sample(
     serve, loader, small_dataset
 ):
@@ -96,6 +98,7 @@ def test_a_function_that_closes_descriptors_is_reported_with_its_sample(
         assert sum(len(batch.label) for batch in batches) == 9
 
 
+@pytest.mark.as_a_user
 def test_custom_ops_that_divide_by_zero_or_leave_their_memory_are_named(serve, loader):
     named = [f"--pipeline={name}=robust_pipelines:{name}" for name in ("divided", "outside")]
     daemon = serve("--debug-memory", *named, warm=True, workers=1)

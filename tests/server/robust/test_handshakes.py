@@ -38,6 +38,7 @@ def handshaking(daemon):
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.as_a_user
 def test_clients_killed_in_the_handshake_leave_nothing_and_a_neighbor_notices_nothing(
     serve, loader, expected, counters, wait_for
 ):

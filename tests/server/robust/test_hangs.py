@@ -1,5 +1,6 @@
 """Functions of users that hang at one sample, and a hung worker whose death is not reported."""
 
+import itertools
 import os
 import signal
 import threading
@@ -38,6 +39,7 @@ def digests(batches):
     return [batch_digest(batch, batch.epoch, batch.step) for batch in batches]
 
 
+@pytest.mark.as_a_user
 def test_a_function_that_blocks_is_blamed_with_its_sample_and_the_stream_stops(
     hanging, loader, small_dataset
 ):
@@ -67,12 +69,28 @@ def test_a_function_that_loops_is_replaced_and_the_stream_goes_on(hanging, loade
     assert "in hanging (" in log
 
 
+@pytest.mark.as_a_user
+def test_two_workers_that_hang_at_one_sample_in_two_batches_point_to_it(serve, loader, sum_of):
+    settings = {
+        "STOKER_WORKERS_CLAIM_DEADLINE_S": str(DEADLINE_S),
+        "STOKER_TEST_HANG": sum_of(CULPRIT),
+        "STOKER_TEST_PAUSE_S": "3600.0",
+    }
+    daemon = serve(environment=settings, workers=2)
+    options = {"batch_size": 1, "prefetch": 24}
+    with loader(daemon, "hangs", **options) as batches, pytest.raises(StreamStoppedError) as caught:
+        list(itertools.chain(*itertools.repeat(batches, 3)))
+    assert caught.value.details["id"] == CULPRIT
+    assert daemon.log.read_text().count("worker_killed") >= 2
+
+
 def slots(counters, daemon) -> list[int]:
     """Numbers of slots that are retired and spare, and of slots retired since the start."""
     found = counters(daemon)
     return [found[name] for name in ("retired_slots", "spare_slots", "retired_slots_total")]
 
 
+@pytest.mark.as_a_user
 def test_a_hung_worker_that_cannot_be_confirmed_dead_costs_its_slot_and_no_byte(
     serve, loader, expected, counters, wait_for
 ):

@@ -61,6 +61,7 @@ def steps(batches) -> list[int]:
         return [batch.step for batch in batches]
 
 
+@pytest.mark.as_a_user
 @pytest.mark.parametrize("kind", ["builder", "replayer"])
 def test_killed_with_a_builder_or_a_replayer_nothing_is_left(serve, loader, folder, kind, wait_for):
     before = set(os.listdir("/dev/shm"))
@@ -106,6 +107,7 @@ def test_killed_with_tcp_and_keys_nothing_is_left(serve, folder):
     assert list(folder.glob("*.sock*")) == []
 
 
+@pytest.mark.as_a_user
 def test_a_private_daemon_killed_with_its_training_leaves_a_folder_for_the_next(
     folder, small_dataset, monkeypatch
 ):

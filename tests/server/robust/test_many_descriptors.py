@@ -70,6 +70,7 @@ class Sessions:
         return list(codec.decode_from_daemon(dealer.recv())[1])
 
 
+@pytest.mark.as_a_user
 def test_500_sessions_in_one_daemon(serve, loader, expected) -> None:
     daemon = serve("--memory-limit=1GiB", warm=True)
     with contextlib.ExitStack() as stack:
@@ -93,6 +94,7 @@ def test_500_sessions_in_one_daemon(serve, loader, expected) -> None:
     assert not [pid for pid in processes if os.path.exists(f"/proc/{pid}")]
 
 
+@pytest.mark.as_a_user
 def test_a_training_with_1500_descriptors_makes_a_loader(
     small_dataset, expected, monkeypatch
 ) -> None:

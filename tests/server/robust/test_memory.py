@@ -20,6 +20,7 @@ from stoker.server.workers.builder import build
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.as_a_user
 def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, loader):
     daemon = serve("--memory-session-limit=40MiB", warm=True)
     source = Path(__file__).with_name("robust_pipelines.py")

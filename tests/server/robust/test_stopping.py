@@ -67,6 +67,7 @@ def gone(handles) -> bool:
             os.close(handle)
 
 
+@pytest.mark.as_a_user
 def test_it_is_not_ready_but_alive_until_the_row_is_done(draining, wait_for):
     daemon, begun, batch = draining(LONG_S)
     assert answer(daemon, "readyz") == (503, "shutting down\n")
