@@ -10,7 +10,7 @@ import pytest
 from stoker.client import Loader
 from stoker.dataset.packing.pack import Options, pack
 
-pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
