@@ -14,8 +14,6 @@ from stoker.client import Batch, Buckets, LengthBuckets, Loader
 from stoker.dataset import schema, split, write
 from stoker.protocol.errors import UsageError
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 ROWS = 14
 
 

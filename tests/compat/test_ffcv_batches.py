@@ -21,8 +21,6 @@ from stoker.protocol.errors import BuildError
 from stoker.rng.draws import uniform
 from stoker.rng.streams import make_key
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 SAMPLES, BATCH = 24, 8
 MEANS = "m = np.zeros(n)\nfor k in range(n):\n  m[k] = x[k].mean()"
 IMAGES = np.random.default_rng(0).integers(0, 256, (SAMPLES, 16, 16, 3)).astype(np.uint8)

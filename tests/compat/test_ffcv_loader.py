@@ -37,8 +37,6 @@ from stoker.protocol.errors import BuildError, SampleError, UnknownNameError, Us
 from stoker.rng.draws import uniform
 from stoker.rng.streams import make_key, stream_key
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 
 def epoch(loader):
     return [tuple(part.clone() for part in batch) for batch in loader]

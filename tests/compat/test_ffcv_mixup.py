@@ -24,8 +24,6 @@ from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.draws import integers, uniform
 from stoker.rng.streams import make_key, stream_key
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 
 def load(path, image, label, **arguments):
     lines = {

@@ -16,7 +16,7 @@ from stoker.compat.ffcv.pipeline import Compiler, Operation
 from stoker.compat.ffcv.transforms import Convert, NormalizeImage, ToTensor
 from stoker.protocol.errors import BuildError, UsageError
 
-pytestmark = pytest.mark.usefixtures("interpreted", "forked_private_daemons")
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 class Add(Operation):

@@ -20,7 +20,7 @@ from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.draws import uniform
 from stoker.rng.streams import make_key, stream_key
 
-pytestmark = pytest.mark.usefixtures("interpreted", "forked_private_daemons")
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 class Noise(torch.nn.Module):

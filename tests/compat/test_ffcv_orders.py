@@ -18,8 +18,6 @@ from stoker.compat.ffcv.transforms import RandomHorizontalFlip, ToTensor
 from stoker.compat.ffcv.traversal_order import Random, TraversalOrder
 from stoker.protocol.errors import UnknownNameError, UsageError
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 CROP = {"output_size": (8, 8), "scale": (0.2, 0.9)}
 
 

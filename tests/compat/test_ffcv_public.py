@@ -20,8 +20,6 @@ from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.draws import integers, uniform
 from stoker.rng.streams import make_key, stream_key
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 DOCUMENTED = {
     "Convert", "Cutout", "ImageMixup", "LabelMixup", "MixupToOneHot", "ModuleWrapper",
     "NormalizeImage", "Poison", "RandomBrightness", "RandomContrast", "RandomHorizontalFlip",

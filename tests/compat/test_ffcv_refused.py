@@ -11,8 +11,6 @@ from stoker.compat.ffcv.fields.decoders import IntDecoder, SimpleRGBImageDecoder
 from stoker.compat.ffcv.transforms import ToTensor
 from stoker.protocol.errors import BuildError
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 EDITED = """
 from stoker.compat.ffcv.pipeline import AllocationQuery, Operation
 

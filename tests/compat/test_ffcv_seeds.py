@@ -15,8 +15,6 @@ from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.transforms import ToTensor
 from stoker.protocol.errors import BuildError
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 SAMPLES, EPOCHS = 64, 4
 
 

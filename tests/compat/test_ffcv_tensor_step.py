@@ -12,8 +12,6 @@ from stoker.compat.ffcv.fields.decoders import SimpleRGBImageDecoder
 from stoker.compat.ffcv.transforms import ToTensor
 from stoker.protocol.errors import BuildError
 
-pytestmark = pytest.mark.usefixtures("forked_private_daemons")
-
 
 class Mutes(torch.nn.Module):
     """Draws from a generator that is not torch's."""

@@ -22,7 +22,7 @@ from stoker.protocol.errors import BuildError
 from stoker.protocol.items import ItemField, item_words
 
 IDS = range(12)
-PROCESSES = 3
+PROCESSES = 2
 
 
 @pytest.mark.as_a_user

@@ -35,6 +35,8 @@ from stoker.server.inspect.bench.torch_rows import TorchRows
 from stoker.server.inspect.bench.verdict import deliver_s, estimate, judge
 from stoker.server.rows.subject import load_pipeline
 
+pytestmark = pytest.mark.usefixtures("forked_private_daemons")
+
 STOKER = str(Path(sys.executable).with_name("stoker"))
 BRIEFLY = ("--seconds=0.1", "--batch-size=8")
 PIPELINE = """
