@@ -68,18 +68,42 @@ def test_something_else_listens(folder) -> None:
             )
 
 
-@pytest.mark.parametrize("silent", [m.Hello, m.Attach])
-def test_a_daemon_that_never_answers(daemon, silent: type) -> None:
-    daemon.mute = {silent}
-    with pytest.raises(ConnectError, match=r"did not answer within 0\.1 s"):
-        load(daemon, connect_timeout_s=0.1)
+def hello_by(answer):
+    """Let a daemon answer HELLO by something else."""
+    return lambda daemon: setattr(daemon, "_hello", lambda record: answer(daemon))
 
 
-def test_open_is_never_answered(daemon) -> None:
-    daemon.mute = {m.Open}
-    with pytest.raises(PeerError, match="is there but did not answer in time"):
-        load(daemon, timeout_s=0.1)
-    daemon.wait_for(lambda: daemon.ended == 1)
+def dies_at(name):
+    """Let a daemon end while it is asked."""
+    return lambda d: setattr(d, name, lambda record: setattr(d, "_running", False))
+
+
+@pytest.mark.parametrize(
+    ("alter", "options", "error", "message"),
+    [
+        (lambda d: d.mute.add(m.Hello), {"connect_timeout_s": 0.1}, ConnectError,
+         r"did not answer within 0\.1 s"),
+        (lambda d: d.mute.add(m.Attach), {"connect_timeout_s": 0.1}, ConnectError,
+         r"did not answer within 0\.1 s"),
+        (lambda d: d.mute.add(m.Open), {"timeout_s": 0.1}, PeerError,
+         "is there but did not answer in time"),
+        (hello_by(lambda d: d._send(m.Error(0, "resource", "64 sessions", {}))), {}, ResourceError,
+         "64 sessions"),
+        (hello_by(lambda d: d._router.send_multipart([d._peer, b"one", b"two"])), {}, ProtocolError,
+         "expected messages of one frame"),
+        (lambda d: setattr(d, "wire", 2), {}, VersionError,
+         "expected wire version 1, got 2; use the same release"),
+        (dies_at("_hello"), {}, ConnectError, "closed the connection"),
+        (dies_at("_open"), {}, DaemonLostError, "closed the connection"),
+    ],
+)  # fmt: skip
+def test_a_daemon_that_does_not_open(daemon, alter, options, error, message: str) -> None:
+    daemon.mute = set()
+    alter(daemon)
+    with pytest.raises(error, match=message):
+        load(daemon, **options)
+    if daemon.mute == {m.Open}:
+        daemon.wait_for(lambda: daemon.ended == 1)
 
 
 def test_batches_never_come(daemon) -> None:
@@ -110,12 +134,6 @@ def test_a_refusal_is_raised_as_the_daemons_own_error(daemon, error: StokerError
     daemon.wait_for(lambda: daemon.ended == 1)
 
 
-def test_hello_is_refused(daemon) -> None:
-    daemon._hello = lambda record: daemon._send(m.Error(0, "resource", "64 sessions", {}))
-    with pytest.raises(ResourceError, match="64 sessions"):
-        load(daemon)
-
-
 def test_the_side_socket_refuses(daemon) -> None:
     def refuse(side, poller):
         receive_packet(side)
@@ -127,12 +145,6 @@ def test_the_side_socket_refuses(daemon) -> None:
 
     daemon._read_side = refuse
     with pytest.raises(UsageError, match="user 7 may not"):
-        load(daemon)
-
-
-def test_another_wire_version(daemon) -> None:
-    daemon.wire = 2
-    with pytest.raises(VersionError, match="expected wire version 1, got 2; use the same release"):
         load(daemon)
 
 
@@ -230,14 +242,6 @@ def test_an_error_that_ended_the_session_is_raised_also_if_it_is_read_late(daemo
         daemon.die()
         with pytest.raises(ResourceError, match="no memory for the other slots"):
             next(batches)
-
-
-@pytest.mark.parametrize("at", ["_hello", "_open"])
-def test_the_daemon_dies_while_it_is_asked(daemon, at: str) -> None:
-    setattr(daemon, at, lambda record: setattr(daemon, "_running", False))
-    expected = ConnectError if at == "_hello" else DaemonLostError
-    with pytest.raises(expected, match="closed the connection"):
-        load(daemon)
 
 
 # ---------------------------------------------------------------- wrong words
@@ -349,15 +353,6 @@ def test_unknown_trailing_fields_are_ignored(daemon, same) -> None:
     with load(daemon) as loader:
         for step, batch in enumerate(loader):
             same(daemon, batch, 0, step)
-
-
-def test_two_frames_are_refused(daemon) -> None:
-    def hello(record: m.Hello) -> None:
-        daemon._router.send_multipart([daemon._peer, b"one", b"two"])
-
-    daemon._hello = hello
-    with pytest.raises(ProtocolError, match="expected messages of one frame"):
-        load(daemon)
 
 
 def opened_but(daemon, **fields):

@@ -125,24 +125,6 @@ def test_nothing_readable_crosses_the_network(served) -> None:
 # ---------------------------------------------------------------- keys that do not fit
 
 
-def test_a_client_that_is_not_in_the_list(served) -> None:
-    keys = {"key": served.root / "mallory.key", "daemon_key": served.public}
-    with pytest.raises(AccessError, match=rf"list of clients lacks {served.mallory}"):
-        Loader(served.tcp, **OPTIONS, **keys)
-    assert f"client_not_in_list key={served.mallory}" in served.daemon.log.read_text()
-
-
-def test_a_daemon_with_another_key(served) -> None:
-    keys = {"key": served.root / "alice.key", "daemon_key": served.mallory}
-    with pytest.raises(AccessError, match=rf"its key is not {served.mallory}"):
-        Loader(served.tcp, **OPTIONS, **keys)
-
-
-def test_a_client_without_keys(served) -> None:
-    with pytest.raises(AccessError, match=r"requires keys.*daemon_key="):
-        Loader(served.tcp, **OPTIONS)
-
-
 def test_keys_for_a_daemon_without(served, tmp_path) -> None:
     with served_with(served.root, tmp_path / "d", "--insecure") as daemon:
         with pytest.raises(AccessError, match=r"has no keys|its key is not"):
@@ -155,32 +137,36 @@ def test_refused_keys_are_not_tried_again(served) -> None:
     keys = {"key": served.root / "mallory.key", "daemon_key": served.public}
     with pytest.raises(AccessError):
         Loader(served.tcp, **OPTIONS, **keys, reconnect_s=3600)
+    assert f"client_not_in_list key={served.mallory}" in served.daemon.log.read_text()
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("address", "given", "error", "message"),
     [
-        ({"key": "alice.key"}, r"together, got one of them; add daemon_key="),
-        ({"daemon_key": "daemon.key.pub"}, r"together, got one of them; add key="),
-        ({"key": "alice.key.pub", "daemon_key": "daemon.key.pub"}, r"got a public one|chmod 600"),
-        ({"key": "alice.key", "daemon_key": "daemon.key"}, r"got a secret one; use the file"),
-        ({"key": "alice.key", "daemon_key": "alice.key.pub"}, r"got this client's own"),
-        ({"key": "nothing", "daemon_key": "daemon.key.pub"}, r"No such file.*stoker keygen"),
-        ({"key": "alice.key", "daemon_key": "clients2"}, r"got 2 lines"),
+        ("tcp", ("mallory.key", "PUBLIC"), AccessError, "list of clients lacks MALLORY"),
+        ("tcp", ("alice.key", "MALLORY"), AccessError, "its key is not MALLORY"),
+        ("tcp", (None, None), AccessError, r"requires keys.*daemon_key="),
+        ("tcp", ("alice.key", None), UsageError, r"together, got one of them; add daemon_key="),
+        ("tcp", (None, "daemon.key.pub"), UsageError, r"together, got one of them; add key="),
+        ("tcp", ("alice.key.pub", "daemon.key.pub"), UsageError, r"got a public one|chmod 600"),
+        ("tcp", ("alice.key", "daemon.key"), UsageError, r"got a secret one; use the file"),
+        ("tcp", ("alice.key", "alice.key.pub"), UsageError, r"got this client's own"),
+        ("tcp", ("nothing", "daemon.key.pub"), UsageError, r"No such file.*stoker keygen"),
+        ("tcp", ("alice.key", "clients2"), UsageError, r"got 2 lines"),
+        ("ipc", ("alice.key", "PUBLIC"), UsageError, r"key=: keys work only with a daemon at tcp"),
+        ("data", (None, "PUBLIC"), UsageError, r"daemon_key=: keys work only with"),
     ],
     ids=str,
 )
-def test_files_that_are_mixed_up(served, given, message) -> None:
+def test_keys_that_are_refused(served, address, given, error, message) -> None:
+    """The own key is a file, that of the daemon a file or a text."""
     Path(served.root / "clients2").write_text(f"{served.alice} a\n{served.mallory} m\n")
-    with pytest.raises(UsageError, match=message):
-        Loader(served.tcp, **OPTIONS, **{name: served.root / v for name, v in given.items()})
-
-
-def test_keys_with_an_address_on_this_host(served) -> None:
-    with pytest.raises(UsageError, match=r"key=: keys work only with a daemon at tcp://"):
-        Loader(served.ipc, **OPTIONS, **served.keys)
-    with pytest.raises(UsageError, match=r"daemon_key=: keys work only with"):
-        Loader(served.root / "data", **OPTIONS, daemon_key=served.public)
+    texts = {"PUBLIC": served.public, "MALLORY": served.mallory}
+    pairs = zip(("key", "daemon_key"), given, strict=True)
+    keys = {name: texts.get(v, served.root / v) for name, v in pairs if v is not None}
+    where = {"tcp": served.tcp, "ipc": served.ipc, "data": served.root / "data"}[address]
+    with pytest.raises(error, match=message.replace("MALLORY", served.mallory)):
+        Loader(where, **OPTIONS, **keys)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])

@@ -221,18 +221,6 @@ def test_what_was_kept_of_a_run_that_failed_is_counted_without_bad_files(tmp_pat
     assert report.resumed_rows == report.manifest.rows == 1
 
 
-def test_only_so_many_bad_files_are_named(tmp_path, spoilt):
-    with pytest.raises(DatasetError, match=r"7 of 8 samples (.|\n)*\.\.\. and 5 more"):
-        pack(spoilt, tmp_path / "d", Options(workers=1, max_bad=2))
-
-
-def test_nothing_left_is_an_error(tmp_path):
-    (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "a.jpg").touch()
-    with pytest.raises(DatasetError, match="expected at least one sample to write to"):
-        pack(tmp_path / "s", tmp_path / "d", Options(workers=1, skip_bad=True))
-
-
 def test_repaired_files_are_all_that_is_packed_again(tmp_path, parallel_folders):
     victim = parallel_folders / "images" / "astronaut.jpg"
     data = victim.read_bytes()
@@ -361,34 +349,12 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
     fails("two folders give the field 'mask'; rename one", parallel_folders)
 
 
-@pytest.mark.parametrize("way", ["link", "dots"])
-def test_a_place_that_only_resolved_lies_in_its_own_source(tmp_path, image_folder, way):
-    (tmp_path / "link").symlink_to(image_folder / "animals")
-    dest = {"link": tmp_path / "link" / "d", "dots": tmp_path / "x" / ".." / image_folder.name}
-    (tmp_path / "x").mkdir()
-    with pytest.raises(UsageError, match="would be inside its own source"):
-        pack(image_folder, dest[way] / "d", ONE)
-    assert not (image_folder / "d").exists()
-    assert not list((image_folder / "animals").glob("d"))
-
-
-def test_a_source_that_is_a_link_to_the_parent_of_the_place(tmp_path, image_folder):
-    (tmp_path / "link").symlink_to(image_folder)
-    with pytest.raises(UsageError, match="would be inside its own source"):
-        pack(tmp_path / "link", image_folder / "d", ONE)
-
-
 def test_pictures_beside_files_of_another_kind(tmp_path, image_folder):
     np.save(image_folder / "mean.npy", np.zeros(3))
     with pytest.raises(UsageError, match="has images, but also files of the kind arrays; choose"):
         pack(image_folder, tmp_path / "d", ONE)
     report = pack(image_folder, tmp_path / "d", Options(workers=1, kind="folder"))
     assert report.ignored == {".npy files": 1}
-
-
-def test_workers_are_at_least_one(tmp_path, image_folder):
-    with pytest.raises(UsageError, match="expected at least 1 worker, got 0"):
-        pack(image_folder, tmp_path / "d", Options(workers=0))
 
 
 def test_splits_are_no_classes(tmp_path, photographs, to_jpeg):
@@ -400,17 +366,6 @@ def test_splits_are_no_classes(tmp_path, photographs, to_jpeg):
     assert (
         pack(tmp_path / "s", tmp_path / "d", Options(workers=1, kind="folder")).manifest.rows == 2
     )
-
-
-def test_pictures_beside_class_folders_and_twins_are_bad(tmp_path, image_folder, parallel_folders):
-    (image_folder / "stray.jpg").touch()
-    with pytest.raises(
-        DatasetError, match=r"stray.jpg: it is not in a class folder, but others are"
-    ):
-        pack(image_folder, tmp_path / "d", ONE)
-    (parallel_folders / "masks" / "rocket.bmp").touch()
-    with pytest.raises(DatasetError, match=r"masks/rocket.png: masks/rocket.bmp has the same name"):
-        pack(parallel_folders, tmp_path / "e", ONE)
 
 
 def test_a_file_that_changes_while_it_is_packed(tmp_path, image_folder):
@@ -485,26 +440,6 @@ def test_links_are_followed_but_not_in_a_circle(tmp_path, image_folder):
     assert report.manifest.schema.field("label").classes == ("animals", "things", "zoo")
 
 
-def test_a_name_that_is_not_utf8(tmp_path, image_folder):
-    os.rename(image_folder / "animals", os.fsencode(image_folder) + b"/\xff\xfe")
-    with pytest.raises(UsageError, match=r"the name \\xff\\xfe is not UTF-8; rename it"):
-        pack(image_folder, tmp_path / "d", ONE)
-
-
-def test_a_full_disk(tmp_path, image_folder, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("stoker.dataset.packing.shard.os.fsync", full)
-    with pytest.raises(ResourceError, match="No space left on device; free some space"):
-        pack(image_folder, tmp_path / "d", ONE)
-
-
-def test_a_place_that_cannot_be_written(image_folder):
-    with pytest.raises(UsageError, match=r"cannot write to /proc/d: .*; choose another place"):
-        pack(image_folder, "/proc/d", ONE)
-
-
 def test_a_folder_that_cannot_be_read(tmp_path, image_folder, monkeypatch):
     scan = os.scandir
 
@@ -518,10 +453,50 @@ def test_a_folder_that_cannot_be_read(tmp_path, image_folder, monkeypatch):
         pack(image_folder, tmp_path / "d", ONE)
 
 
-def test_a_lock_whose_holder_just_finished(tmp_path, image_folder, monkeypatch):
-    """The other packer removes its work folder between our opening of the lock and our locking."""
+def no_space(*_):
+    raise OSError(28, "No space left on device")
 
-    lock = tmp_path / "d" / ".packing" / "lock"
-    monkeypatch.setattr("stoker.dataset.packing.build.fcntl.flock", lambda *_: lock.unlink())
-    with pytest.raises(UsageError, match=r"another process is writing "):
-        pack(image_folder, tmp_path / "d", ONE)
+
+@pytest.mark.parametrize(
+    ("error", "message", "spoil", "dest", "options"),
+    [
+        (UsageError, "expected at least 1 worker, got 0", None, "d", {"workers": 0}),
+        (UsageError, r"cannot write to /proc/d: .*; choose another place", None, "/proc/d", {}),
+        (UsageError, r"the name \\xff\\xfe is not UTF-8; rename it",
+         lambda s, _: os.rename(s / "animals", os.fsencode(s) + b"/\xff\xfe"), "d", {}),
+        (DatasetError, r"stray.jpg: it is not in a class folder, but others are",
+         lambda s, _: (s / "stray.jpg").touch(), "d", {}),
+        (DatasetError, "expected at least one sample to write to",
+         lambda s, _: [path.write_bytes(b"") for path in s.rglob("*.*")], "d", {"skip_bad": True}),
+        (UsageError, "would be inside its own source",
+         lambda s, _: (s.parent / "link").symlink_to(s / "animals"), "link/d", {}),
+        (UsageError, "would be inside its own source",
+         lambda s, _: (s.parent / "x").mkdir(), "x/../SOURCE/d", {}),
+        (ResourceError, "No space left on device; free some space",
+         lambda _, patch: patch("stoker.dataset.packing.shard.os.fsync", no_space), "d", {}),
+        # The other packer removes its work folder between our opening of the lock and our locking.
+        (UsageError, r"another process is writing ",
+         lambda s, patch: patch("stoker.dataset.packing.build.fcntl.flock",
+                                lambda *_: (s.parent / "d/.packing/lock").unlink()), "d", {}),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_packed(image_folder, monkeypatch, error, message, spoil, dest, options):
+    if spoil is not None:
+        spoil(image_folder, monkeypatch.setattr)
+    before = contents_of_files(image_folder)
+    place = image_folder.parent / dest.replace("SOURCE", image_folder.name)
+    with pytest.raises(error, match=message):
+        pack(image_folder, place, Options(**{"workers": 1, **options}))
+    assert contents_of_files(image_folder) == before
+    assert not list(image_folder.rglob("d"))
+
+
+def test_of_two_files_of_one_name_and_of_too_many_bad_ones(tmp_path, parallel_folders, spoilt):
+    with pytest.raises(DatasetError, match=r"7 of 8 samples (.|\n)*\.\.\. and 5 more"):
+        pack(spoilt, tmp_path / "d", Options(workers=1, max_bad=2))
+    (parallel_folders / "masks" / "rocket.bmp").touch()
+    with pytest.raises(DatasetError, match=r"masks/rocket.png: masks/rocket.bmp has the same name"):
+        pack(parallel_folders, tmp_path / "e", ONE)
+    (tmp_path / "link").symlink_to(parallel_folders)
+    with pytest.raises(UsageError, match="would be inside its own source"):
+        pack(tmp_path / "link", parallel_folders / "d", ONE)
