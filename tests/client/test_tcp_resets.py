@@ -25,6 +25,8 @@ from stoker.protocol.messages import Attach
 from stoker.protocol.remote.tcp import frame, tcp_address
 from stoker.protocol.remote.tls import client_context
 
+pytestmark = pytest.mark.as_a_user
+
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: `close` sends a reset."""
 WAYS = ["reset", "end", "half end", "garbage"]
@@ -171,7 +173,6 @@ def test_a_daemon_that_falls_silent_in_the_handshake(served, neighbor) -> None:
         assert time.monotonic() - began < PATIENCE_S
 
 
-@pytest.mark.as_a_user
 @pytest.mark.parametrize("ports", [(RECORDS,), (BATCHES,), (RECORDS, BATCHES)], ids=str)
 def test_a_reset_while_batches_come(served, neighbor, ports) -> None:
     with Proxy(tcp_address(served.tcp), keeps=False) as proxy:
