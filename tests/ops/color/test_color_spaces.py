@@ -84,6 +84,6 @@ def test_three_channels_are_demanded(name):
     with pytest.raises(StateError) as caught:
         registered()[name]().declare((State.fixed("image", "uint8", (8, 9, 1)),))
     assert str(caught.value) == (
-        f"{name} has no rule for image uint8[8x9x1]: expected an image of 3 channels. Convert "
-        "where the image has three channels"
+        f"{name} has no rule for image uint8[8x9x1]: expected an image of 3 channels. Call "
+        f"{name} where the image has three channels; to_rgb makes them of gray, and drops alpha"
     )

@@ -6,13 +6,15 @@ pixels need no checks at the edges.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp
 from stoker.ops.contract import checks
+from stoker.ops.contract.parameters import Probability, WholeRange, WholeSpan
+from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.extend import extend
 from stoker.ops.kernels.resample import padded
@@ -25,7 +27,7 @@ SIZE: Final = ("size", "i4")
 def draw_window(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     """Decide whether the op is applied, and draw its window."""
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    low, high = int(params["low"]), int(params["high"])
+    low, high = int(params["size_low"]), int(params["size_high"])
     record["size"] = low + 2 * int(integers(key, 1, (high - low) // 2 + 1))
 
 
@@ -66,34 +68,28 @@ def plain_shifts(src: np.ndarray, size: int, mode: str) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class BlurOp(PixelOp):
-    """Base of blurs with a window of a drawn size.
+class OddSpan(WholeSpan):
+    """A range (low, high) of odd numbers."""
 
-    Attributes:
-        size_range: (low, high) of the window's side in pixels; both odd.
-        p: probability.
-    """
-
-    size_range: tuple[int, int] = (3, 7)
-    p: float = 0.5
-
-    largest: ClassVar[int]
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "i4"), ("high", "i4"), ("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([SIZE, APPLY])
-    draw = staticmethod(draw_window)
-    rescale: ClassVar[None] = None
-
-    def check(self) -> None:
-        """Check the parameters."""
-        low, high = checks.integer_span(self.name, "size_range", self.size_range, 1, self.largest)
+    def check(self, op: str, name: str, value: object) -> WholeRange:
+        """Return both ends."""
+        low, high = super().check(op, name, value)
         if low % 2 == 0 or high % 2 == 0:
-            raise checks.refuse(self.name, "size_range", "two odd numbers", self.size_range)
-        self.settle(size_range=(low, high))
-        self.check_p()
+            raise checks.refuse(op, name, "two odd numbers", (low, high))
+        return low, high
 
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.size_range, self.p), self.parameters)
+
+@dataclass(frozen=True)
+class BlurOp(PixelOp):
+    """Base of blurs with a window of a drawn size: `size_range` is declared by the op."""
+
+    size_range: WholeRange = (3, 7)
+    p: Probability = 0.5
+
+    image_dtypes = LEVELS_FLOATS
+    record = np.dtype([SIZE, APPLY])
+    draw = staticmethod(draw_window)
+    rescale = None
 
     def border(self, state: State) -> int:
         """Return the bytes of an image of that state with the widest border."""

@@ -5,15 +5,14 @@ the image, where `fill` and `mask_fill` are written.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fills
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import SidePair, Sides, both_sides
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import cut, plain_cut
@@ -77,29 +76,17 @@ WINDOW_KERNELS: Final[dict[str, Kernel]] = {
 
 
 @dataclass(frozen=True)
-class Cropped(Fills, Op):
-    """Base of crops to a fixed size.
+class Cropped(Fills):
+    """Base of crops to a fixed size."""
 
-    Attributes:
-        size: output side, or (height, width), in pixels.
-    """
-
-    size: int | tuple[int, int]
+    size: Annotated[Sides, SidePair(1), "side of the result, or (height, width), in pixels"]
 
     image_dtypes = ANY_DTYPE
     out_size = staticmethod(asked_size)
-
-    def checked(self) -> dict[str, Any]:
-        """Return size and fills in their canonical form."""
-        return {"size": self.sides(), **self.checked_fills()}
-
-    def sides(self) -> tuple[int, int]:
-        """Return height and width of the window."""
-        return checks.pair(self.name, "size", self.size, 1)
+    affine = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_pixels(states)
-        self.require_fills(states)
-        size = self.sides()
-        return tuple(state.resized(*size, size) for state in states), 0
+        height, width = size = both_sides(self.size)
+        return tuple(state.resized(height, width, size) for state in states), 0

@@ -51,5 +51,4 @@ class Rotated(Fills, Op):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_pixels(states)
-        self.require_fills(states)
         return states, 0

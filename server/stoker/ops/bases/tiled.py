@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from stoker.ops.bases.batch import BatchOp, bounded, picture_size, planes, require_fixed
+from stoker.ops.contract.parameters import Range, Span
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.means import Tools
 from stoker.ops.kernels.points import scaled
 
+Center = Annotated[Range, Span(0.0, 1.0), "place of the center, as a part of height and of width"]
+"""The parameter `center_range`."""
 KINDS: Final = ("array", "boxes", "image", "keypoints", "mask")
 TILES: Final = 4
 FORMATS: Final = {"xywh": 0.0, "cxcywh": 0.5}

@@ -5,7 +5,7 @@ Draws: 0 applied if uniform < p; 1 the number of channels, an integer of its ran
 are filled; at least one channel remains, so an image of one channel never changes.
 """
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class ChannelDrop(PixelOp):
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         declared = super().declare(states)
-        require_fill(self.name, states, cast(tuple[float, ...], self.fill), 0)
+        require_fill(self.name, states, self.fill, 0)
         return declared
 
 

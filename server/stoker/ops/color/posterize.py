@@ -20,6 +20,12 @@ def mask_levels(image: Any, mask: Any) -> None:
 
 
 @kernel
+def upper_bits(bits: Any) -> Any:
+    """Return the mask of the upper bits of a level."""
+    return np.uint8(256 - (1 << (8 - bits)))
+
+
+@kernel
 def mask_into(source: Any, image: Any, mask: Any) -> None:
     """Write the bits of a mask of every level of a flat image to other memory."""
     for i in range(np.uint64(image.size)):
@@ -28,7 +34,7 @@ def mask_into(source: Any, image: Any, mask: Any) -> None:
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    mask = np.uint8(256 - (1 << (8 - params["bits"])))
+    mask = upper_bits(params["bits"])
     if record["apply"] and src.ctypes.data != dst.ctypes.data:
         mask_into(src.reshape(src.size), dst.reshape(dst.size), mask)
     else:
@@ -38,7 +44,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src & np.uint8(256 - (1 << (8 - int(params["bits"])))) if record["apply"] else src
+    dst[...] = src & upper_bits(int(params["bits"])) if record["apply"] else src
 
 
 @register

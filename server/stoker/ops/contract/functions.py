@@ -13,7 +13,7 @@ from inspect import Parameter
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from stoker.ops.contract.op import Op, Value
-from stoker.ops.contract.parameters import meanings_of, rules_of
+from stoker.ops.contract.parameters import meanings_of, rules_of, types_of
 
 OPTIONS: Final = {
     "stream": Parameter("stream", Parameter.KEYWORD_ONLY, default=None, annotation=str | None),
@@ -36,9 +36,9 @@ class FunctionCall:
     parameters: Mapping[str, Any]
     options: Mapping[str, Any]
 
-    def __call__(self, cls: type[Op]) -> Any:
-        """Make the op and apply it; returns its results."""
-        return cls(**self.parameters)(*self.values, **self.options)
+    def __call__(self, cls: type[Op], **more: Any) -> Any:
+        """Make the op, of more parameters, and apply it; returns its results."""
+        return cls(**self.parameters, **more)(*self.values, **self.options)
 
 
 def function(cls: type[Op]) -> Callable[..., Any]:
@@ -46,11 +46,13 @@ def function(cls: type[Op]) -> Callable[..., Any]:
     return calls(cls)(lambda call: call(cls))
 
 
-def calls(cls: type[Op]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def calls(
+    cls: type[Op], *, without: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the decorator of a function that does more than to apply an op.
 
     It gets a `FunctionCall` and the keywords that it declares after it, which are added to the
-    parameters of the op:
+    parameters of the op, except those in `without`, which the function gives itself:
 
         @calls(Rotate)
         def rotate(call: FunctionCall, expand: bool = False) -> Any:
@@ -59,7 +61,8 @@ def calls(cls: type[Op]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def decorate(apply: Callable[..., Any]) -> Callable[..., Any]:
         more = list(inspect.signature(apply).parameters.values())[1:]
-        keywords = {one.name: one for one in _keywords(cls, more)}
+        every = {one.name: one for one in _keywords(cls, more)}
+        keywords = {name: one for name, one in every.items() if name not in without}
 
         def op_function(*values: Any, **given: Any) -> Any:
             _require(cls.name, keywords, given)
@@ -81,9 +84,10 @@ def calls(cls: type[Op]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _keywords(cls: type[Op], more: list[Parameter]) -> Iterator[Parameter]:
     """Yield the keywords of an op's function, in order."""
+    kinds = types_of(cls)
     for field in fields(cls):
         default = Parameter.empty if field.default is MISSING else field.default
-        kind: Any = field.type
+        kind = kinds[field.name]
         kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
         yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
     yield from (one.replace(kind=Parameter.KEYWORD_ONLY) for one in more)

@@ -15,9 +15,10 @@ without a final `_range`. `size` is stored as `height` and `width`, another pair
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Final, get_origin
@@ -342,6 +343,68 @@ class MaskClass(ParameterRule):
         return "a number of the mask's dtype"
 
 
+@dataclass(frozen=True)
+class ClassNumbers(ParameterRule):
+    """Numbers of classes, at most `most`, in ascending order; stored as an array and their count.
+
+    Attributes:
+        most: maximum count.
+    """
+
+    most: int
+
+    def check(self, op: str, name: str, value: object) -> tuple[int, ...]:
+        """Return the numbers, each once."""
+        return checks.class_numbers(op, name, value, self.most)
+
+    def fields(self, name: str) -> Fields:
+        """Return the field of the numbers, and that of their count."""
+        return [(name, "i4", (self.most,)), (f"{name}_count", "i4")]
+
+    def store(self, value: Any) -> tuple[Any, ...]:
+        """Return the numbers, filled up with zeros, and their count."""
+        return (*value, *[0] * (self.most - len(value))), len(value)
+
+    @property
+    def text(self) -> str:
+        """The values."""
+        return f"a class number, or at most {self.most} of them"
+
+
+@dataclass(frozen=True)
+class OwnRule(ParameterRule):
+    """The rule of one op for a parameter of a form of its own.
+
+    Attributes:
+        settle: `settle(op, value)` returns the canonical form, or raises a ParameterError.
+        values: the values that are allowed, for people.
+        stored: the run-time fields, as for `np.dtype`.
+        numbers: the numbers of a canonical value, one for each field; by default its items.
+    """
+
+    settle: Callable[[str, Any], Any]
+    values: str
+    stored: tuple[tuple[Any, ...], ...]
+    numbers: Callable[[Any], tuple[Any, ...]] = tuple
+
+    def check(self, op: str, name: str, value: object) -> Any:
+        """Return the canonical form."""
+        return self.settle(op, value)
+
+    def fields(self, name: str) -> Fields:
+        """Return the fields that the op names."""
+        return list(self.stored)
+
+    def store(self, value: Any) -> tuple[Any, ...]:
+        """Return the numbers."""
+        return self.numbers(value)
+
+    @property
+    def text(self) -> str:
+        """The values."""
+        return self.values
+
+
 Probability = Annotated[float, Number(0.0, 1.0), "the probability"]
 """The parameter `p`."""
 
@@ -369,15 +432,25 @@ def meanings_of(cls: type[Any]) -> Mapping[str, str]:
     return {name: one for name, meta in _metadata(cls) for one in meta if isinstance(one, str)}
 
 
+def types_of(cls: type[Any]) -> Mapping[str, Any]:
+    """Return the annotations of an op class's fields, by name.
+
+    They are evaluated if the module postpones that, unless a name of them exists for type checkers
+    alone: such a class declares nothing.
+    """
+    found: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(cls)}
+    if any(isinstance(kind, str) for kind in found.values()):
+        with contextlib.suppress(NameError):
+            hints = typing.get_type_hints(cls, include_extras=True)
+            found = {name: hints[name] for name in found}
+    return found
+
+
 def _metadata(cls: type[Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the name and the metadata of each annotated field of a dataclass."""
-    fields = dataclasses.fields(cls)
-    kinds = {field.name: field.type for field in fields}
-    if any(isinstance(kind, str) and "Annotated" in kind for kind in kinds.values()):
-        kinds |= typing.get_type_hints(cls, include_extras=True)
-    for field in fields:
-        if get_origin(kinds[field.name]) is Annotated:
-            yield field.name, kinds[field.name].__metadata__  # type: ignore[union-attr]
+    for name, kind in types_of(cls).items():
+        if get_origin(kind) is Annotated:
+            yield name, kind.__metadata__
 
 
 class DeclaredLayout:

@@ -12,19 +12,19 @@ float32(1 / side), the middle one being 1 less all others, in float64; it uses n
 whose errors would depend on pixels far away.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.blur import BlurOp, bordered, bordered_bytes, plain_shifts
+from stoker.ops.bases.blur import BlurOp, OddSpan, bordered, bordered_bytes, plain_shifts
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import WholeRange
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
+from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.resample import padded
 from stoker.ops.kernels.windows_floats import plain_smooth_floats, smooth_bytes, smooth_floats
@@ -150,18 +150,16 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class BoxBlur(BlurOp):
-    """Blur with a box; parameters as `BlurOp`, sides up to 63."""
+    """Blur with a box; parameters as `BlurOp`."""
 
-    name: ClassVar[str] = "box_blur"
-    image_dtypes = LEVELS_FLOATS
+    size_range: Annotated[WholeRange, OddSpan(1, 63), "side of the window, in pixels"] = (3, 7)
+
     examples = ({"p": 0.9}, {"size_range": (1, 31), "p": 0.5})
     picture = {"size_range": (7, 7)}
-    largest: ClassVar[int] = 63
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    wide = through_floats(floats["image"])
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the image with its border, a line of sums and of running sums."""
@@ -172,12 +170,4 @@ class BoxBlur(BlurOp):
         return self.border(state) + padded(2 * count) + 4 * (count + channels)
 
 
-def box_blur(
-    *values: Value,
-    size_range: tuple[int, int] = (3, 7),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Blur images of a pipeline with a box; see `BoxBlur`."""
-    return BoxBlur(size_range, p)(*values, stream=stream, relative=relative)
+box_blur = function(BoxBlur)

@@ -7,21 +7,19 @@ floor(x + 0.5), at least 1; and 4i + 4 (top) and 4i + 5 (left), integers at whic
 the image. Boxes may overlap.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Interval, Probability, Range, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import span
 from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import fill_rows, fill_values
 from stoker.ops.kernels.points import stay
 from stoker.rng.draws import bernoulli, integers, uniform_range
@@ -39,7 +37,7 @@ def _side(key: Any, index: int, low: float, high: float, side: int) -> int:
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    low, high = int(params["fewest"]), int(params["most"])
+    low, high = int(params["holes_low"]), int(params["holes_high"])
     count = low + int(integers(key, 1, high - low + 1))
     record["count"] = count
     boxes = record["boxes"]
@@ -108,27 +106,23 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-@dataclass(frozen=True)
 class CoarseDropout(Fills, PixelOp):
-    """Fill several random boxes.
+    """Fill several random boxes."""
 
-    Attributes:
-        holes_range: (fewest, most) boxes, 1 to 32.
-        height_range: (low, high) of a box's height, as fractions of the image's height.
-        width_range: (low, high) of a box's width, as fractions of the image's width.
-        fill: gray level of filled pixels, or one for each channel.
-        mask_fill: class number of filled pixels.
-        p: probability.
-    """
+    holes_range: Annotated[WholeRange, WholeSpan(1, MAX_HOLES), "(fewest, most) boxes, 1 to 32"] = (
+        1,
+        2,
+    )
+    height_range: Annotated[
+        Range, Interval(0.0, 1.0), "a box's height, as fractions of the image's height"
+    ] = (0.1, 0.2)
+    width_range: Annotated[
+        Range, Interval(0.0, 1.0), "a box's width, as fractions of the image's width"
+    ] = (0.1, 0.2)
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
+    p: Probability = 0.5
 
-    holes_range: tuple[int, int] = (1, 2)
-    height_range: tuple[float, float] = (0.1, 0.2)
-    width_range: tuple[float, float] = (0.1, 0.2)
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-    p: float = 0.5
-
-    name: ClassVar[str] = "coarse_dropout"
     image_dtypes = ANY_DTYPE
     moves_pixels = False
     examples = (
@@ -136,22 +130,8 @@ class CoarseDropout(Fills, PixelOp):
         {"holes_range": (5, 32), "height_range": (0.01, 1), "width_range": (0.1, 0.1), "p": 0.5},
     )
     picture = {"holes_range": (6, 6), "fill": 127}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("fewest", "i4"),
-            ("most", "i4"),
-            ("height_low", "f8"),
-            ("height_high", "f8"),
-            ("width_low", "f8"),
-            ("width_high", "f8"),
-            *FILL_FIELDS,
-            ("p", "f8"),
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("count", "i4"), ("boxes", "i4", (4 * MAX_HOLES,)), APPLY]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    record = np.dtype([("count", "i4"), ("boxes", "i4", (4 * MAX_HOLES,)), APPLY])
+    kernels = {
         "image": Kernel(_run_image, _plain_image, in_place=True),
         "mask": Kernel(_run_mask, _plain_mask, in_place=True),
     }
@@ -159,42 +139,5 @@ class CoarseDropout(Fills, PixelOp):
     forward = staticmethod(stay)
     rescale = staticmethod(_rescale)
 
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            holes_range=checks.integer_span(
-                self.name, "holes_range", self.holes_range, 1, MAX_HOLES
-            ),
-            height_range=checks.interval(self.name, "height_range", self.height_range, 0.0, 1.0),
-            width_range=checks.interval(self.name, "width_range", self.width_range, 0.0, 1.0),
-            **self.checked_fills(),
-        )
-        self.check_p()
 
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        values = (*self.holes_range, *self.height_range, *self.width_range, *self.fills(), self.p)
-        return np.array(values, self.parameters)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        self.require_fills(states)
-        return declared
-
-
-def coarse_dropout(
-    *values: Value,
-    holes_range: tuple[int, int] = (1, 2),
-    height_range: tuple[float, float] = (0.1, 0.2),
-    width_range: tuple[float, float] = (0.1, 0.2),
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Fill several random boxes of values of a pipeline; see `CoarseDropout`."""
-    return CoarseDropout(holes_range, height_range, width_range, fill, mask_fill, p)(
-        *values, stream=stream, relative=relative
-    )
+coarse_dropout = function(CoarseDropout)

@@ -11,8 +11,7 @@ The weights are rounded to integers with sum 2**24: floor(2**24 w + 0.5), the ce
 Sums: `bases.weighted`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
@@ -28,9 +27,9 @@ from stoker.ops.bases.weighted import (
     window_weights,
 )
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Interval, Probability, Range, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -41,15 +40,18 @@ from stoker.rng.maths import exp, floor
 LEAST: Final = 8
 """Half a window is not smaller, so that small disks have room for the Gaussian."""
 LARGEST: Final = 31
-MOST_BLUR: Final = 10.0
+RADIUS: Final = WholeSpan(1, LARGEST)
+SOFT: Final = Interval(0.0, 10.0)
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    low, high = int(params["low"]), int(params["high"])
+    low, high = int(params["radius_low"]), int(params["radius_high"])
     record["radius"] = low + int(integers(key, 1, high - low + 1))
-    record["alias_blur"] = uniform_range(key, 2, params["least"], params["most"])
+    record["alias_blur"] = uniform_range(
+        key, 2, params["alias_blur_low"], params["alias_blur_high"]
+    )
 
 
 @kernel
@@ -139,61 +141,26 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Defocus(PixelOp):
-    """Blur with a disk.
+    """Blur with a disk."""
 
-    Attributes:
-        radius_range: (low, high) of the disk's radius, integers from 1 to 31, in pixels.
-        alias_blur_range: (low, high) of the Gaussian's standard deviation, above 0 and at most 10
-            pixels; it softens the edge of the disk.
-        p: probability.
-    """
+    radius_range: Annotated[WholeRange, RADIUS, "radius of the disk, in pixels"] = (3, 10)
+    alias_blur_range: Annotated[Range, SOFT, "Gaussian that softens its edge"] = (0.1, 0.5)
+    p: Probability = 0.5
 
-    radius_range: tuple[int, int] = (3, 10)
-    alias_blur_range: tuple[float, float] = (0.1, 0.5)
-    p: float = 0.5
-
-    name: ClassVar[str] = "defocus"
     image_dtypes = LEVELS_FLOATS
     examples = ({"p": 0.9}, {"radius_range": (1, 12), "alias_blur_range": (0.3, 2), "p": 0.5})
     picture = {"radius_range": (6, 6)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "i4"), ("high", "i4"), ("least", "f8"), ("most", "f8"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("radius", "i4"), ("alias_blur", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
+    record = np.dtype([("radius", "i4"), ("alias_blur", "f8"), APPLY])
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    wide = through_floats(floats["image"])
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
-
-    def check(self) -> None:
-        """Check the parameters."""
-        radii = checks.integer_span(self.name, "radius_range", self.radius_range, 1, LARGEST)
-        blurs = checks.interval(
-            self.name, "alias_blur_range", self.alias_blur_range, 0.0, MOST_BLUR
-        )
-        self.settle(radius_range=radii, alias_blur_range=blurs)
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.radius_range, *self.alias_blur_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the weights, the image with its border and a line of sums."""
         return weighted_bytes(state, window_side(self.radius_range[1]))
 
 
-def defocus(
-    *values: Value,
-    radius_range: tuple[int, int] = (3, 10),
-    alias_blur_range: tuple[float, float] = (0.1, 0.5),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Blur images of a pipeline with a disk; see `Defocus`."""
-    op = Defocus(radius_range, alias_blur_range, p)
-    return op(*values, stream=stream, relative=relative)
+defocus = function(Defocus)

@@ -5,8 +5,7 @@ floor(side * scale + 0.5), at least 1. Both resizes are those of `stoker.ops.res
 between them has the dtype of the source.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,9 +14,9 @@ from stoker.ops.bases.fit import fit_scratch
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.resizing import INTERPOLATIONS, resize_floats, resize_levels
 from stoker.ops.bases.wide_resize import plain_resize, resize_wide
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Interval, Probability, Range, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -29,7 +28,7 @@ from stoker.rng.maths import floor
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["scale"] = uniform_range(key, 1, params["low"], params["high"])
+    record["scale"] = uniform_range(key, 1, params["scale_low"], params["scale_high"])
 
 
 @kernel
@@ -92,49 +91,25 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class Downscale(PixelOp):
-    """Shrink an image and enlarge it again.
+    """Shrink an image and enlarge it again."""
 
-    Attributes:
-        scale_range: (low, high) of the small image's sides over the image's, above 0 and at most 1.
-        down: interpolation of the shrinking: nearest, bilinear, bicubic, lanczos or area.
-        up: interpolation of the enlarging.
-        p: probability.
-    """
+    scale_range: Annotated[Range, Interval(0.0, 1.0), "small image's sides over the image's"] = (
+        0.25,
+        0.25,
+    )
+    down: Annotated[str, Word(INTERPOLATIONS), "interpolation of the shrinking"] = "nearest"
+    up: Annotated[str, Word(INTERPOLATIONS), "interpolation of the enlarging"] = "nearest"
+    p: Probability = 0.5
 
-    scale_range: tuple[float, float] = (0.25, 0.25)
-    down: str = "nearest"
-    up: str = "nearest"
-    p: float = 0.5
-
-    name: ClassVar[str] = "downscale"
     image_dtypes = LEVELS_FLOATS
     examples = ({"p": 0.9}, {"scale_range": (0.1, 0.9), "down": "area", "up": "lanczos", "p": 0.8})
     picture = {"down": "area"}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "f8"), ("high", "f8"), ("down", "u1"), ("up", "u1"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("scale", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain)}
+    record = np.dtype([("scale", "f8"), APPLY])
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain)}
+    wide = {"image": Kernel(_run_wide, _plain)}
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        scales = checks.interval(self.name, "scale_range", self.scale_range, 0.0, 1.0)
-        self.settle(
-            scale_range=scales,
-            down=checks.choice(self.name, "down", self.down, INTERPOLATIONS),
-            up=checks.choice(self.name, "up", self.up, INTERPOLATIONS),
-        )
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        codes = INTERPOLATIONS.index(self.down), INTERPOLATIONS.index(self.up)
-        return np.array((*self.scale_range, *codes, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the small image and of the larger need of the two resizes."""
@@ -143,14 +118,4 @@ class Downscale(PixelOp):
         return int(padded(state.bound_bytes)) + max(needs)
 
 
-def downscale(
-    *values: Value,
-    scale_range: tuple[float, float] = (0.25, 0.25),
-    down: str = "nearest",
-    up: str = "nearest",
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Shrink images of a pipeline and enlarge them again; see `Downscale`."""
-    return Downscale(scale_range, down, up, p)(*values, stream=stream, relative=relative)
+downscale = function(Downscale)

@@ -7,22 +7,21 @@ the image in both directions is placed uniformly. Attempt a reads draws 4a + 1 (
 box is empty.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.contract import checks
 from stoker.ops.contract.checks import ATTEMPTS, LOWEST_RATIO
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Interval, Probability, Range
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import fill_rows, fill_values
 from stoker.ops.kernels.points import stay
 from stoker.rng.draws import bernoulli, integers, log_uniform, uniform_range
@@ -95,43 +94,27 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-@dataclass(frozen=True)
 class Erase(Fills, PixelOp):
-    """Fill a random box.
+    """Fill a random box."""
 
-    Attributes:
-        scale: (low, high) of the box's area, as fractions of the image's area.
-        ratio: (low, high) of the box's height / width.
-        fill: gray level of erased pixels, or one for each channel.
-        mask_fill: class number of erased pixels.
-        p: probability.
-    """
+    scale: Annotated[Range, Interval(0.0, 1.0), "box's area, as fractions of the image's area"] = (
+        0.02,
+        0.33,
+    )
+    ratio: Annotated[Range, Interval(LOWEST_RATIO, checks.MAX_SIDE), "box's height / width"] = (
+        0.3,
+        3.3,
+    )
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
+    p: Probability = 0.5
 
-    scale: tuple[float, float] = (0.02, 0.33)
-    ratio: tuple[float, float] = (0.3, 3.3)
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-    p: float = 0.5
-
-    name: ClassVar[str] = "erase"
     image_dtypes = ANY_DTYPE
     moves_pixels = False
     examples = ({"fill": 114, "mask_fill": 200, "p": 0.9}, {"scale": (0.1, 0.9), "p": 0.5})
     picture = {"scale": (0.1, 0.2), "fill": 127}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("scale_low", "f8"),
-            ("scale_high", "f8"),
-            ("ratio_low", "f8"),
-            ("ratio_high", "f8"),
-            *FILL_FIELDS,
-            ("p", "f8"),
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4"), APPLY]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    record = np.dtype([("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4"), APPLY])
+    kernels = {
         "image": Kernel(_run_image, _plain_image, in_place=True),
         "mask": Kernel(_run_mask, _plain_mask, in_place=True),
     }
@@ -139,35 +122,5 @@ class Erase(Fills, PixelOp):
     forward = staticmethod(stay)
     rescale = staticmethod(_rescale)
 
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            scale=checks.interval(self.name, "scale", self.scale, 0.0, 1.0),
-            ratio=checks.interval(self.name, "ratio", self.ratio, LOWEST_RATIO, checks.MAX_SIDE),
-            **self.checked_fills(),
-        )
-        self.check_p()
 
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.scale, *self.ratio, *self.fills(), self.p), self.parameters)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        self.require_fills(states)
-        return declared
-
-
-def erase(
-    *values: Value,
-    scale: tuple[float, float] = (0.02, 0.33),
-    ratio: tuple[float, float] = (0.3, 3.3),
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Fill a random box of values of a pipeline; see `Erase`."""
-    return Erase(scale, ratio, fill, mask_fill, p)(*values, stream=stream, relative=relative)
+erase = function(Erase)

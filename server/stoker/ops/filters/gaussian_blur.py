@@ -9,8 +9,7 @@ For floats weight i is g(i) rounded to float32, the middle one being 1 less all 
 Sums and edges: `stoker.ops.kernels.windows_floats`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
@@ -19,7 +18,8 @@ from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Interval, OwnRule, Probability, Range
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -30,13 +30,25 @@ from stoker.rng.draws import bernoulli, uniform_range
 from stoker.rng.maths import exp, floor
 
 LARGEST: Final = 63
-MOST: Final = 1000.0
+
+
+def _odd(op: str, value: object) -> int:
+    size = checks.integer(op, "kernel_size", value, 1, LARGEST)
+    if size % 2 == 0:
+        raise checks.refuse(op, "kernel_size", "odd", size)
+    return size
+
+
+SIGMA: Final = Interval(0.0, 1000.0)
+SIZE: Final = OwnRule(
+    _odd, f"an odd integer from 1 to {LARGEST}", (("kernel_size", "i4"),), lambda size: (size,)
+)
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["sigma"] = uniform_range(key, 1, params["low"], params["high"])
+    record["sigma"] = uniform_range(key, 1, params["sigma_low"], params["sigma_high"])
 
 
 @kernel
@@ -71,7 +83,7 @@ def fill_bell(sigma: float, weights: Any) -> None:
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     if record["apply"]:
         _, width, channels = src.shape
-        radius = np.int64(params["radius"])
+        radius = np.int64(params["kernel_size"] // 2)
         sums_at = 4 * (radius + 1)
         row_at = sums_at + 4 * width * channels
         end = row_at + 2 * (width + 2 * radius) * channels
@@ -84,7 +96,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    weights = np.zeros(int(params["radius"]) + 1, np.int64)
+    weights = np.zeros(int(params["kernel_size"]) // 2 + 1, np.int64)
     fill_bell(float(record["sigma"]), weights)
     dst[...] = plain_smooth(src, weights) if record["apply"] else src
 
@@ -102,7 +114,7 @@ def fill_bell_floats(sigma: float, weights: Any) -> None:
 @kernel
 def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     if record["apply"]:
-        end = 4 * (int(params["radius"]) + 1)
+        end = 4 * (int(params["kernel_size"]) // 2 + 1)
         weights = scratch[:end].view(np.float32)
         fill_bell_floats(record["sigma"], weights)
         smooth_floats(src, dst, weights, scratch[padded(end) :])
@@ -112,53 +124,29 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 @plain_floats
 def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
-    weights = np.zeros(int(params["radius"]) + 1, np.float32)
+    weights = np.zeros(int(params["kernel_size"]) // 2 + 1, np.float32)
     fill_bell_floats(float(record["sigma"]), weights)
     return plain_smooth_floats(image, weights)
 
 
 @register
-@dataclass(frozen=True)
 class GaussianBlur(PixelOp):
-    """Blur with a Gaussian window.
+    """Blur with a Gaussian window."""
 
-    Attributes:
-        kernel_size: side of the window in pixels, odd, from 1 to 63.
-        sigma_range: (low, high) of the standard deviation, in pixels.
-        p: probability.
-    """
+    kernel_size: Annotated[int, SIZE, "side of the window in pixels, odd"] = 5
+    sigma_range: Annotated[Range, SIGMA, "standard deviation, in pixels"] = (0.1, 2.0)
+    p: Probability = 0.5
 
-    kernel_size: int = 5
-    sigma_range: tuple[float, float] = (0.1, 2.0)
-    p: float = 0.5
-
-    name: ClassVar[str] = "gaussian_blur"
     image_dtypes = LEVELS_FLOATS
     examples = ({"p": 0.9}, {"kernel_size": 23, "sigma_range": (1, 9), "p": 0.5})
     picture = {"kernel_size": 15, "sigma_range": (3, 3)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "f8"), ("high", "f8"), ("radius", "i4"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("sigma", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
+    record = np.dtype([("sigma", "f8"), APPLY])
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    wide = through_floats(floats["image"])
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
-    units: ClassVar[dict[str, str]] = {"sigma": "px"}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        size = checks.integer(self.name, "kernel_size", self.kernel_size, 1, LARGEST)
-        if size % 2 == 0:
-            raise checks.refuse(self.name, "kernel_size", "odd", size)
-        sigmas = checks.interval(self.name, "sigma_range", self.sigma_range, 0.0, MOST)
-        self.settle(kernel_size=size, sigma_range=sigmas)
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.sigma_range, self.kernel_size // 2, self.p), self.parameters)
+    units = {"sigma": "px"}
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the weights, a row of sums, and a row with both ends mirrored."""
@@ -168,13 +156,4 @@ class GaussianBlur(PixelOp):
         return 4 * (radius + 1) + 4 * line + 2 * (line + 2 * radius * state.bound[2])
 
 
-def gaussian_blur(
-    *values: Value,
-    kernel_size: int = 5,
-    sigma_range: tuple[float, float] = (0.1, 2.0),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Blur images of a pipeline with a Gaussian window; see `GaussianBlur`."""
-    return GaussianBlur(kernel_size, sigma_range, p)(*values, stream=stream, relative=relative)
+gaussian_blur = function(GaussianBlur)

@@ -12,17 +12,16 @@ Floats have the same noise over 255: the integer sum of two points, rounded to f
 float32(1 / (255 * 2**16)), is added to the value, which is clipped.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -45,7 +44,7 @@ PART: Final = np.float32(1 / (255 * 65536))
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["sigma"] = uniform_range(key, 1, params["low"], params["high"])
+    record["sigma"] = uniform_range(key, 1, params["sigma_low"], params["sigma_high"])
     record["seed"][0] = word(key, 2, 0)
     record["seed"][1] = word(key, 2, 1)
 
@@ -141,56 +140,30 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class GaussianNoise(PixelOp):
-    """Add Gaussian noise.
+    """Add Gaussian noise."""
 
-    Attributes:
-        sigma_range: (low, high) of the standard deviation, in gray levels, for floats in units of
-            1 / 255, from 0 to 128.
-        p: probability.
-    """
+    sigma_range: Annotated[
+        Range, Span(0.0, MOST), "standard deviation, in gray levels, for floats in units of 1 / 255"
+    ] = (2.0, 12.0)
+    p: Probability = 0.5
 
-    sigma_range: tuple[float, float] = (2.0, 12.0)
-    p: float = 0.5
-
-    name: ClassVar[str] = "gaussian_noise"
     image_dtypes = LEVELS_FLOATS
     of_levels = True
     clips_floats = True
     examples = ({"p": 0.9}, {"sigma_range": (0, 128), "p": 0.5})
     picture = {"sigma_range": (25, 25)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("sigma", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {
-        "image": Kernel(_run_floats, _plain_floats, in_place=True)
-    }
-    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
+    record = np.dtype([("seed", "u8", (2,)), ("sigma", "f8"), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain_floats, in_place=True)}
+    wide = through_floats(floats["image"])
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
-    units: ClassVar[dict[str, str]] = {"sigma": "gray levels"}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(sigma_range=checks.span(self.name, "sigma_range", self.sigma_range, 0.0, MOST))
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.sigma_range, self.p), self.parameters)
+    units = {"sigma": "gray levels"}
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the table and of the blocks made at a time."""
         return TABLE + 32 * BLOCKS
 
 
-def gaussian_noise(
-    *values: Value,
-    sigma_range: tuple[float, float] = (2.0, 12.0),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Add noise to images of a pipeline; see `GaussianNoise`."""
-    return GaussianNoise(sigma_range, p)(*values, stream=stream, relative=relative)
+gaussian_noise = function(GaussianNoise)

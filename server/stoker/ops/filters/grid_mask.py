@@ -6,20 +6,19 @@ floor(unit * ratio + 0.5) pixels wide, at least 1 and less than the unit; pixel 
 if both (y + top) mod unit and (x + left) mod unit are below that. The grid is not rotated.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Number, Probability, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.contract.states import State
 from stoker.ops.kernels.cut import fill_run
 from stoker.ops.kernels.points import stay
 from stoker.rng.draws import bernoulli, integers
@@ -88,25 +87,19 @@ def _squares(shape: tuple[int, ...], record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class GridMask(Fills, PixelOp):
-    """Fill a grid of squares.
+    """Fill a grid of squares."""
 
-    Attributes:
-        unit_range: (low, high) of the distance from square to square, in pixels (integers).
-        ratio: side of a square, as a fraction of the unit.
-        fill: gray level of filled pixels, or one for each channel.
-        mask_fill: class number of filled pixels.
-        p: probability.
-    """
+    unit_range: Annotated[
+        WholeRange,
+        WholeSpan(2, checks.MAX_SIDE),
+        "distance from square to square, in pixels (integers)",
+    ] = (32, 96)
+    ratio: Annotated[float, Number(0.0, 1.0), "side of a square, as a fraction of the unit"] = 0.5
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
+    p: Probability = 0.5
 
-    unit_range: tuple[int, int] = (32, 96)
-    ratio: float = 0.5
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-    p: float = 0.5
-
-    name: ClassVar[str] = "grid_mask"
     image_dtypes = ANY_DTYPE
     moves_pixels = False
     examples = (
@@ -114,19 +107,8 @@ class GridMask(Fills, PixelOp):
         {"unit_range": (5, 20), "ratio": 0.3, "p": 0.5},
     )
     picture = {"unit_range": (40, 40)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("ratio", "f8"),
-            ("unit_low", "i4"),
-            ("unit_high", "i4"),
-            *FILL_FIELDS,
-            ("p", "f8"),
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("unit", "i4"), ("hole", "i4"), ("top", "i4"), ("left", "i4"), APPLY]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    record = np.dtype([("unit", "i4"), ("hole", "i4"), ("top", "i4"), ("left", "i4"), APPLY])
+    kernels = {
         "image": Kernel(_run_image, _plain_image, in_place=True),
         "mask": Kernel(_run_mask, _plain_mask, in_place=True),
     }
@@ -134,40 +116,5 @@ class GridMask(Fills, PixelOp):
     forward = staticmethod(stay)
     rescale: ClassVar[None] = None
 
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            unit_range=checks.integer_span(
-                self.name, "unit_range", self.unit_range, 2, checks.MAX_SIDE
-            ),
-            ratio=checks.number(self.name, "ratio", self.ratio, 0.0, 1.0),
-            **self.checked_fills(),
-        )
-        self.check_p()
 
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        values = (self.ratio, *self.unit_range, *self.fills(), self.p)
-        return np.array(values, self.parameters)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        self.require_fills(states)
-        return declared
-
-
-def grid_mask(
-    *values: Value,
-    unit_range: tuple[int, int] = (32, 96),
-    ratio: float = 0.5,
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Fill a grid of squares of values of a pipeline; see `GridMask`."""
-    return GridMask(unit_range, ratio, fill, mask_fill, p)(
-        *values, stream=stream, relative=relative
-    )
+grid_mask = function(GridMask)

@@ -14,16 +14,15 @@ The lightness and the turn of a pixel are changed in float32: every operation is
 the order written. An image of one channel has only the counts.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
@@ -32,6 +31,7 @@ from stoker.ops.kernels.random_bytes import BLOCKS, VALUES, plain_blocks
 from stoker.rng.draws import bernoulli, uniform_range, word
 from stoker.rng.maths import exp, floor, sqrt
 
+PART: Final = Span(0.0, 1.0)
 COUNTS: Final = 256
 """Places for thresholds. The greatest mean is 127.5, so no count comes near."""
 NEVER: Final = 65536
@@ -55,8 +55,8 @@ TWICE: Final = np.float32(510)
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["shift"] = uniform_range(key, 1, params["shift_low"], params["shift_high"])
-    record["intensity"] = uniform_range(key, 2, params["low"], params["high"])
+    record["shift"] = uniform_range(key, 1, params["color_shift_low"], params["color_shift_high"])
+    record["intensity"] = uniform_range(key, 2, params["intensity_low"], params["intensity_high"])
     record["seed"][0] = word(key, 3, 0)
     record["seed"][1] = word(key, 3, 1)
 
@@ -236,58 +236,23 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class IsoNoise(PixelOp):
-    """Add the noise of a camera at high sensitivity.
+    """Add the noise of a camera at high sensitivity."""
 
-    Attributes:
-        color_shift: (low, high) of the turn of the hue, from 0 to 1: at intensity 1 the standard
-            deviation in turns of the color circle.
-        intensity: (low, high) of the strength of both noises, from 0 to 1.
-        p: probability.
-    """
+    color_shift: Annotated[Range, PART, "deviation of the hue, in turns"] = (0.01, 0.05)
+    intensity: Annotated[Range, PART, "strength of both noises"] = (0.1, 0.5)
+    p: Probability = 0.5
 
-    color_shift: tuple[float, float] = (0.01, 0.05)
-    intensity: tuple[float, float] = (0.1, 0.5)
-    p: float = 0.5
-
-    name: ClassVar[str] = "iso_noise"
     image_channels = GRAY_OR_RGB
     examples = ({"p": 0.9}, {"color_shift": (0, 1), "intensity": (0, 1), "p": 0.5})
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("shift_low", "f8"), ("shift_high", "f8"), ("low", "f8"), ("high", "f8"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("shift", "f8"), ("intensity", "f8"), ("seed", "u8", (2,)), APPLY]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    record = np.dtype([("shift", "f8"), ("intensity", "f8"), ("seed", "u8", (2,)), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            color_shift=checks.span(self.name, "color_shift", self.color_shift, 0.0, 1.0),
-            intensity=checks.span(self.name, "intensity", self.intensity, 0.0, 1.0),
-        )
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.color_shift, *self.intensity, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the blocks made at a time, the turns and the thresholds."""
         return ROOM + TABLE + 4 * COUNTS
 
 
-def iso_noise(
-    *values: Value,
-    color_shift: tuple[float, float] = (0.01, 0.05),
-    intensity: tuple[float, float] = (0.1, 0.5),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Add the noise of a camera to images of a pipeline; see `IsoNoise`."""
-    return IsoNoise(color_shift, intensity, p)(*values, stream=stream, relative=relative)
+iso_noise = function(IsoNoise)

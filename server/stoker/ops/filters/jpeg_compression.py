@@ -9,16 +9,15 @@ Planes: `kernels.jpeg_planes`; blocks: `kernels.jpeg_blocks`. Tables: ITU-T T.81
 scaled as the Independent JPEG Group's library does.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
@@ -127,25 +126,18 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class JpegCompression(PixelOp):
-    """Compress and decompress as JPEG.
+    """Compress and decompress as JPEG."""
 
-    Attributes:
-        quality_range: (low, high) of the quality, from 1 (worst) to 100.
-        p: probability.
-    """
+    quality_range: Annotated[WholeRange, WholeSpan(1, 100), "1 is worst"] = (30, 90)
+    p: Probability = 0.5
 
-    quality_range: tuple[int, int] = (30, 90)
-    p: float = 0.5
-
-    name: ClassVar[str] = "jpeg_compression"
     image_channels = GRAY_OR_RGB
     of_levels = True
     clips_floats = True
     examples = ({"p": 0.9}, {"quality_range": (1, 100), "p": 0.5})
     picture = {"quality_range": (8, 8)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+    parameters = np.dtype(
         [
             ("low", "i4"),
             ("high", "i4"),
@@ -154,20 +146,14 @@ class JpegCompression(PixelOp):
             ("p", "f8"),
         ]
     )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("quality", "i4"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    record = np.dtype([("quality", "i4"), APPLY])
+    kernels = {"image": Kernel(_run, _plain)}
     draw = staticmethod(_draw)
 
-    def check(self) -> None:
-        """Check the parameters."""
-        qualities = checks.integer_span(self.name, "quality_range", self.quality_range, 1, 100)
-        self.settle(quality_range=qualities)
-        self.check_p()
-
     def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        tables = np.ravel(LUMA), np.ravel(CHROMA)
-        return np.array((*self.quality_range, *tables, self.p), self.parameters)
+        """Return the run-time parameters, with the tables of the standard."""
+        low, high = self.quality_range
+        return np.array((low, high, np.ravel(LUMA), np.ravel(CHROMA), self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of three planes, of a table and blocks, and of lines of chroma."""
@@ -177,12 +163,4 @@ class JpegCompression(PixelOp):
         return padded(WORK) + gray + 2 * chroma + 20 * half(width)
 
 
-def jpeg_compression(
-    *values: Value,
-    quality_range: tuple[int, int] = (30, 90),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Compress images of a pipeline as JPEG; see `JpegCompression`."""
-    return JpegCompression(quality_range, p)(*values, stream=stream, relative=relative)
+jpeg_compression = function(JpegCompression)

@@ -10,19 +10,19 @@ up to a side of 15. All walk along rows, many levels at a time. Floats:
 `stoker.ops.kernels.median_floats`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.blur import BlurOp, bordered, bordered_bytes, plain_shifts
+from stoker.ops.bases.blur import BlurOp, OddSpan, bordered, bordered_bytes, plain_shifts
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import WholeRange
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
+from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.float_levels import plain_floats as floats_of_keys
 from stoker.ops.kernels.float_levels import plain_keys
@@ -230,18 +230,16 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class MedianBlur(BlurOp):
-    """Replace every level by the median of its window; parameters as `BlurOp`, sides up to 15."""
+    """Replace every level by the median of its window; parameters as `BlurOp`."""
 
-    name: ClassVar[str] = "median_blur"
-    image_dtypes = LEVELS_FLOATS
+    size_range: Annotated[WholeRange, OddSpan(1, 15), "side of the window, in pixels"] = (3, 7)
+
     examples = ({"p": 0.9}, {"size_range": (1, 15), "p": 0.5})
     picture = {"size_range": (7, 7)}
-    largest: ClassVar[int] = 15
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    wide = through_floats(floats["image"])
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the image with its border and of five lines."""
@@ -252,12 +250,4 @@ class MedianBlur(BlurOp):
         return self.border(state) + 5 * padded(count)
 
 
-def median_blur(
-    *values: Value,
-    size_range: tuple[int, int] = (3, 7),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Replace levels of images of a pipeline by medians; see `MedianBlur`."""
-    return MedianBlur(size_range, p)(*values, stream=stream, relative=relative)
+median_blur = function(MedianBlur)

@@ -11,13 +11,12 @@ rounded, halves up; the center weight is adjusted so that the sum is 2**24. Sums
 `bases.weighted`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.blur import SIZE, BlurOp, draw_window
+from stoker.ops.bases.blur import SIZE, BlurOp, OddSpan, draw_window
 from stoker.ops.bases.pixelwise import APPLY, begin, plain_floats
 from stoker.ops.bases.weighted import (
     WHOLE,
@@ -29,17 +28,16 @@ from stoker.ops.bases.weighted import (
     window_weights,
 )
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Range, Span, WholeRange
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.affinity import RADIANS
 from stoker.rng.draws import uniform_range
 from stoker.rng.maths import cos, floor, sin
 
-MOST: Final = 360.0
+DEGREES: Final = Span(-360.0, 360.0)
 POINT: Final = 256
 """Units per pixel of the points' coordinates."""
 
@@ -47,7 +45,7 @@ POINT: Final = 256
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     draw_window(key, params, height, width, record)
-    record["angle"] = uniform_range(key, 2, params["from"], params["to"])
+    record["angle"] = uniform_range(key, 2, params["degrees_low"], params["degrees_high"])
 
 
 @kernel
@@ -123,51 +121,23 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class MotionBlur(BlurOp):
-    """Blur along a line; sides of the window up to 63.
+    """Blur along a line."""
 
-    Attributes:
-        degrees: (low, high) of the direction, counter-clockwise from the right.
-    """
+    size_range: Annotated[WholeRange, OddSpan(1, 63), "side of the window, in pixels"] = (3, 7)
+    degrees: Annotated[Range, DEGREES, "direction, counter-clockwise from the right"] = (0.0, 180.0)
 
-    degrees: tuple[float, float] = (0.0, 180.0)
-
-    name: ClassVar[str] = "motion_blur"
-    image_dtypes = LEVELS_FLOATS
     examples = ({"p": 0.9}, {"size_range": (1, 31), "degrees": (-90, 270), "p": 0.5})
     picture = {"size_range": (15, 15), "degrees": (30, 30)}
-    largest: ClassVar[int] = 63
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("from", "f8"), ("to", "f8"), ("low", "i4"), ("high", "i4"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("angle", "f8"), SIZE, APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
+    record = np.dtype([("angle", "f8"), SIZE, APPLY])
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    wide = through_floats(floats["image"])
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        super().check()
-        self.settle(degrees=checks.span(self.name, "degrees", self.degrees, -MOST, MOST))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.degrees, *self.size_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the weights, the image with its border and a line of sums."""
         return weighted_bytes(state, self.size_range[1])
 
 
-def motion_blur(
-    *values: Value,
-    size_range: tuple[int, int] = (3, 7),
-    p: float = 0.5,
-    degrees: tuple[float, float] = (0.0, 180.0),
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Blur images of a pipeline along a line; see `MotionBlur`."""
-    return MotionBlur(size_range, p, degrees)(*values, stream=stream, relative=relative)
+motion_blur = function(MotionBlur)

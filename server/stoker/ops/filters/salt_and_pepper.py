@@ -6,16 +6,15 @@ v = byte 2n + 256 * byte 2n + 1: if v is below floor(65536 * amount + 0.5), all 
 255 (of uint16 65535) if v is odd, else 0. Floats become 1 or 0.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -35,7 +34,7 @@ WHITES: Final = {"uint8": WHITE, "uint16": WIDE_WHITE}
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["amount"] = uniform_range(key, 1, params["low"], params["high"])
+    record["amount"] = uniform_range(key, 1, params["amount_low"], params["amount_high"])
     record["seed"][0] = word(key, 2, 0)
     record["seed"][1] = word(key, 2, 1)
 
@@ -111,50 +110,25 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class SaltAndPepper(PixelOp):
-    """Make single pixels white or black.
+    """Make single pixels white or black."""
 
-    Attributes:
-        amount_range: (low, high) of the fraction of pixels to change, from 0 to 1.
-        p: probability.
-    """
+    amount_range: Annotated[Range, Span(0, 1), "fraction of pixels to change"] = (0.01, 0.06)
+    p: Probability = 0.5
 
-    amount_range: tuple[float, float] = (0.01, 0.06)
-    p: float = 0.5
-
-    name: ClassVar[str] = "salt_and_pepper"
     image_dtypes = LEVELS_FLOATS
     clips_floats = True
     examples = ({"p": 0.9}, {"amount_range": (0, 1), "p": 0.5})
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain, in_place=True)}
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain, in_place=True)}
+    record = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
+    floats = {"image": Kernel(_run_floats, _plain, in_place=True)}
+    wide = {"image": Kernel(_run_wide, _plain, in_place=True)}
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(amount_range=checks.span(self.name, "amount_range", self.amount_range, 0, 1))
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.amount_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the blocks made at a time."""
         return 32 * BLOCKS
 
 
-def salt_and_pepper(
-    *values: Value,
-    amount_range: tuple[float, float] = (0.01, 0.06),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Make single pixels of images of a pipeline white or black; see `SaltAndPepper`."""
-    return SaltAndPepper(amount_range, p)(*values, stream=stream, relative=relative)
+salt_and_pepper = function(SaltAndPepper)

@@ -8,8 +8,7 @@ Floats use float32(1 / 13) and the factor as in `stoker.ops.kernels.color_floats
 clipped, including the outermost pixels.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.kernels.color import ONE, fixed, level, plain_blend
@@ -141,27 +140,17 @@ def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
 
 
 @register
-@dataclass(frozen=True)
 class Sharpness(FactorOp):
-    """Smooth or sharpen; parameters as `FactorOp`."""
+    """Smooth or sharpen."""
 
-    name: ClassVar[str] = "sharpness"
     image_dtypes = LEVELS_FLOATS
     of_levels = True
     clips_floats = True
     examples = ({"p": 0.9}, {"factor_range": (0, 5), "p": 0.5})
     picture = {"factor_range": (6, 6)}
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_floats)}
-    wide: ClassVar[dict[str, Kernel]] = through_floats(floats["image"])
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    wide = through_floats(floats["image"])
 
 
-def sharpness(
-    *values: Value,
-    factor_range: tuple[float, float] = (0.6, 1.4),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Smooth or sharpen images of a pipeline; see `Sharpness`."""
-    return Sharpness(factor_range, p)(*values, stream=stream, relative=relative)
+sharpness = function(Sharpness)

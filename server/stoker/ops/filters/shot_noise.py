@@ -11,16 +11,15 @@ v. Threshold k is floor(65536 P(count <= k) + 0.5), so a probability is off by a
 Counts from 1 / scale on are one: they are level 255.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, LEVELS, PixelOp, begin
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
 from stoker.ops.filters.gaussian_noise import fill_noise
@@ -41,7 +40,7 @@ BYTE: Final = np.uint64(8)
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["scale"] = uniform_range(key, 1, params["low"], params["high"])
+    record["scale"] = uniform_range(key, 1, params["scale_low"], params["scale_high"])
     record["seed"][0] = word(key, 2, 0)
     record["seed"][1] = word(key, 2, 1)
 
@@ -136,47 +135,25 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class ShotNoise(PixelOp):
-    """Add the noise of counted photons.
+    """Add the noise of counted photons."""
 
-    Attributes:
-        scale_range: (low, high) of the light of one photon, from 0.01 to 1, where 1 is white: the
-            more, the noisier.
-        p: probability.
-    """
+    scale_range: Annotated[
+        Range,
+        Span(LEAST, 1.0),
+        "light of one photon, from 0.01 to 1, where 1 is white: the more, the noisier",
+    ] = (0.1, 0.3)
+    p: Probability = 0.5
 
-    scale_range: tuple[float, float] = (0.1, 0.3)
-    p: float = 0.5
-
-    name: ClassVar[str] = "shot_noise"
     examples = ({"p": 0.9}, {"scale_range": (0.01, 1), "p": 0.5})
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("scale", "f8"), ("seed", "u8", (2,)), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain, in_place=True)}
+    record = np.dtype([("scale", "f8"), ("seed", "u8", (2,)), APPLY])
+    kernels = {"image": Kernel(_run, _plain, in_place=True)}
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(scale_range=checks.span(self.name, "scale_range", self.scale_range, LEAST, 1.0))
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.scale_range, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of the blocks made at a time, the levels and the thresholds."""
         return int(ROOM + LEVELS + 4 * LEVELS * places_of(self.scale_range[0]))
 
 
-def shot_noise(
-    *values: Value,
-    scale_range: tuple[float, float] = (0.1, 0.3),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Add the noise of counted photons to images of a pipeline; see `ShotNoise`."""
-    return ShotNoise(scale_range, p)(*values, stream=stream, relative=relative)
+shot_noise = function(ShotNoise)

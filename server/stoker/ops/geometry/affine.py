@@ -6,17 +6,19 @@ Parameters and matrix are those of torchvision's RandomAffine. Draws: 0 angle (d
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final, cast
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
+from stoker.ops.bases.rotated import Filter
 from stoker.ops.contract import checks
 from stoker.ops.contract.checks import spread
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Interval, OwnRule, PerChannel, Range, Spread
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried, one_ratio
 from stoker.ops.contract.rules import LEVELS_FLOATS
@@ -28,7 +30,6 @@ from stoker.ops.kernels.affinity import (
     plain_move_image,
     plain_move_mask,
 )
-from stoker.ops.kernels.warp import FILTERS
 from stoker.rng.draws import uniform_range
 from stoker.rng.maths import floor
 
@@ -44,7 +45,7 @@ def _shift(key: Any, k: int, low: float, high: float, side: int) -> int:
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    record["angle"] = uniform_range(key, 0, params["angle_low"], params["angle_high"])
+    record["angle"] = uniform_range(key, 0, params["degrees_low"], params["degrees_high"])
     record["translate_x"] = _shift(key, 1, params["x_low"], params["x_high"], width)
     record["translate_y"] = _shift(key, 2, params["y_low"], params["y_high"], height)
     record["scale"] = uniform_range(key, 3, params["scale_low"], params["scale_high"])
@@ -104,6 +105,21 @@ def _shear(op: str, value: object) -> tuple[float, float, float, float]:
     return *spread(op, "shear", value, MOST_SHEAR), 0.0, 0.0
 
 
+DEGREES: Final = Spread(MOST_DEGREES)
+SCALE: Final = Interval(1 / MOST_SCALE, MOST_SCALE)
+MOVES: Final = OwnRule(
+    _translate,
+    "a number from 0 to 1, (horizontal, vertical), or (x low, x high, y low, y high)",
+    tuple((n, "f8") for n in ("x_low", "x_high", "y_low", "y_high")),
+    _moves,
+)
+SHEAR: Final = OwnRule(
+    _shear,
+    "d for (-d, d), (low, high), or (x low, x high, y low, y high)",
+    tuple((f"shear_{n}", "f8") for n in ("x_low", "x_high", "y_low", "y_high")),
+)
+
+
 @kernel
 def _forward(params: Any, record: Any, sizes: Any) -> Any:
     return forward(_decision(record), sizes[0], sizes[1])
@@ -118,31 +134,17 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-@dataclass(frozen=True)
 class Affine(Fills, Op):
-    """Rotate, shift, scale and shear about the center.
+    """Rotate, shift, scale and shear about the center."""
 
-    Attributes:
-        degrees: range of the angle, clockwise: (low, high), or d for (-d, d).
-        translate: maximum shift as a fraction of width and height: (horizontal, vertical),
-            or one number for both; or their ranges: (x low, x high, y low, y high), from -1 to 1.
-        scale: range of the scale; above 1 enlarges.
-        shear: range of the angle of shear along x, in degrees: (low, high), or d for (-d, d); or
-            (x low, x high, y low, y high).
-        interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-    """
+    degrees: Annotated[float | Range, DEGREES, "angle, counter-clockwise"]
+    translate: Annotated[PerChannel, MOVES, "shift as a part of the sides"] = 0.0
+    scale: Annotated[Range, SCALE, "above 1 enlarges"] = (1.0, 1.0)
+    shear: Annotated[PerChannel, SHEAR, "angle of the shear along x, or along both axes"] = 0.0
+    interpolation: Filter = "bilinear"
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
 
-    degrees: float | tuple[float, float]
-    translate: float | tuple[float, ...] = 0.0
-    scale: tuple[float, float] = (1.0, 1.0)
-    shear: float | tuple[float, ...] = 0.0
-    interpolation: str = "bilinear"
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-
-    name: ClassVar[str] = "affine"
     image_dtypes = LEVELS_FLOATS
     examples = (
         {"degrees": 30, "translate": (0.1, 0.2), "scale": (0.7, 1.4), "shear": 10, "fill": 114},
@@ -151,26 +153,8 @@ class Affine(Fills, Op):
     )
     picture = {"degrees": (20, 20), "scale": (0.8, 0.8), "shear": (12, 12)}
     varied = {"degrees": (30,), "translate": (0.1,), "scale": ((0.8, 1.2),), "shear": (5,)}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("angle_low", "f8"),
-            ("angle_high", "f8"),
-            ("x_low", "f8"),
-            ("x_high", "f8"),
-            ("y_low", "f8"),
-            ("y_high", "f8"),
-            ("scale_low", "f8"),
-            ("scale_high", "f8"),
-            ("shear_x_low", "f8"),
-            ("shear_x_high", "f8"),
-            ("shear_y_low", "f8"),
-            ("shear_y_high", "f8"),
-            *FILL_FIELDS,
-            ("interpolation", "u1"),
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
+    random = True
+    record = np.dtype(
         [
             ("angle", "f8"),
             ("translate_x", "i4"),
@@ -180,60 +164,25 @@ class Affine(Fills, Op):
             ("shear_y", "f8"),
         ]
     )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     draw = staticmethod(_draw)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(_rescale)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            degrees=spread(self.name, "degrees", self.degrees, MOST_DEGREES),
-            translate=_translate(self.name, self.translate),
-            scale=checks.interval(self.name, "scale", self.scale, 1 / MOST_SCALE, MOST_SCALE),
-            shear=_shear(self.name, self.shear),
-            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-            **self.checked_fills(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        degrees = spread(self.name, "degrees", self.degrees, MOST_DEGREES)
-        moves = _moves(_translate(self.name, self.translate))
-        shear = _shear(self.name, self.shear)
-        ranges = (*degrees, *moves, *self.scale, *shear)
-        code = FILTERS.index(self.interpolation)
-        return np.array((*ranges, *self.fills(), code), self.parameters)
 
     def vector_fault(self, kind: str) -> str | None:
         """Return why the op cannot treat flow or normals: no turn of a surface shears its image."""
-        if kind == "normals" and any(_shear(self.name, self.shear)):
+        if kind == "normals" and any(cast(tuple[float, ...], self.shear)):
             return "a shear gives them no direction. Use affine without shear for them"
         return super().vector_fault(kind)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_pixels(states)
-        self.require_fills(states)
         return states, 0
 
 
-def affine(  # noqa: PLR0913 - its parameters, and those of every call
-    *values: Value,
-    degrees: float | tuple[float, float],
-    translate: float | tuple[float, ...] = 0.0,
-    scale: tuple[float, float] = (1.0, 1.0),
-    shear: float | tuple[float, ...] = 0.0,
-    interpolation: str = "bilinear",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Rotate, shift, scale and shear values of a pipeline; see `Affine`."""
-    op = Affine(degrees, translate, scale, shear, interpolation, fill, mask_fill)
-    return op(*values, stream=stream, relative=relative)
+affine = function(Affine)

@@ -15,17 +15,16 @@ read only if there are no boxes. Boxes count as far as they are inside of the im
 corners are NaN, or in the wrong order, does not count.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_cut import CUT_KERNELS, cut_forward, cut_out_size
 from stoker.ops.bases.box_resize import BOX_RECORD
-from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -34,7 +33,7 @@ from stoker.ops.kernels.points import lower, upper
 from stoker.rng.draws import integers
 from stoker.rng.maths import floor
 
-MOST: Final = 0.5
+RATE: Final = Number(0.0, 0.5)
 
 
 @kernel
@@ -88,39 +87,22 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any, items: An
 
 
 @register
-@dataclass(frozen=True)
 class BboxSafeRandomCrop(Op):
-    """Crop at random without losing a box; decided from the boxes of the call.
+    """Crop at random without losing a box; decided from the boxes of the call."""
 
-    Attributes:
-        erosion_rate: how much of a box the crop may cut off on each side, as part of the box's
-            width or height; from 0 (nothing) to 0.5 (only the center of a box must stay).
-    """
+    erosion_rate: Annotated[float, RATE, "the part of each box that may be cut off"] = 0.0
 
-    erosion_rate: float = 0.0
-
-    name: ClassVar[str] = "bbox_safe_random_crop"
     image_dtypes = ANY_DTYPE
     examples = ({}, {"erosion_rate": 0.3})
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("erosion_rate", "f8")])
-    record: ClassVar[np.dtype[Any]] = BOX_RECORD
-    kernels: ClassVar[dict[str, Kernel]] = CUT_KERNELS
-    draws_from: ClassVar[str] = "boxes"
+    random = True
+    record = BOX_RECORD
+    kernels = CUT_KERNELS
+    draws_from = "boxes"
     draw = staticmethod(_draw)
     out_size = staticmethod(cut_out_size)
     forward = staticmethod(cut_forward)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(rescale_box)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        rate = checks.number(self.name, "erosion_rate", self.erosion_rate, 0.0, MOST)
-        self.settle(erosion_rate=rate)
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.erosion_rate,), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to that of the image."""
@@ -128,11 +110,4 @@ class BboxSafeRandomCrop(Op):
         return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 
-def bbox_safe_random_crop(
-    *values: Value,
-    erosion_rate: float = 0.0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Crop values of a pipeline at random without losing a box; see `BboxSafeRandomCrop`."""
-    return BboxSafeRandomCrop(erosion_rate)(*values, stream=stream, relative=relative)
+bbox_safe_random_crop = function(BboxSafeRandomCrop)

@@ -5,16 +5,15 @@ center_crop; if the image is too small, half of the missing pixels, rounded down
 it.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.cropped import Cropped
-from stoker.ops.bases.fills import FILL_FIELDS
+from stoker.ops.bases.fills import Fill, MaskFill
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.cut import cut, plain_cut
@@ -66,50 +65,21 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class CenterCrop(Cropped):
-    """Cut the center out.
+    """Cut the center out."""
 
-    Attributes:
-        size: output side, or (height, width), in pixels.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-    """
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
 
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-
-    name: ClassVar[str] = "center_crop"
     examples = ({"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)})
     picture = {"size": 120}
     varied = {"size": ((16, 16), (20, 16))}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("height", "i4"), ("width", "i4"), *FILL_FIELDS]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     reads = staticmethod(_reads)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(**self.checked())
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.sides(), *self.fills()), self.parameters)
 
 
-def center_crop(
-    *values: Value,
-    size: int | tuple[int, int],
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Cut the center out of values of a pipeline; see `CenterCrop`."""
-    return CenterCrop(size, fill, mask_fill)(*values, stream=stream, relative=relative)
+center_crop = function(CenterCrop)

@@ -3,24 +3,23 @@
 No randomness. As torchvision's `crop(top, left, height, width)`.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.cropped import Cropped
-from stoker.ops.bases.fills import FILL_FIELDS
-from stoker.ops.contract import checks
+from stoker.ops.bases.fills import Fill, MaskFill
+from stoker.ops.contract.checks import MAX_SIDE
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.points import scaled
 
-PLACE: Final = Whole(-checks.MAX_SIDE, checks.MAX_SIDE, per_row=True)
+PLACE: Final = Whole(-MAX_SIDE, MAX_SIDE, per_row=True)
 
 
 @kernel
@@ -55,64 +54,26 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class Crop(Cropped):
-    """Cut a window at a given place out.
-
-    Attributes:
-        size: output side, or (height, width), in pixels.
-        top: first row of the window in the image; negative above the image.
-        left: first column of the window in the image; negative on the left of the image.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-    """
+    """Cut a window at a given place out."""
 
     top: Annotated[int, PLACE, "first row of the window; negative above the image"]
     left: Annotated[int, PLACE, "first column of the window; negative left of the image"]
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
 
-    name: ClassVar[str] = "crop"
     examples = (
         {"size": (24, 30), "top": 3, "left": 9},
         {"size": (40, 70), "top": -4, "left": -9, "fill": (7, 8, 9, 10), "mask_fill": 200},
     )
     picture = {"size": (120, 140), "top": 10, "left": 50}
     varied = {"size": ((20, 24),), "top": (-3, 2), "left": (0, 5)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("height", "i4"), ("width", "i4"), ("top", "i4"), ("left", "i4"), *FILL_FIELDS]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     reads = staticmethod(_reads)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        most = checks.MAX_SIDE
-        self.settle(
-            top=checks.integer(self.name, "top", self.top, -most, most),
-            left=checks.integer(self.name, "left", self.left, -most, most),
-            **self.checked(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.sides(), self.top, self.left, *self.fills()), self.parameters)
 
 
-def crop(
-    *values: Value,
-    size: int | tuple[int, int],
-    top: int,
-    left: int,
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Cut a window at a given place out of values of a pipeline; see `Crop`."""
-    return Crop(size, top, left, fill, mask_fill)(*values, stream=stream, relative=relative)
+crop = function(Crop)

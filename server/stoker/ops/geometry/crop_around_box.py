@@ -9,17 +9,16 @@ Draw 0 is an integer: which of the boxes that count, if `which` is random; else 
 The record has the crop, and the number of the box in the call, -1 for none.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_cut import CUT_KERNELS, cut_forward, cut_out_size
 from stoker.ops.bases.box_resize import BOX_RECORD
-from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -92,43 +91,30 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any, items: An
 
 
 @register
-@dataclass(frozen=True)
 class CropAroundBox(Op):
-    """Crop around one box of the call, with a margin.
+    """Crop around one box of the call, with a margin."""
 
-    Attributes:
-        which: the box: random, the largest inside of the image, or the first.
-        margin: what is added on each side, as part of the box's width or height; from 0 to 16.
-    """
+    which: Annotated[
+        str, Word(CHOICES), "the box: random, the largest inside of the image, or the first"
+    ] = "random"
+    margin: Annotated[
+        float,
+        Number(0.0, MOST_MARGIN),
+        "what is added on each side, as part of the box's width or height;",
+    ] = 0.0
 
-    which: str = "random"
-    margin: float = 0.0
-
-    name: ClassVar[str] = "crop_around_box"
     image_dtypes = ANY_DTYPE
     examples = ({}, {"margin": 0.3})
     picture = {"margin": 0.1}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("margin", "f8"), ("which", "u1")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([*BOX_RECORD.descr, ("box", "i4")])
-    kernels: ClassVar[dict[str, Kernel]] = CUT_KERNELS
-    draws_from: ClassVar[str] = "boxes"
+    random = True
+    record = np.dtype([*BOX_RECORD.descr, ("box", "i4")])
+    kernels = CUT_KERNELS
+    draws_from = "boxes"
     draw = staticmethod(_draw)
     out_size = staticmethod(cut_out_size)
     forward = staticmethod(cut_forward)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(rescale_box)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            which=checks.choice(self.name, "which", self.which, CHOICES),
-            margin=checks.number(self.name, "margin", self.margin, 0.0, MOST_MARGIN),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.margin, CHOICES.index(self.which)), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to that of the image."""
@@ -136,12 +122,4 @@ class CropAroundBox(Op):
         return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 
-def crop_around_box(
-    *values: Value,
-    which: str = "random",
-    margin: float = 0.0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Crop values of a pipeline around one of their boxes; see `CropAroundBox`."""
-    return CropAroundBox(which, margin)(*values, stream=stream, relative=relative)
+crop_around_box = function(CropAroundBox)

@@ -12,8 +12,7 @@ for axes where the image is shorter than the window. Draws 0 to 2 are read only 
 pixel. The record's `row` and `column` are those of the marked pixel in the image, or -1.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final, cast
 
 import numpy as np
 
@@ -24,16 +23,16 @@ from stoker.ops.bases.cropped import (
     random_place,
     window_forward,
 )
-from stoker.ops.bases.fills import FILL_FIELDS
+from stoker.ops.bases.fills import Fill, MaskFill
 from stoker.ops.bases.marked import count_marked, find_marked
-from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import ClassNumbers
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State, StateError
 from stoker.rng.draws import integers
 
 MAX_IGNORED: Final = 32
+IGNORED: Final = ClassNumbers(MAX_IGNORED)
 """Maximum number of ignored classes."""
 
 
@@ -47,7 +46,7 @@ def around(key: Any, k: int, pixel: int, size_in: int, size_out: int) -> int:
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any, items: Any) -> None:
     tall, wide = int(params["height"]), int(params["width"])
-    ignore, count = params["ignore"], int(params["count"])
+    ignore, count = params["ignore"], int(params["ignore_count"])
     top, left = random_place(key, 3, height, tall, 0), random_place(key, 4, width, wide, 0)
     row, column = -1, -1
     marked = int(count_marked(items, ignore, count))
@@ -65,65 +64,26 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any, items: An
 
 
 @register
-@dataclass(frozen=True)
 class CropNonEmptyMask(Cropped):
-    """Cut a window that contains a marked pixel of the call's first mask, if it has one.
+    """Cut a window that contains a marked pixel of the call's first mask, if it has one."""
 
-    Attributes:
-        size: output side, or (height, width), in pixels.
-        ignore: class number that does not count as marked, or several, at most 32; the background's
-            belongs to them.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-    """
+    ignore: Annotated[
+        int | tuple[int, ...], ClassNumbers(MAX_IGNORED), "classes that do not count"
+    ] = 0
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
 
-    ignore: int | tuple[int, ...] = 0
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-
-    name: ClassVar[str] = "crop_non_empty_mask"
     examples = (
         {"size": (24, 18), "fill": (7, 8, 9, 10), "mask_fill": 200},
         {"size": (9, 70), "ignore": (0, 1, 255)},
     )
     picture = {"size": 80}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("height", "i4"),
-            ("width", "i4"),
-            ("ignore", "i4", (MAX_IGNORED,)),
-            ("count", "i4"),
-            *FILL_FIELDS,
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("top", "i4"), ("left", "i4"), ("row", "i4"), ("column", "i4")]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = WINDOW_KERNELS
-    draws_from: ClassVar[str] = "mask"
+    random = True
+    record = np.dtype([("top", "i4"), ("left", "i4"), ("row", "i4"), ("column", "i4")])
+    kernels = WINDOW_KERNELS
+    draws_from = "mask"
     draw = staticmethod(_draw)
     forward = staticmethod(window_forward)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(ignore=self.ignored(), **self.checked())
-
-    def ignored(self) -> tuple[int, ...]:
-        """Return the ignored classes, each once, in ascending order.
-
-        Raises:
-            ParameterError: they are not class numbers.
-        """
-        return checks.class_numbers(self.name, "ignore", self.ignore, MAX_IGNORED)
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        ignored = self.ignored()
-        padded = np.zeros(MAX_IGNORED, np.int32)
-        padded[: len(ignored)] = ignored
-        return np.array((*self.sides(), padded, len(ignored), *self.fills()), self.parameters)
 
     def require_looked_at(self, state: State) -> None:
         """Refuse ignored classes that a mask cannot hold: they would never match.
@@ -134,7 +94,11 @@ class CropNonEmptyMask(Cropped):
         if state.dtype not in ("uint8", "uint16", "int32"):
             return  # `declare` refuses the mask itself
         limits = np.iinfo(state.dtype)
-        foreign = [value for value in self.ignored() if not limits.min <= value <= limits.max]
+        foreign = [
+            value
+            for value in cast(tuple[int, ...], self.ignore)
+            if not limits.min <= value <= limits.max
+        ]
         if foreign:
             raise StateError(
                 f"{self.name}: expected ignore to be classes from {limits.min} to {limits.max} "
@@ -144,16 +108,4 @@ class CropNonEmptyMask(Cropped):
             )
 
 
-def crop_non_empty_mask(
-    *values: Value,
-    size: int | tuple[int, int],
-    ignore: int | tuple[int, ...] = 0,
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Cut a window with a marked pixel out of values of a pipeline; see `CropNonEmptyMask`."""
-    return CropNonEmptyMask(size, ignore, fill, mask_fill)(
-        *values, stream=stream, relative=relative
-    )
+crop_non_empty_mask = function(CropNonEmptyMask)

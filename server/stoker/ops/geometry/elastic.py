@@ -5,17 +5,18 @@ the record's `seed`. Displacement: `kernels.splines`; sampling: `kernels.warp`. 
 of the image are filled. The image never folds: an amount is at most 0.48 spacings.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
+from stoker.ops.bases.rotated import Filter
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -30,19 +31,21 @@ from stoker.ops.kernels.splines import (
     points_on,
     spline_bytes,
 )
-from stoker.ops.kernels.warp import FILTERS, plain_sample
+from stoker.ops.kernels.warp import plain_sample
 from stoker.rng.draws import bernoulli, uniform_range, word
 
 SMALLEST: Final = 8
 LARGEST: Final = 1024
 STEEPEST: Final = 0.48
+SPACING: Final = Whole(SMALLEST, LARGEST)
+AMOUNTS: Final = Span(0.0, STEEPEST * LARGEST)
 """Amount in spacings above which an image could fold."""
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["amount"] = uniform_range(key, 1, params["low"], params["high"])
+    record["amount"] = uniform_range(key, 1, params["amount_low"], params["amount_high"])
     record["seed"][0] = word(key, 2, 0)
     record["seed"][1] = word(key, 2, 1)
 
@@ -108,28 +111,16 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @register
-@dataclass(frozen=True)
 class Elastic(Fills, PixelOp):
-    """Move every pixel a little, smoothly and at random.
+    """Move every pixel a little, smoothly and at random."""
 
-    Attributes:
-        amount_range: (low, high) of the maximum distance that a pixel moves along each axis, in
-            pixels; at most 0.48 spacings.
-        spacing: pixels from one random point to the next, from 8 to 1024: larger is smoother.
-        interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-        p: probability.
-    """
+    amount_range: Annotated[Range, AMOUNTS, "greatest move along an axis, pixels"] = (2.0, 12.0)
+    spacing: Annotated[int, SPACING, "pixels between random points: more is smoother"] = 32
+    interpolation: Filter = "bilinear"
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
+    p: Probability = 0.5
 
-    amount_range: tuple[float, float] = (2.0, 12.0)
-    spacing: int = 32
-    interpolation: str = "bilinear"
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-    p: float = 0.5
-
-    name: ClassVar[str] = "elastic"
     image_dtypes = LEVELS_FLOATS
     moves_pixels = True
     examples = (
@@ -138,19 +129,9 @@ class Elastic(Fills, PixelOp):
     )
     picture = {"amount_range": (12, 12)}
     varied = {"amount_range": ((1, 3.5),), "spacing": (8,)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("low", "f8"),
-            ("high", "f8"),
-            ("spacing", "i4"),
-            *FILL_FIELDS,
-            ("interpolation", "u1"),
-            ("p", "f8"),
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
-    units: ClassVar[dict[str, str]] = {"amount": "px"}
-    kernels: ClassVar[dict[str, Kernel]] = {
+    record = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
+    units = {"amount": "px"}
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
@@ -158,46 +139,16 @@ class Elastic(Fills, PixelOp):
     rescale: ClassVar[None] = None
 
     def check(self) -> None:
-        """Check the parameters."""
-        spacing = checks.integer(self.name, "spacing", self.spacing, SMALLEST, LARGEST)
-        most = STEEPEST * spacing
-        self.settle(
-            spacing=spacing,
-            amount_range=checks.span(self.name, "amount_range", self.amount_range, 0.0, most),
-            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-            **self.checked_fills(),
-        )
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        code = FILTERS.index(self.interpolation)
-        values = (*self.amount_range, self.spacing, *self.fills(), code, self.p)
-        return np.array(values, self.parameters)
+        """Check the parameters, and that points do not overtake each other."""
+        super().check()
+        most = STEEPEST * self.spacing
+        amounts = checks.span(self.name, "amount_range", self.amount_range, 0.0, most)
+        self.settle(amount_range=amounts)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of points, weights and a row of moves and positions."""
         height, width = state.bound[:2]
         return spline_bytes(height, width, self.spacing) + 16 * width
 
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        self.require_fills(states)
-        return declared
 
-
-def elastic(
-    *values: Value,
-    amount_range: tuple[float, float] = (2.0, 12.0),
-    spacing: int = 32,
-    interpolation: str = "bilinear",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Move every pixel of values of a pipeline a little; see `Elastic`."""
-    op = Elastic(amount_range, spacing, interpolation, fill, mask_fill, p)
-    return op(*values, stream=stream, relative=relative)
+elastic = function(Elastic)

@@ -9,13 +9,8 @@ The size follows from the row's place in the stream: without a `size` it is `ctx
 `ctx.bucket_width` of the pipeline.
 """
 
-from __future__ import annotations
-
 import dataclasses
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
-
-import numpy as np
+from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_resize import (
@@ -26,11 +21,12 @@ from stoker.ops.bases.box_resize import (
     box_out_size,
     box_reads,
 )
-from stoker.ops.bases.resizing import INTERPOLATIONS, resize_scratch
+from stoker.ops.bases.resizing import Interpolation, resize_scratch
 from stoker.ops.bases.wide_resize import SIGNED_BOX, WIDE_BOX
 from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.parameters import OwnRule, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -62,23 +58,40 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["width"] = w
 
 
-@register
-@dataclass(frozen=True)
-class FitBucket(Op):
-    """Resize and crop to the size of the sample's bucket.
+def _size(op: str, value: object) -> tuple[int, int] | None:
+    return None if value is None else checks.pair(op, "size", value, 1)
 
-    Attributes:
-        size: (height, width) in pixels; None: that of the sample's bucket.
-        crop: where to cut off the excess: "center" equally on both sides, "random" anywhere.
-        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
-            always nearest.
+
+def known_size(op: str, size: tuple[int, int] | None) -> tuple[int, int]:
+    """Return a size of the parameters.
+
+    Raises:
+        ParameterError: it is None.
     """
+    if size is None:
+        raise ParameterError(
+            f"{op}: without a size it takes that of the sample's bucket, which is known only in a "
+            "pipeline; give size=(height, width)"
+        )
+    return size
 
-    size: tuple[int, int] | None = None
-    crop: str = "center"
-    interpolation: str = "bilinear"
 
-    name: ClassVar[str] = "fit_bucket"
+SIZE: Final = OwnRule(
+    _size,
+    f"(height, width), from 1 to {checks.MAX_SIDE}, or None",
+    (("height", "i4"), ("width", "i4")),
+    lambda size: known_size("fit_bucket", size),
+)
+
+
+@register
+class FitBucket(Op):
+    """Resize and crop to the size of the sample's bucket."""
+
+    size: Annotated[tuple[int, int] | None, SIZE, "size; None: that of the sample's bucket"] = None
+    crop: Annotated[str, Word(CROPS), "where the excess is cut off; random: anywhere"] = "center"
+    interpolation: Interpolation = "bilinear"
+
     image_dtypes = ANY_DTYPE
     examples = (
         {"size": (24, 40)},
@@ -87,41 +100,23 @@ class FitBucket(Op):
     )
     picture = {"size": (160, 120)}
     varied = {"size": ((32, 24), (32, 48)), "crop": ("center", "random")}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("height", "i4"), ("width", "i4"), ("crop", "u1"), ("interpolation", "u1")]
-    )
-    record: ClassVar[np.dtype[Any]] = BOX_RECORD
-    kernels: ClassVar[dict[str, Kernel]] = BOX_KERNELS
-    floats: ClassVar[dict[str, Kernel]] = BOX_FLOATS
-    wide: ClassVar[dict[str, Kernel]] = WIDE_BOX
-    signed: ClassVar[dict[str, Kernel]] = SIGNED_BOX
+    random = True
+    record = BOX_RECORD
+    kernels = BOX_KERNELS
+    floats = BOX_FLOATS
+    wide = WIDE_BOX
+    signed = SIGNED_BOX
     draw = staticmethod(_draw)
     out_size = staticmethod(box_out_size)
     reads = staticmethod(box_reads)
     rescale = staticmethod(rescale_box)
     forward = staticmethod(box_forward)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            size=None if self.size is None else checks.pair(self.name, "size", self.size, 1),
-            crop=checks.choice(self.name, "crop", self.crop, CROPS),
-            interpolation=checks.choice(
-                self.name, "interpolation", self.interpolation, INTERPOLATIONS
-            ),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        codes = CROPS.index(self.crop), INTERPOLATIONS.index(self.interpolation)
-        return np.array((*self._known_size(), *codes), self.parameters)
+    affine = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the bucket's size."""
         self.require_pixels(states)
-        size = self._known_size()
+        size = known_size(self.name, self.size)
         need = resize_scratch(states, size, self.interpolation)
         return tuple(state.resized(*size, size) for state in states), need
 
@@ -134,22 +129,5 @@ class FitBucket(Op):
             op = dataclasses.replace(self, size=size)
         return super(FitBucket, op).__call__(*values, stream=stream, relative=relative)
 
-    def _known_size(self) -> tuple[int, int]:
-        if self.size is None:
-            raise ParameterError(
-                f"{self.name}: without a size it takes that of the sample's bucket, which is known "
-                "only in a pipeline; give size=(height, width)"
-            )
-        return self.size
 
-
-def fit_bucket(
-    *values: Value,
-    size: tuple[int, int] | None = None,
-    crop: str = "center",
-    interpolation: str = "bilinear",
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Resize and crop values of a pipeline to the sample's bucket; see `FitBucket`."""
-    return FitBucket(size, crop, interpolation)(*values, stream=stream, relative=relative)
+fit_bucket = function(FitBucket)

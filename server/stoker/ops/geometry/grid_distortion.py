@@ -12,35 +12,39 @@ x is in cell i = ((2x + 1) n) // 2W, at r = ((2x + 1) n) mod 2W within it; its p
 rows, so a box remains a box.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract import checks
+from stoker.ops.bases.rotated import Filter
 from stoker.ops.contract.forms import ItemsKernel, Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS, MAX_CHANNELS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import beyond, move_boxes, scaled
 from stoker.ops.kernels.sampling_points import sample_row
-from stoker.ops.kernels.warp import BITS, FILTERS, plain_sample
+from stoker.ops.kernels.warp import BITS, plain_sample
 from stoker.rng.draws import bernoulli, uniform_range
 from stoker.rng.maths import floor
 
 CELLS: Final = 16
-MOST: Final = 0.9
+STRETCH: Final = Span(-0.9, 0.9)
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
     for i in range(CELLS):
-        record["across"][i] = uniform_range(key, 1 + 2 * i, params["low"], params["high"])
-        record["down"][i] = uniform_range(key, 2 + 2 * i, params["low"], params["high"])
+        record["across"][i] = uniform_range(
+            key, 1 + 2 * i, params["stretch_low"], params["stretch_high"]
+        )
+        record["down"][i] = uniform_range(
+            key, 2 + 2 * i, params["stretch_low"], params["stretch_high"]
+        )
 
 
 @kernel
@@ -194,24 +198,14 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @register
-@dataclass(frozen=True)
 class GridDistortion(PixelOp):
-    """Stretch and squeeze the columns and rows of a grid.
+    """Stretch and squeeze the columns and rows of a grid."""
 
-    Attributes:
-        cells: columns and rows of the grid, from 2 to 16.
-        stretch_range: (low, high) of how much wider or taller a cell becomes, as a fraction, before
-            all are scaled to the image; from -0.9 to 0.9.
-        interpolation: of images: nearest or bilinear. Masks are always nearest.
-        p: probability.
-    """
+    cells: Annotated[int, Whole(2, CELLS), "columns and rows of the grid"] = 5
+    stretch_range: Annotated[Range, STRETCH, "growth of a cell, as a part of it"] = (-0.3, 0.3)
+    interpolation: Filter = "bilinear"
+    p: Probability = 0.5
 
-    cells: int = 5
-    stretch_range: tuple[float, float] = (-0.3, 0.3)
-    interpolation: str = "bilinear"
-    p: float = 0.5
-
-    name: ClassVar[str] = "grid_distortion"
     image_dtypes = LEVELS_FLOATS
     examples = (
         {"p": 0.9},
@@ -219,35 +213,16 @@ class GridDistortion(PixelOp):
     )
     picture = {"stretch_range": (-0.6, 0.6)}
     varied = {"cells": (2, 5)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "f8"), ("high", "f8"), ("cells", "i4"), ("interpolation", "u1"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("across", "f8", (CELLS,)), ("down", "f8", (CELLS,)), APPLY]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    record = np.dtype([("across", "f8", (CELLS,)), ("down", "f8", (CELLS,)), APPLY])
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
-    items: ClassVar[dict[str, ItemsKernel]] = {
+    items = {
         "boxes": ItemsKernel(_run_boxes, visible=True),
         "keypoints": ItemsKernel(_run_keypoints, visible=True),
     }
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            cells=checks.integer(self.name, "cells", self.cells, 2, CELLS),
-            stretch_range=checks.span(self.name, "stretch_range", self.stretch_range, -MOST, MOST),
-            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-        )
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        code = FILTERS.index(self.interpolation)
-        return np.array((*self.stretch_range, self.cells, code, self.p), self.parameters)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of positions: of a row twice, and of a column."""
@@ -255,16 +230,4 @@ class GridDistortion(PixelOp):
         return 16 * width + 8 * height
 
 
-def grid_distortion(
-    *values: Value,
-    cells: int = 5,
-    stretch_range: tuple[float, float] = (-0.3, 0.3),
-    interpolation: str = "bilinear",
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Stretch and squeeze a grid of values of a pipeline; see `GridDistortion`."""
-    return GridDistortion(cells, stretch_range, interpolation, p)(
-        *values, stream=stream, relative=relative
-    )
+grid_distortion = function(GridDistortion)

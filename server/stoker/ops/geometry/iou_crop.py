@@ -15,16 +15,17 @@ Draws: r is option r, of 8; trial t of option r reads 8 + 4 * (1024 r + t) and t
 height and width as fractions of the image's, uniform, sides rounded down; top and left, integers.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_cut import CUT_KERNELS, cut_forward, cut_out_size
 from stoker.ops.contract import checks
-from stoker.ops.contract.forms import ItemsKernel, Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number, OwnRule, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -111,45 +112,44 @@ def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible
     return kept
 
 
+def _options(op: str, value: Any) -> tuple[float, ...]:
+    options = tuple(value) if isinstance(value, tuple | list) else ()
+    good = all(checks.is_number(option) and 0 <= option <= 2 for option in options)
+    if not good or not 1 <= len(options) <= MAX_OPTIONS:
+        raise checks.refuse(op, "options", f"1 to {MAX_OPTIONS} numbers from 0 to 2", value)
+    return tuple(float(option) for option in options)
+
+
+def _padded(options: tuple[float, ...]) -> tuple[Any, ...]:
+    return (*options, *[0.0] * (MAX_OPTIONS - len(options))), len(options)
+
+
+SCALE: Final = Number(0.0, 1.0)
+ASPECT: Final = Number(0.0, checks.MAX_SIDE)
+OVERLAPS: Final = OwnRule(
+    _options,
+    f"1 to {MAX_OPTIONS} numbers from 0 to 2; from 1 on the image is unchanged",
+    (("options", "f8", (MAX_OPTIONS,)), ("count", "i4")),
+    _padded,
+)
+
+
 @register
-@dataclass(frozen=True)
 class IouCrop(Op):
-    """Crop so that enough of some object remains; decided from the boxes of the call.
+    """Crop so that enough of some object remains; decided from the boxes of the call."""
 
-    Attributes:
-        min_scale: minimum side of the crop, as a fraction of the image's; above 0.
-        max_scale: maximum side of the crop, as a fraction of the image's; at most 1.
-        min_aspect: minimum width / height of the crop.
-        max_aspect: maximum width / height of the crop.
-        options: minimum overlaps, one of which is drawn; 1 or more keeps the image unchanged. At
-            most 16, from 0 to 2.
-        trials: number of crops to try for an option, from 1 to 1024.
-    """
+    min_scale: Annotated[float, SCALE, "least height and width over the image's"] = 0.3
+    max_scale: Annotated[float, SCALE, "greatest height and width over the image's"] = 1.0
+    min_aspect: Annotated[float, ASPECT, "least width / height"] = 0.5
+    max_aspect: Annotated[float, ASPECT, "greatest width / height"] = 2.0
+    options: Annotated[tuple[float, ...], OVERLAPS, "overlaps: one is drawn"] = OPTIONS
+    trials: Annotated[int, Whole(1, MAX_TRIALS), "number of crops to try for an option"] = 40
 
-    min_scale: float = 0.3
-    max_scale: float = 1.0
-    min_aspect: float = 0.5
-    max_aspect: float = 2.0
-    options: tuple[float, ...] = OPTIONS
-    trials: int = 40
-
-    name: ClassVar[str] = "iou_crop"
     image_dtypes = ANY_DTYPE
     examples = ({}, {"options": (0.2,), "min_scale": 0.1, "max_aspect": 4, "trials": 9})
     picture = {"options": (0.5,)}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("min_scale", "f8"),
-            ("max_scale", "f8"),
-            ("min_aspect", "f8"),
-            ("max_aspect", "f8"),
-            ("options", "f8", (MAX_OPTIONS,)),
-            ("count", "i4"),
-            ("trials", "i4"),
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
+    random = True
+    record = np.dtype(
         [
             ("top", "i4"),
             ("left", "i4"),
@@ -159,43 +159,22 @@ class IouCrop(Op):
             ("applied", "u1"),
         ]
     )
-    kernels: ClassVar[dict[str, Kernel]] = CUT_KERNELS
-    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(_run_boxes, visible=True)}
-    draws_from: ClassVar[str] = "boxes"
+    kernels = CUT_KERNELS
+    items = {"boxes": ItemsKernel(_run_boxes, visible=True)}
+    draws_from = "boxes"
     draw = staticmethod(_draw)
     out_size = staticmethod(cut_out_size)
     forward = staticmethod(cut_forward)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(rescale_box)
 
     def check(self) -> None:
-        """Check the parameters."""
-        scale = (self.min_scale, self.max_scale)
+        """Check the parameters, and both ranges."""
+        scale, aspect = (self.min_scale, self.max_scale), (self.min_aspect, self.max_aspect)
         scale = checks.interval(self.name, "(min_scale, max_scale)", scale, 0.0, 1.0)
-        aspect = (self.min_aspect, self.max_aspect)
-        aspect = checks.interval(
-            self.name, "(min_aspect, max_aspect)", aspect, 0.0, checks.MAX_SIDE
-        )
-        options = tuple(self.options) if isinstance(self.options, tuple | list) else ()
-        good = all(checks.is_number(option) and 0 <= option <= 2 for option in options)
-        if not good or not 1 <= len(options) <= MAX_OPTIONS:
-            expected = f"1 to {MAX_OPTIONS} numbers from 0 to 2"
-            raise checks.refuse(self.name, "options", expected, self.options)
-        self.settle(
-            min_scale=scale[0],
-            max_scale=scale[1],
-            min_aspect=aspect[0],
-            max_aspect=aspect[1],
-            options=tuple(float(option) for option in options),
-            trials=checks.integer(self.name, "trials", self.trials, 1, MAX_TRIALS),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        options = np.zeros(MAX_OPTIONS)
-        options[: len(self.options)] = self.options
-        ranges = (self.min_scale, self.max_scale, self.min_aspect, self.max_aspect)
-        return np.array((*ranges, options, len(self.options), self.trials), self.parameters)
+        most = float(checks.MAX_SIDE)
+        aspect = checks.interval(self.name, "(min_aspect, max_aspect)", aspect, 0.0, most)
+        super().check()
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to that of the image."""
@@ -203,17 +182,4 @@ class IouCrop(Op):
         return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 
-def iou_crop(
-    *values: Value,
-    min_scale: float = 0.3,
-    max_scale: float = 1.0,
-    min_aspect: float = 0.5,
-    max_aspect: float = 2.0,
-    options: tuple[float, ...] = OPTIONS,
-    trials: int = 40,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Crop values of a pipeline so that enough of some object remains; see `IouCrop`."""
-    op = IouCrop(min_scale, max_scale, min_aspect, max_aspect, options, trials)
-    return op(*values, stream=stream, relative=relative)
+iou_crop = function(IouCrop)

@@ -4,19 +4,19 @@ The tighter side gets the output's length, the other one is rounded to the neare
 in integers). The image is centered; an odd pixel of fill is below or right.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.fit import fit_scratch
-from stoker.ops.bases.resizing import INTERPOLATIONS, NEAREST, filter_of, resize_floats
+from stoker.ops.bases.resizing import NEAREST, Interpolation, filter_of, resize_floats
 from stoker.ops.bases.wide_resize import plain_resize, resize_wide
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import require_ratio
 from stoker.ops.contract.rules import LEVELS_FLOATS
@@ -118,24 +118,14 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class Letterbox(Fills, Op):
-    """Fit the whole image into a fixed size.
+    """Fit the whole image into a fixed size."""
 
-    Attributes:
-        size: output side, or (height, width), in pixels.
-        fill: gray level next to the image, or one for each channel.
-        mask_fill: class next to the mask.
-        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
-            always nearest.
-    """
+    size: Annotated[Sides, SidePair(1), "output side, or (height, width), in pixels"]
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
+    interpolation: Interpolation = "bilinear"
 
-    size: int | tuple[int, int]
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-    interpolation: str = "bilinear"
-
-    name: ClassVar[str] = "letterbox"
     image_dtypes = LEVELS_FLOATS
     examples = (
         {"size": (30, 44), "fill": 114, "mask_fill": 255},
@@ -144,47 +134,22 @@ class Letterbox(Fills, Op):
     )
     picture = {"size": 160, "fill": 114}
     varied = {"size": ((20, 24), (30, 24))}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("height", "i4"),
-            ("width", "i4"),
-            *FILL_FIELDS,
-            ("interpolation", "u1"),
-        ]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain_image)}
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain_image)}
+    floats = {"image": Kernel(_run_floats, _plain_image)}
+    wide = {"image": Kernel(_run_wide, _plain_image)}
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(require_ratio)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            size=checks.pair(self.name, "size", self.size, 1),
-            interpolation=checks.choice(
-                self.name, "interpolation", self.interpolation, INTERPOLATIONS
-            ),
-            **self.checked_fills(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        size = checks.pair(self.name, "size", self.size, 1)
-        code = INTERPOLATIONS.index(self.interpolation)
-        return np.array((*size, *self.fills(), code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the output size."""
         self.require_pixels(states)
-        self.require_fills(states)
-        size = checks.pair(self.name, "size", self.size, 1)
-        after = tuple(state.resized(*size, size) for state in states)
+        height, width = size = both_sides(self.size)
+        after = tuple(state.resized(height, width, size) for state in states)
         need = [
             padded(b.bound_bytes) + fit_scratch(a, size, self.interpolation)
             for a, b in zip(states, after, strict=True)
@@ -192,16 +157,4 @@ class Letterbox(Fills, Op):
         return after, max(need, default=0)
 
 
-def letterbox(
-    *values: Value,
-    size: int | tuple[int, int],
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    interpolation: str = "bilinear",
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Fit values of a pipeline into a fixed size; see `Letterbox`."""
-    return Letterbox(size, fill, mask_fill, interpolation)(
-        *values, stream=stream, relative=relative
-    )
+letterbox = function(Letterbox)

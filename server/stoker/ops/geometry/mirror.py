@@ -1,14 +1,12 @@
 """Mirror image and mask, always: the flips without a draw, for views of one image side by side."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
-
-import numpy as np
+from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -23,55 +21,40 @@ AXES: Final = ("horizontal", "vertical")
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     height, width = src.shape[0], src.shape[1]
-    if params["vertical"]:
+    if params["axis"]:
         move_rows(src, dst, (height - 1) * width, -width)
     else:
         mirror_image(src, dst, width - 1, width)
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src[::-1] if params["vertical"] else src[:, ::-1]
+    dst[...] = src[::-1] if params["axis"] else src[:, ::-1]
 
 
 @kernel
 def _forward(params: Any, record: Any, sizes: Any) -> Any:
-    if params["vertical"]:
+    if params["axis"]:
         return scaled(1.0, -1.0, 0.0, sizes[0])
     return scaled(-1.0, 1.0, sizes[1], 0.0)
 
 
 @register
-@dataclass(frozen=True)
 class Mirror(Op):
-    """Mirror, always.
+    """Mirror, always."""
 
-    Attributes:
-        axis: the direction in which pixels are swapped: horizontal (left and right) or vertical.
-    """
+    axis: Annotated[str, Word(AXES), "horizontal swaps left and right"] = "horizontal"
 
-    axis: str = "horizontal"
-
-    name: ClassVar[str] = "mirror"
     image_dtypes = ANY_DTYPE
     examples = ({}, {"axis": "vertical"})
     varied = {"axis": ("horizontal", "vertical")}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("vertical", "u1")])
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
     }
-    mirrors: ClassVar[str] = "always"
+    mirrors = "always"
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(keep_record)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(axis=checks.choice(self.name, "axis", self.axis, AXES))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((AXES.index(self.axis),), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
@@ -79,16 +62,10 @@ class Mirror(Op):
         return states, 0
 
 
-def mirror(
-    *values: Value,
-    axis: str = "horizontal",
-    swap: Pairs | str | None = None,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Mirror values of a pipeline, always; see `Mirror`.
+@calls(Mirror)
+def mirror(call: FunctionCall, swap: Pairs | str | None = None) -> Any:
+    """Mirror, always; with `swap`, left and right keypoints change places.
 
-    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
-    change places where it mirrors.
+    `swap` has pairs as for `swap_keypoints`. The last value is then keypoints.
     """
-    return swap_last(Mirror(axis)(*values, stream=stream, relative=relative), swap)
+    return swap_last(call(Mirror), swap)

@@ -15,23 +15,23 @@ point has a place. A box becomes the smallest upright box around its curved outl
 the offset is greatest or smallest at an end, or where the edge crosses an axis of the image.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract import checks
+from stoker.ops.bases.rotated import Filter
 from stoker.ops.contract.forms import ItemsKernel, Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import beyond, lower, move_boxes, scaled, upper
 from stoker.ops.kernels.sampling_points import sample_row
-from stoker.ops.kernels.warp import BITS, FILTERS, UNIT, plain_sample
+from stoker.ops.kernels.warp import BITS, UNIT, plain_sample
 from stoker.rng.draws import bernoulli, uniform_range
 from stoker.rng.maths import sqrt
 
@@ -46,7 +46,7 @@ CORNER: Final = 0.5
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["apply"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["k"] = uniform_range(key, 1, params["low"], params["high"])
+    record["k"] = uniform_range(key, 1, params["distort_low"], params["distort_high"])
 
 
 @kernel
@@ -225,26 +225,19 @@ def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @register
-@dataclass(frozen=True)
 class OpticalDistortion(Fills, PixelOp):
-    """Distort as a lens does.
+    """Distort as a lens does."""
 
-    Attributes:
-        distort_range: (low, high) of the coefficient k, from -0.3 to 1. Above 0
-            is a barrel, below 0 a pincushion.
-        interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-        p: probability.
-    """
+    distort_range: Annotated[
+        Range,
+        Span(LOWEST, HIGHEST),
+        "coefficient k, from -0.3 to 1. Above 0 is a barrel, below 0 a pincushion",
+    ] = (-0.05, 0.05)
+    interpolation: Filter = "bilinear"
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
+    p: Probability = 0.5
 
-    distort_range: tuple[float, float] = (-0.05, 0.05)
-    interpolation: str = "bilinear"
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-    p: float = 0.5
-
-    name: ClassVar[str] = "optical_distortion"
     image_dtypes = LEVELS_FLOATS
     examples = (
         {"distort_range": (-0.3, 1), "fill": 114, "mask_fill": 200, "p": 0.9},
@@ -252,57 +245,20 @@ class OpticalDistortion(Fills, PixelOp):
     )
     picture = {"distort_range": (0.7, 0.7)}
     varied = {"distort_range": ((-0.2, 0.3),)}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "f8"), ("high", "f8"), *FILL_FIELDS, ("interpolation", "u1"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("k", "f8"), APPLY])
-    kernels: ClassVar[dict[str, Kernel]] = {
+    record = np.dtype([("k", "f8"), APPLY])
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
-    items: ClassVar[dict[str, ItemsKernel]] = {
+    items = {
         "boxes": ItemsKernel(_run_boxes, visible=True),
         "keypoints": ItemsKernel(_run_keypoints, visible=True),
     }
     draw = staticmethod(_draw)
 
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            distort_range=checks.span(
-                self.name, "distort_range", self.distort_range, LOWEST, HIGHEST
-            ),
-            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-            **self.checked_fills(),
-        )
-        self.check_p()
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        code = FILTERS.index(self.interpolation)
-        return np.array((*self.distort_range, *self.fills(), code, self.p), self.parameters)
-
     def scratch(self, state: State) -> int:
         """Return the bytes of a row of positions."""
         return 16 * state.bound[1]
 
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return the states unchanged."""
-        declared = super().declare(states)
-        self.require_fills(states)
-        return declared
 
-
-def optical_distortion(
-    *values: Value,
-    distort_range: tuple[float, float] = (-0.05, 0.05),
-    interpolation: str = "bilinear",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Distort values of a pipeline as a lens does; see `OpticalDistortion`."""
-    op = OpticalDistortion(distort_range, interpolation, fill, mask_fill, p)
-    return op(*values, stream=stream, relative=relative)
+optical_distortion = function(OpticalDistortion)

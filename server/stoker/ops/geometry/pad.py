@@ -5,16 +5,17 @@ below and on the right, so that positions in the image do not change.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final, cast
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import OwnRule, SidePair, Sides, Word, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State, StateError
@@ -93,33 +94,28 @@ def _padding(op: str, value: object) -> tuple[int, int, int, int]:
     raise checks.refuse(op, "padding", expected, value)
 
 
+PADDING: Final = OwnRule(
+    _padding,
+    "an integer, (above and below, left and right), or (top, bottom, left, right)",
+    tuple((side, "i4") for side in ("top", "bottom", "left", "right")),
+)
+
+
 @kernel
 def _forward(params: Any, record: Any, sizes: Any) -> Any:
     return scaled(1.0, 1.0, int(params["left"]), int(params["top"]))
 
 
 @register
-@dataclass(frozen=True)
 class Pad(Fills, Op):
-    """Add pixels around the image.
+    """Add pixels around the image."""
 
-    Attributes:
-        padding: pixels on every side, or (above and below, left and right), or (top, bottom, left,
-            right).
-        multiple: sides are then extended, below and on the right, to a multiple of this, or of
-            (height, width).
-        mode: the content of new pixels: constant, edge or reflect.
-        fill: gray level of new pixels, or one for each channel; for constant.
-        mask_fill: class of new pixels of a mask; for constant.
-    """
+    padding: Annotated[int | tuple[int, ...], PADDING, "pixels on each side"] = 0
+    multiple: Annotated[Sides, SidePair(1), "sides are extended to multiples of this"] = 1
+    mode: Annotated[str, Word(MODES), "the content of new pixels"] = "constant"
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
 
-    padding: int | tuple[int, ...] = 0
-    multiple: int | tuple[int, int] = 1
-    mode: str = "constant"
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-
-    name: ClassVar[str] = "pad"
     image_dtypes = ANY_DTYPE
     examples = (
         {"padding": 30, "mode": "reflect"},
@@ -128,47 +124,20 @@ class Pad(Fills, Op):
     )
     picture = {"padding": 24, "mode": "reflect"}
     varied = {"padding": (3,), "mode": ("edge", "reflect")}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("top", "i4"),
-            ("bottom", "i4"),
-            ("left", "i4"),
-            ("right", "i4"),
-            ("multiple_y", "i4"),
-            ("multiple_x", "i4"),
-            *FILL_FIELDS,
-            ("mode", "u1"),
-        ]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            padding=_padding(self.name, self.padding),
-            multiple=checks.pair(self.name, "multiple", self.multiple, 1),
-            mode=checks.choice(self.name, "mode", self.mode, MODES),
-            **self.checked_fills(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        padding = _padding(self.name, self.padding)
-        multiple = checks.pair(self.name, "multiple", self.multiple, 1)
-        values = (*padding, *multiple, *self.fills(), MODES.index(self.mode))
-        return np.array(values, self.parameters)
+    affine = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states with extended sides."""
-        self.require_pixels(states)
         if self.mode == "constant":
-            self.require_fills(states)
+            self.require_pixels(states)
+        else:  # a fill does not matter
+            Op.require_pixels(self, states)
         return tuple(self._grown(state) for state in states), 0
 
     def vector_fault(self, kind: str) -> str | None:
@@ -182,8 +151,8 @@ class Pad(Fills, Op):
 
     def _grown(self, state: State) -> State:
         """Return the state with its padding."""
-        top, bottom, left, right = _padding(self.name, self.padding)
-        multiple_y, multiple_x = checks.pair(self.name, "multiple", self.multiple, 1)
+        top, bottom, left, right = cast(tuple[int, ...], self.padding)
+        multiple_y, multiple_x = both_sides(self.multiple)
         tall = padded_side(state.bound[0], top, bottom, multiple_y)
         wide = padded_side(state.bound[1], left, right, multiple_x)
         if max(tall, wide) > checks.MAX_SIDE:
@@ -196,15 +165,4 @@ class Pad(Fills, Op):
         return state.resized(tall if fixed_y else None, wide if fixed_x else None, (tall, wide))
 
 
-def pad(
-    *values: Value,
-    padding: int | tuple[int, ...] = 0,
-    multiple: int | tuple[int, int] = 1,
-    mode: str = "constant",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Add pixels around values of a pipeline; see `Pad`."""
-    return Pad(padding, multiple, mode, fill, mask_fill)(*values, stream=stream, relative=relative)
+pad = function(Pad)

@@ -4,16 +4,16 @@ So values of different sizes can be in one batch. An image that may be larger th
 build error; it is never cropped.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
-from stoker.ops.contract import checks
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import SidePair, Sides, Word, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE, refuse
 from stoker.ops.contract.states import State
@@ -25,7 +25,7 @@ PLACES: Final = ("top_left", "center")
 
 @kernel
 def _before(size_in: int, size_out: int, params: Any) -> int:
-    return (size_out - size_in) // 2 if params["centered"] else 0
+    return (size_out - size_in) // 2 if params["place"] else 0
 
 
 @kernel
@@ -68,23 +68,14 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class PadToSize(Fills, Op):
-    """Put the image into a frame of a fixed size.
+    """Put the image into a frame of a fixed size."""
 
-    Attributes:
-        size: side of the frame, or (height, width), in pixels.
-        place: position of the image: top_left or center (an odd pixel of fill is below or right).
-        fill: gray level of the rest, or one for each channel.
-        mask_fill: class of the rest of a mask.
-    """
+    size: Annotated[Sides, SidePair(1), "side of the frame, or (height, width), in pixels"]
+    place: Annotated[str, Word(PLACES), "the image; an odd pixel is below or right"] = "top_left"
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
 
-    size: int | tuple[int, int]
-    place: str = "top_left"
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-
-    name: ClassVar[str] = "pad_to_size"
     image_dtypes = ANY_DTYPE
     examples = (
         {"size": (1000, 300), "fill": 114, "mask_fill": 200},
@@ -92,29 +83,13 @@ class PadToSize(Fills, Op):
     )
     picture = {"size": (200, 300), "fill": 114}
     varied = {"size": (60,), "place": ("top_left", "center")}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("height", "i4"), ("width", "i4"), ("centered", "u1"), *FILL_FIELDS]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            size=checks.pair(self.name, "size", self.size, 1),
-            place=checks.choice(self.name, "place", self.place, PLACES),
-            **self.checked_fills(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        size = checks.pair(self.name, "size", self.size, 1)
-        return np.array((*size, self.place == "center", *self.fills()), self.parameters)
+    affine = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the frame's size.
@@ -123,23 +98,12 @@ class PadToSize(Fills, Op):
             StateError: an image may be larger than the frame, besides `Op.declare`'s reasons.
         """
         self.require_pixels(states)
-        self.require_fills(states)
-        size = checks.pair(self.name, "size", self.size, 1)
+        height, width = size = both_sides(self.size)
         for state in states:
             if state.bound[0] > size[0] or state.bound[1] > size[1]:
                 remedy = "Resize or crop before it, or make the frame larger"
                 raise refuse(self.name, f"sides up to {size[0]}x{size[1]}", state, remedy)
-        return tuple(state.resized(*size, size) for state in states), 0
+        return tuple(state.resized(height, width, size) for state in states), 0
 
 
-def pad_to_size(
-    *values: Value,
-    size: int | tuple[int, int],
-    place: str = "top_left",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Put values of a pipeline into a frame of a fixed size; see `PadToSize`."""
-    return PadToSize(size, place, fill, mask_fill)(*values, stream=stream, relative=relative)
+pad_to_size = function(PadToSize)

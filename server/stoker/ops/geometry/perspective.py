@@ -9,16 +9,17 @@ row or one column does not change.
 A distortion_scale up to 0.6 keeps the four corners convex; above 2/3 an image could fold.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
-from stoker.ops.contract import checks
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
+from stoker.ops.bases.rotated import Filter
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number, Probability
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried
 from stoker.ops.contract.rules import LEVELS_FLOATS
@@ -27,7 +28,7 @@ from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.projected import projection_bytes, warp_projection
 from stoker.ops.kernels.projection import forward_projection, plain_projection, projection
 from stoker.ops.kernels.runs import copy_run
-from stoker.ops.kernels.warp import FILTERS, plain_sample
+from stoker.ops.kernels.warp import plain_sample
 from stoker.rng.draws import bernoulli, integers
 from stoker.rng.maths import floor
 
@@ -118,43 +119,29 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class Perspective(Fills, Op):
-    """Move the four corners inwards.
+    """Move the four corners inwards."""
 
-    Attributes:
-        distortion_scale: maximum distance of a corner, as a fraction of half of a side; up to 0.6.
-        p: probability.
-        interpolation: of images: nearest or bilinear. Masks are always nearest.
-        fill: gray level outside of the image, or one for each channel.
-        mask_fill: class outside of the mask.
-    """
+    distortion_scale: Annotated[
+        float,
+        Number(0.0, MOST),
+        "maximum distance of a corner, as a fraction of half of a side; up to 0.6",
+    ] = 0.5
+    p: Probability = 0.5
+    interpolation: Filter = "bilinear"
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
 
-    distortion_scale: float = 0.5
-    p: float = 0.5
-    interpolation: str = "bilinear"
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-
-    name: ClassVar[str] = "perspective"
     image_dtypes = LEVELS_FLOATS
     examples = (
         {"p": 0.7, "fill": 114, "mask_fill": 7},
         {"distortion_scale": 0.6, "p": 0.9, "interpolation": "nearest"},
     )
     varied = {}
-    version: ClassVar[int] = 2
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("distortion_scale", "f8"),
-            ("p", "f8"),
-            *FILL_FIELDS,
-            ("interpolation", "u1"),
-        ]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("applied", "u1"), ("corners", "i4", (8,))])
-    kernels: ClassVar[dict[str, Kernel]] = {
+    version = 2
+    random = True
+    record = np.dtype([("applied", "u1"), ("corners", "i4", (8,))])
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
@@ -162,39 +149,10 @@ class Perspective(Fills, Op):
     forward = staticmethod(_forward)
     rescale = staticmethod(_rescale)
 
-    def check(self) -> None:
-        """Check the parameters."""
-        amount = checks.number(self.name, "distortion_scale", self.distortion_scale, 0.0, MOST)
-        self.settle(
-            distortion_scale=amount,
-            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
-            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-            **self.checked_fills(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        code = FILTERS.index(self.interpolation)
-        values = (self.distortion_scale, self.p, *self.fills(), code)
-        return np.array(values, self.parameters)
-
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_pixels(states)
-        self.require_fills(states)
         return states, max(projection_bytes(state.bound[1]) for state in states)
 
 
-def perspective(
-    *values: Value,
-    distortion_scale: float = 0.5,
-    p: float = 0.5,
-    interpolation: str = "bilinear",
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Move the corners of values of a pipeline inwards; see `Perspective`."""
-    op = Perspective(distortion_scale, p, interpolation, fill, mask_fill)
-    return op(*values, stream=stream, relative=relative)
+perspective = function(Perspective)

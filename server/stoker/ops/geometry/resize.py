@@ -4,15 +4,12 @@ Images are filtered (antialiased, as in Pillow); masks take the nearest class, n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
 from stoker.ops.bases.resizing import (
-    INTERPOLATIONS,
     NEAREST,
+    Interpolation,
     filter_of,
     plain_image,
     plain_mask,
@@ -23,7 +20,9 @@ from stoker.ops.bases.resizing import (
 from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import OwnRule
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -77,22 +76,16 @@ def _sides(op: str, size: object) -> tuple[int, int]:
     return int(sides[0]), int(sides[1])
 
 
+SIZE: Final = OwnRule(_sides, "(height, width)", (("height", "i4"), ("width", "i4")))
+
+
 @register
-@dataclass(frozen=True)
 class Resize(Op):
-    """Resize to a fixed size.
+    """Resize to a fixed size."""
 
-    Attributes:
-        size: (height, width) of the output, in pixels. A single number is refused: torchvision's
-            Resize would scale the shorter side to it.
-        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
-            always nearest.
-    """
+    size: Annotated[tuple[int, int], SIZE, "(height, width) of the result, in pixels"]
+    interpolation: Interpolation = "bilinear"
 
-    size: tuple[int, int]
-    interpolation: str = "bilinear"
-
-    name: ClassVar[str] = "resize"
     image_dtypes = ANY_DTYPE
     examples = (
         {"size": (24, 33)},
@@ -103,50 +96,23 @@ class Resize(Op):
     )
     picture = {"size": (160, 120)}
     varied = {"size": ((32, 24), (32, 48))}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("height", "i4"), ("width", "i4"), ("interpolation", "u1")]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(run_floats, _plain_image)}
-    wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
-    signed: ClassVar[dict[str, Kernel]] = SIGNED_RESIZE
+    floats = {"image": Kernel(run_floats, _plain_image)}
+    wide = WIDE_RESIZE
+    signed = SIGNED_RESIZE
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(keep_record)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            size=_sides(self.name, self.size),
-            interpolation=checks.choice(
-                self.name, "interpolation", self.interpolation, INTERPOLATIONS
-            ),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        height, width = _sides(self.name, self.size)
-        code = INTERPOLATIONS.index(self.interpolation)
-        return np.array((height, width, code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size."""
         self.require_pixels(states)
-        size = _sides(self.name, self.size)
-        need = resize_scratch(states, size, self.interpolation)
-        return tuple(state.resized(*size, size) for state in states), need
+        need = resize_scratch(states, self.size, self.interpolation)
+        return tuple(state.resized(*self.size, self.size) for state in states), need
 
 
-def resize(
-    *values: Value,
-    size: tuple[int, int],
-    interpolation: str = "bilinear",
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Resize values of a pipeline to a fixed size; see `Resize`."""
-    return Resize(size, interpolation)(*values, stream=stream, relative=relative)
+resize = function(Resize)

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
 from stoker.ops.bases.fit import fit_long, fit_short
 from stoker.ops.bases.resizing import INTERPOLATIONS, NEAREST, filter_of, plain_image, plain_mask
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Levels, MaskClass
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import make, register_unlisted
 from stoker.ops.contract.states import State
@@ -152,9 +152,12 @@ def _reads(params: Any, record: Any, height: int, width: int) -> Any:
     return box_inside(top - 1, left - 1, (tall + 2, wide + 2), height, width)
 
 
+FILL, MASK_FILL = Levels(), MaskClass()
+
+
 @register_unlisted
 @dataclass(frozen=True)
-class ResizeCenterCrop(Fills, Op):
+class ResizeCenterCrop(Op):
     """Resize, then cut out the center.
 
     Attributes:
@@ -179,7 +182,7 @@ class ResizeCenterCrop(Fills, Op):
     parameters: ClassVar[np.dtype[Any]] = np.dtype(
         [
             ("by", "u1"), ("first", "i4"), ("second", "i4"), ("interpolation", "u1"),
-            ("height", "i4"), ("width", "i4"), *FILL_FIELDS,
+            ("height", "i4"), ("width", "i4"), *MASK_FILL.fields("mask_fill"), *FILL.fields("fill"),
         ]
     )  # fmt: skip
     kernels: ClassVar[dict[str, Kernel]] = {
@@ -214,7 +217,8 @@ class ResizeCenterCrop(Fills, Op):
         )
         code = INTERPOLATIONS.index(self.interpolation)
         crop = checks.pair(self.name, "crop", self.crop, 1)
-        numbers = (RESIZES.index(self.by), first, second, code, *crop, *self.fills())
+        fills = (*MASK_FILL.store(self.mask_fill), *FILL.store(self.fill))
+        numbers = (RESIZES.index(self.by), first, second, code, *crop, *fills)
         return np.array(numbers, self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

@@ -7,8 +7,7 @@ all rows swap alike.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, Final, cast
 
 import numpy as np
 
@@ -16,7 +15,9 @@ from stoker.jit import kernel
 from stoker.ops.bases.flips import swapped
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import OwnRule, Probability
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -69,67 +70,45 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
     return turned_by(int(record["turns"]), sizes[0], sizes[1])
 
 
+def _padded(turns: tuple[int, ...]) -> tuple[Any, ...]:
+    return len(turns), (*turns, *[0] * (4 - len(turns)))
+
+
+TURNS: Final = OwnRule(
+    _turns, "an integer from 0 to 3, or several", (("count", "i4"), ("turns", "u1", (4,))), _padded
+)
+
+
 @register
-@dataclass(frozen=True)
 class Rot90(Op):
-    """Turn by quarter turns.
+    """Turn by quarter turns."""
 
-    Attributes:
-        turns: number of quarter turns, counter-clockwise, or several of which one is drawn.
-        p: probability.
-    """
+    turns: Annotated[int | tuple[int, ...], TURNS, "quarter turns, each as likely"] = (0, 1, 2, 3)
+    p: Probability = 0.5
 
-    turns: int | tuple[int, ...] = (0, 1, 2, 3)
-    p: float = 0.5
-
-    name: ClassVar[str] = "rot90"
     image_dtypes = ANY_DTYPE
     examples = ({}, {"turns": 3, "p": 1})
     picture = {"turns": (1,)}
     varied = {}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("p", "f8"), ("count", "i4"), ("turns", "u1", (4,))]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("turns", "u1")])
-    kernels: ClassVar[dict[str, Kernel]] = {
+    random = True
+    record = np.dtype([("turns", "u1")])
+    kernels = {
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
     }
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain)}
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(keep_record)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            turns=_turns(self.name, self.turns),
-            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        turns = _turns(self.name, self.turns)
-        padded = turns + (0,) * (4 - len(turns))
-        return np.array((self.p, len(turns), padded), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""
         self.require_pixels(states)
-        odd = [turn % 2 == 1 for turn in _turns(self.name, self.turns)]
+        odd = [turn % 2 == 1 for turn in cast(tuple[int, ...], self.turns)]
         kept, swaps = self.p < 1.0 or not all(odd), self.p > 0.0 and any(odd)
         return tuple(swapped(state, kept, swaps) for state in states), 0
 
 
-def rot90(
-    *values: Value,
-    turns: int | tuple[int, ...] = (0, 1, 2, 3),
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Turn values of a pipeline by quarter turns; see `Rot90`."""
-    return Rot90(turns, p)(*values, stream=stream, relative=relative)
+rot90 = function(Rot90)

@@ -10,18 +10,18 @@ Difference: torchvision 0.21 compares the height with the second number of its t
 width with the first; here `size` is (height, width).
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_scratch
-from stoker.ops.bases.resizing import INTERPOLATIONS
+from stoker.ops.bases.resizing import Interpolation
 from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Interval, Range, SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
@@ -33,15 +33,17 @@ from stoker.rng.maths import floor
 @kernel
 def jittered(height: int, width: int, factor: float, params: Any) -> Any:
     """Return height and width for a factor, never above those that the state is declared with."""
-    fit = min(int(params["height"]) / height, int(params["width"]) / width) * factor
-    tall = min(max(floor(height * fit), 1), int(params["most_height"]))
-    wide = min(max(floor(width * fit), 1), int(params["most_width"]))
+    rows, columns = int(params["height"]), int(params["width"])
+    tallest, widest = rows * params["scale_high"], columns * params["scale_high"]
+    fit = min(rows / height, columns / width) * factor
+    tall = min(max(floor(height * fit), 1), max(floor(tallest), 1))
+    wide = min(max(floor(width * fit), 1), max(floor(widest), 1))
     return np.int64(tall), np.int64(wide)
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    factor = uniform_range(key, 0, params["low"], params["high"])
+    factor = uniform_range(key, 0, params["scale_low"], params["scale_high"])
     record["scale"] = factor
     record["height"], record["width"] = jittered(height, width, factor, params)
 
@@ -59,22 +61,13 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-@dataclass(frozen=True)
 class ScaleJitter(Op):
-    """Resize by a random factor of the size that fits.
+    """Resize by a random factor of the size that fits."""
 
-    Attributes:
-        size: the side, or (height, width), into which the image fits with factor 1, in pixels.
-        scale: (low, high) of the factor.
-        interpolation: filter of images: nearest, bilinear, bicubic, lanczos or area. Masks are
-            always nearest.
-    """
+    size: Annotated[Sides, SidePair(1), "what the image fits into with factor 1, in pixels"]
+    scale: Annotated[Range, Interval(0.0, checks.MAX_SIDE), "factor"] = (0.1, 2.0)
+    interpolation: Interpolation = "bilinear"
 
-    size: int | tuple[int, int]
-    scale: tuple[float, float] = (0.1, 2.0)
-    interpolation: str = "bilinear"
-
-    name: ClassVar[str] = "scale_jitter"
     image_dtypes = ANY_DTYPE
     examples = (
         {"size": 32},
@@ -83,46 +76,28 @@ class ScaleJitter(Op):
     )
     picture = {"size": 160, "scale": (0.5, 0.5)}
     varied = {"size": ((30, 24),), "scale": ((0.6, 1.3),)}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [
-            ("height", "i4"), ("width", "i4"), ("most_height", "i4"), ("most_width", "i4"),
-            ("low", "f8"), ("high", "f8"), ("interpolation", "u1"),
-        ]
-    )  # fmt: skip
-    record: ClassVar[np.dtype[Any]] = np.dtype([("scale", "f8"), ("height", "i4"), ("width", "i4")])
-    kernels: ClassVar[dict[str, Kernel]] = FIT_KERNELS
-    floats: ClassVar[dict[str, Kernel]] = FIT_FLOATS
-    wide: ClassVar[dict[str, Kernel]] = WIDE_RESIZE
-    signed: ClassVar[dict[str, Kernel]] = SIGNED_RESIZE
+    random = True
+    record = np.dtype([("scale", "f8"), ("height", "i4"), ("width", "i4")])
+    kernels = FIT_KERNELS
+    floats = FIT_FLOATS
+    wide = WIDE_RESIZE
+    signed = SIGNED_RESIZE
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(fill_frame)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(_rescale)
 
     def check(self) -> None:
-        """Check the parameters."""
-        size = checks.pair(self.name, "size", self.size, 1)
-        high = checks.MAX_SIDE / max(size)
-        self.settle(
-            size=size,
-            scale=checks.interval(self.name, "scale", self.scale, 0.0, high),
-            interpolation=checks.choice(
-                self.name, "interpolation", self.interpolation, INTERPOLATIONS
-            ),
-        )
+        """Check the parameters; no side of a result exceeds the greatest side."""
+        super().check()
+        high = checks.MAX_SIDE / max(both_sides(self.size))
+        self.settle(scale=checks.interval(self.name, "scale", self.scale, 0.0, high))
 
     def most(self) -> tuple[int, int]:
         """Return the largest height and width of a result."""
-        tall, wide = checks.pair(self.name, "size", self.size, 1)
+        tall, wide = both_sides(self.size)
         return max(floor(tall * self.scale[1]), 1), max(floor(wide * self.scale[1]), 1)
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        size = checks.pair(self.name, "size", self.size, 1)
-        code = INTERPOLATIONS.index(self.interpolation)
-        return np.array((*size, *self.most(), *self.scale, code), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of bounded sizes."""
@@ -132,13 +107,4 @@ class ScaleJitter(Op):
         return tuple(s.resized(None, None, most) for s in states), max(need, default=0)
 
 
-def scale_jitter(
-    *values: Value,
-    size: int | tuple[int, int],
-    scale: tuple[float, float] = (0.1, 2.0),
-    interpolation: str = "bilinear",
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Resize values of a pipeline by a random factor; see `ScaleJitter`."""
-    return ScaleJitter(size, scale, interpolation)(*values, stream=stream, relative=relative)
+scale_jitter = function(ScaleJitter)

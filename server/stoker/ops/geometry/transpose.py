@@ -4,8 +4,7 @@ Draw 0 decides: transposed if uniform < p. The record's `swap` is 0 or 1. Height
 swapped, so the size differs from row to row, unless the image is square or p is 0 or 1.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.flips import swapped
 from stoker.ops.bases.pixelwise import ByChance
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import FunctionCall, calls
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
@@ -64,24 +63,22 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class Transpose(ByChance):
-    """Swap rows and columns; parameters as `ByChance`."""
+    """Swap rows and columns."""
 
-    name: ClassVar[str] = "transpose"
     image_dtypes = ANY_DTYPE
     varied = {}
-    record: ClassVar[np.dtype[Any]] = np.dtype([("swap", "u1")])
-    mirrors: ClassVar[str] = "swap"
-    kernels: ClassVar[dict[str, Kernel]] = {
+    record = np.dtype([("swap", "u1")])
+    mirrors = "swap"
+    kernels = {
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
     }
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain)}
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
+    affine = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states whose sides may be swapped."""
@@ -89,16 +86,10 @@ class Transpose(ByChance):
         return tuple(swapped(state, self.p < 1.0, self.p > 0.0) for state in states), 0
 
 
-def transpose(
-    *values: Value,
-    p: float = 0.5,
-    swap: Pairs | str | None = None,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Swap rows and columns of values of a pipeline with probability p; see `Transpose`.
+@calls(Transpose)
+def transpose(call: FunctionCall, swap: Pairs | str | None = None) -> Any:
+    """Swap rows and columns; with `swap`, left and right keypoints change places.
 
-    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
-    change places where it mirrors.
+    `swap` has pairs as for `swap_keypoints`. The last value is then keypoints.
     """
-    return swap_last(Transpose(p)(*values, stream=stream, relative=relative), swap)
+    return swap_last(call(Transpose), swap)

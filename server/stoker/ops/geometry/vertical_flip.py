@@ -3,13 +3,12 @@
 Draw 0 decides: flipped if uniform < p. The record's `flip` is 0 or 1.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.flips import FlipOp
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import FunctionCall, calls
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import move_rows
@@ -35,30 +34,22 @@ def _forward(params: Any, record: Any, sizes: Any) -> Any:
 
 
 @register
-@dataclass(frozen=True)
 class VerticalFlip(FlipOp):
-    """Mirror top and bottom; parameters as `FlipOp`."""
+    """Mirror top and bottom."""
 
-    name: ClassVar[str] = "vertical_flip"
     varied = {}
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run, _plain),
         "mask": Kernel(_run, _plain),
     }
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
+    affine = True
 
 
-def vertical_flip(
-    *values: Value,
-    p: float = 0.5,
-    swap: Pairs | str | None = None,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Mirror top and bottom of values of a pipeline with probability p; see `VerticalFlip`.
+@calls(VerticalFlip)
+def vertical_flip(call: FunctionCall, swap: Pairs | str | None = None) -> Any:
+    """Mirror above and below; with `swap`, left and right keypoints change places.
 
-    With `swap`, pairs as for `swap_keypoints`, the last value is keypoints, whose left and right
-    change places where it mirrors.
+    `swap` has pairs as for `swap_keypoints`. The last value is then keypoints.
     """
-    return swap_last(VerticalFlip(p)(*values, stream=stream, relative=relative), swap)
+    return swap_last(call(VerticalFlip), swap)

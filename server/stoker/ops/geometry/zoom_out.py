@@ -5,16 +5,17 @@ down; 2 and 3 the position from the top and from the left, integers. The size di
 row: add a resize or a crop after it. Like torchvision's RandomZoomOut.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import FILL_FIELDS, Fills
+from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried
 from stoker.ops.contract.rules import ANY_DTYPE, refuse
@@ -29,7 +30,7 @@ MOST: Final = 16.0
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    ratio = uniform_range(key, 1, params["low"], params["high"])
+    ratio = uniform_range(key, 1, params["side_low"], params["side_high"])
     ratio = ratio if bernoulli(key, 0, params["p"]) else 1.0
     tall, wide = floor(height * ratio), floor(width * ratio)
     record["height"] = tall
@@ -78,8 +79,8 @@ def _canvas(side: Any, before: int, after: int, high: float) -> Any:
 @kernel
 def _rescale(params: Any, record: Any, sizes: Any) -> bool:
     before_y, before_x, after_y, after_x = sizes
-    height = _canvas(np.int64(record["height"]), before_y, after_y, params["high"])
-    width = _canvas(np.int64(record["width"]), before_x, after_x, params["high"])
+    height = _canvas(np.int64(record["height"]), before_y, after_y, params["side_high"])
+    width = _canvas(np.int64(record["width"]), before_x, after_x, params["side_high"])
     top = carried(np.int64(record["top"]), before_y, after_y)
     left = carried(np.int64(record["left"]), before_x, after_x)
     record["height"], record["width"] = height, width
@@ -88,23 +89,17 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-@dataclass(frozen=True)
 class ZoomOut(Fills, Op):
-    """Put the image at a random place of a larger canvas.
+    """Put the image at a random place of a larger canvas."""
 
-    Attributes:
-        side_range: (low, high) of canvas over image, for both sides; from 1 to 16.
-        fill: gray level of the canvas, or one for each channel.
-        mask_fill: class of the canvas of a mask.
-        p: probability.
-    """
+    side_range: Annotated[Range, Span(1.0, MOST), "canvas over image, both sides"] = (
+        1.0,
+        4.0,
+    )
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
+    p: Probability = 0.5
 
-    side_range: tuple[float, float] = (1.0, 4.0)
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-    p: float = 0.5
-
-    name: ClassVar[str] = "zoom_out"
     image_dtypes = ANY_DTYPE
     examples = (
         {"fill": 114, "mask_fill": 200, "p": 0.9},
@@ -112,34 +107,17 @@ class ZoomOut(Fills, Op):
     )
     picture = {"side_range": (1.6, 1.6), "fill": 114}
     varied = {"side_range": ((1.0, 1.5),)}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "f8"), ("high", "f8"), *FILL_FIELDS, ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4")]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {
+    random = True
+    record = np.dtype([("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4")])
+    kernels = {
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
-    affine: ClassVar[bool] = True
+    affine = True
     rescale = staticmethod(_rescale)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            side_range=checks.span(self.name, "side_range", self.side_range, 1.0, MOST),
-            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
-            **self.checked_fills(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.side_range, *self.fills(), self.p), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of any size up to the largest canvas.
@@ -148,7 +126,6 @@ class ZoomOut(Fills, Op):
             StateError: the largest canvas is too large, besides `Op.declare`'s reasons.
         """
         self.require_pixels(states)
-        self.require_fills(states)
         return tuple(self._grown(state) for state in states), 0
 
     def _grown(self, state: State) -> State:
@@ -162,14 +139,4 @@ class ZoomOut(Fills, Op):
         return state.resized(None, None, most)
 
 
-def zoom_out(
-    *values: Value,
-    side_range: tuple[float, float] = (1.0, 4.0),
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    p: float = 0.5,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Put values of a pipeline at a random place of a larger canvas; see `ZoomOut`."""
-    return ZoomOut(side_range, fill, mask_fill, p)(*values, stream=stream, relative=relative)
+zoom_out = function(ZoomOut)

@@ -12,32 +12,33 @@ and not 13 branches per link.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import fill_levels, require_fill
+from stoker.ops.bases.fills import Fill, require_fill
 from stoker.ops.bases.pixelwise import LEVELS, begin
+from stoker.ops.bases.rotated import Filter
 from stoker.ops.color.autocontrast import Autocontrast, stretch_levels
 from stoker.ops.color.brightness import Brightness
 from stoker.ops.color.contrast import Contrast
 from stoker.ops.color.equalize import Equalize, spread_levels
-from stoker.ops.color.posterize import Posterize, mask_levels
+from stoker.ops.color.posterize import Posterize, mask_levels, upper_bits
 from stoker.ops.color.saturation import Saturation
 from stoker.ops.color.solarize import Solarize, invert_from
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Flag, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import GRAY_OR_RGB
 from stoker.ops.contract.states import State
 from stoker.ops.filters.sharpness import Sharpness, sharpen
 from stoker.ops.kernels.affinity import inverse_steps
 from stoker.ops.kernels.color import LOW, blend_with, fixed, mean_level, saturate
-from stoker.ops.kernels.warp import FILTERS, plain_warp_affine, warp_affine
 from stoker.ops.kernels.warp import fixed as position
+from stoker.ops.kernels.warp import plain_warp_affine, warp_affine
 from stoker.rng.draws import bernoulli, integers
 
 TRANSFORMS: Final = (
@@ -52,12 +53,13 @@ TRANSFORMS: Final = (
     BRIGHTNESS, COLOR, CONTRAST, SHARPNESS,
 ) = range(len(TRANSFORMS))  # fmt: skip
 FEWER: Final = 9
+MANY: Final = len(TRANSFORMS)
 MOST_SEVERE: Final = 10
 
 
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
-    record["transform"] = integers(key, 0, params["count"])
+    record["transform"] = integers(key, 0, MANY if params["all_ops"] else FEWER)
     record["level"] = integers(key, 1, params["severity"])
     record["sign"] = 1 if bernoulli(key, 2, 0.5) else -1
 
@@ -81,8 +83,8 @@ def geometry(which: int, size: int, height: int, width: int) -> Any:
 
 @kernel
 def kept_bits(level: int) -> int:
-    """Return the mask of the bits that posterize keeps."""
-    return 256 - (1 << (4 + (8 * level + 9) // 18))
+    """Return the number of bits that posterize keeps."""
+    return 4 - (8 * level + 9) // 18
 
 
 @kernel
@@ -104,7 +106,7 @@ def change_levels(image: Any, shape: Any, record: Any, scratch: Any) -> None:
     which, level = int(record["transform"]), int(record["level"])
     factor = fixed(factor_of(record))
     if which == POSTERIZE:
-        mask_levels(image, np.uint8(kept_bits(level)))
+        mask_levels(image, upper_bits(kept_bits(level)))
     elif which == SOLARIZE:
         invert_from(image, np.uint8(least_inverted(level)))
     elif which == AUTOCONTRAST:
@@ -154,78 +156,36 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
         code = int(params["interpolation"])
         plain_warp_affine(src, dst, steps, code, np.asarray(params["fill"]))
         return
-    parameters = {"mask": np.uint8(kept_bits(level)), "threshold": least_inverted(level)}
+    parameters = {"bits": kept_bits(level), "threshold": least_inverted(level)}
     PLAIN[which](src, dst, parameters, {"apply": 1, "factor": factor_of(record)}, None)
 
 
 @register
-@dataclass(frozen=True)
 class AugmixTransform(Op):
-    """One of AugMix's transforms.
+    """One of AugMix's transforms."""
 
-    Attributes:
-        severity: the number of levels, 1 to 10; the first level changes nothing except through
-            transforms without a magnitude (autocontrast, equalize), few bits and the level 255.
-        all_ops: whether brightness, color, contrast and sharpness are among the transforms.
-        interpolation: of transforms that move pixels: nearest or bilinear.
-        fill: gray level outside of the image, or one for each channel.
-    """
+    severity: Annotated[
+        int, Whole(1, MOST_SEVERE), "number of levels; the first changes little"
+    ] = 3
+    all_ops: Annotated[bool, Flag(), "also brightness, color, contrast and sharpness"] = True
+    interpolation: Filter = "bilinear"
+    fill: Fill = 0
 
-    severity: int = 3
-    all_ops: bool = True
-    interpolation: str = "bilinear"
-    fill: float | tuple[float, ...] = 0
-
-    name: ClassVar[str] = "augmix_transform"
     image_channels = GRAY_OR_RGB
     moves_pixels = True
     examples = ({"severity": 10, "fill": 114}, {"all_ops": False, "interpolation": "nearest"})
     picture = {"severity": 10}
     varied = {"severity": (10,), "all_ops": (True, False)}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("count", "i4"), ("severity", "i4"), ("interpolation", "u1"), ("fill", "f4", (4,))]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("transform", "u1"), ("level", "u1"), ("sign", "i1")]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    random = True
+    record = np.dtype([("transform", "u1"), ("level", "u1"), ("sign", "i1")])
+    kernels = {"image": Kernel(_run, _plain)}
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        if not isinstance(self.all_ops, bool):
-            raise checks.refuse(self.name, "all_ops", "True or False", self.all_ops)
-        self.settle(
-            severity=checks.integer(self.name, "severity", self.severity, 1, MOST_SEVERE),
-            interpolation=checks.choice(self.name, "interpolation", self.interpolation, FILTERS),
-            fill=checks.levels(self.name, "fill", self.fill),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        count = len(TRANSFORMS) if self.all_ops else FEWER
-        code = FILTERS.index(self.interpolation)
-        fill = fill_levels(checks.levels(self.name, "fill", self.fill))[:4]
-        return np.array((count, self.severity, code, fill), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged."""
         self.require_pixels(states)
-        require_fill(self.name, states, checks.levels(self.name, "fill", self.fill), 0)
+        require_fill(self.name, states, self.fill, 0)
         return states, max(8 * LEVELS + LEVELS * state.bound[2] for state in states)
 
 
-def augmix_transform(
-    *values: Value,
-    severity: int = 3,
-    all_ops: bool = True,
-    interpolation: str = "bilinear",
-    fill: float | tuple[float, ...] = 0,
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Apply one of AugMix's transforms to images of a pipeline; see `AugmixTransform`."""
-    return AugmixTransform(severity, all_ops, interpolation, fill)(
-        *values, stream=stream, relative=relative
-    )
+augmix_transform = function(AugmixTransform)

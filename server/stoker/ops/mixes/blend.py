@@ -6,8 +6,7 @@ it is floor(2**16 * end i + 1/2) minus the same for the previous one. Arithmetic
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from stoker.ops.bases.mixing import (
 )
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import FoldKernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State, StateError
@@ -56,17 +55,11 @@ def _plain_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, reco
 
 
 @register
-@dataclass(frozen=True)
 class Blend(Fold):
-    """Mix images by fixed weights.
-
-    Attributes:
-        weights: one for each image, 2 to 16, not negative, not all 0; only their ratios count.
-    """
+    """Mix images by fixed weights."""
 
     weights: tuple[float, ...]
 
-    name: ClassVar[str] = "blend"
     image_dtypes = ("uint8", FLOAT)
     examples = (
         {"weights": (1, 2, 3)},
@@ -75,9 +68,9 @@ class Blend(Fold):
     )
     picture = {"weights": (2, 1)}
     varied = {"weights": ((0.2, 1.0), (0.7, 1.0))}
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([WEIGHTS])
-    folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run, _plain)}
-    float_folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run_floats, _plain_floats)}
+    parameters = np.dtype([WEIGHTS])
+    folds = {"image": FoldKernel(_run, _plain)}
+    float_folds = {"image": FoldKernel(_run_floats, _plain_floats)}
 
     def check(self) -> None:
         """Check the parameters."""
@@ -110,6 +103,4 @@ class Blend(Fold):
         return declared
 
 
-def blend(*values: Value, weights: tuple[float, ...], stream: str | None = None) -> Any:
-    """Mix images of a pipeline by fixed weights; see `Blend`."""
-    return Blend(weights)(*values, stream=stream)
+blend = function(Blend)

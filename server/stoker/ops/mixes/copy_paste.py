@@ -14,11 +14,8 @@ record's `seed`, a Philox key. Object n is pasted if draw n mod 2**32 of the key
 uniform, is below `object_p`. The work is NumPy's, the same in every engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final, cast
 
 import numpy as np
 
@@ -44,8 +41,8 @@ from stoker.ops.bases.objects import (
     surrounding,
 )
 from stoker.ops.bases.tiled import FORMATS, as_form, with_corners
-from stoker.ops.contract import checks
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import ClassNumbers, Number, Probability, Word
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import FLOAT, VISIBLE, float_first, refuse
 from stoker.ops.contract.states import State, StateError
@@ -61,6 +58,8 @@ INSTANCE: Final = "instance"
 """The field of a box with the number of its object in the mask."""
 MEANS: Final = ("uint8", "float16", "float32")
 MOST_IGNORED: Final = 32
+IGNORED: Final = ClassNumbers(MOST_IGNORED)
+PART: Final = Number(0.0, 1.0)
 SOFTEST: Final = 32.0
 
 
@@ -74,51 +73,22 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @register_batch
-@dataclass(frozen=True)
 class CopyPaste(BatchOp):
-    """Paste objects of another row.
+    """Paste objects of another row."""
 
-    Attributes:
-        masks: "instance" if the numbers of the mask are objects, "semantic" if they are classes.
-        object_p: probability that an object of the other row is pasted.
-        min_visible: instances of the row of which a smaller part of the pixels remains are removed,
-            from 0 to 1; those without any pixel left always are.
-        ignore: number in the mask that is not an object, or several, at most 32. With "instance",
-            numbers below 1 are not objects either.
-        sigma: standard deviation of a soft edge of pasted pixels; 0 for a sharp one.
-        p: probability that a row is pasted on.
-    """
+    masks: Annotated[str, Word(OF_MASKS), "numbers of the mask: of objects, or of classes"]
+    object_p: Annotated[float, PART, "probability that an object is pasted"] = 0.5
+    min_visible: Annotated[float, PART, "instances that show less are removed"] = 0.1
+    ignore: Annotated[int | tuple[int, ...], IGNORED, "numbers that are not objects"] = 0
+    sigma: Annotated[float, Number(0.0, SOFTEST), "softness of edges, in pixels"] = 0.0
+    p: Probability = 1.0
 
-    masks: str
-    object_p: float = 0.5
-    min_visible: float = 0.1
-    ignore: int | tuple[int, ...] = 0
-    sigma: float = 0.0
-    p: float = 1.0
-
-    name: ClassVar[str] = "copy_paste"
     image_dtypes = ("uint8", FLOAT)
-    needs_picture: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype(
+    needs_picture = True
+    record = np.dtype(
         [("applied", "u1"), ("offset", "u2"), ("seed", "u8", (2,)), ("partner", "i8")]
     )
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            masks=checks.choice(self.name, "masks", self.masks, OF_MASKS),
-            object_p=checks.number(self.name, "object_p", self.object_p, 0.0, 1.0),
-            min_visible=checks.number(self.name, "min_visible", self.min_visible, 0.0, 1.0),
-            ignore=checks.class_numbers(self.name, "ignore", self.ignore, MOST_IGNORED),
-            sigma=checks.number(self.name, "sigma", self.sigma, 0.0, SOFTEST),
-            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.p,), self.parameters)
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
@@ -128,7 +98,7 @@ class CopyPaste(BatchOp):
     @property
     def ignored(self) -> tuple[int, ...]:
         """The numbers that are not objects."""
-        return checks.class_numbers(self.name, "ignore", self.ignore, MOST_IGNORED)
+        return cast(tuple[int, ...], self.ignore)
 
     @property
     def lowest(self) -> int | None:
@@ -325,15 +295,4 @@ def _paste_pixels(value: Mixed, where: np.ndarray, sigma: float) -> None:
         np.copyto(into, other, where=part[..., None])
 
 
-def copy_paste(
-    *values: Value,
-    masks: str,
-    object_p: float = 0.5,
-    min_visible: float = 0.1,
-    ignore: int | tuple[int, ...] = 0,
-    sigma: float = 0.0,
-    p: float = 1.0,
-    stream: str | None = None,
-) -> Any:
-    """Paste objects of another row over values of a pipeline; see `CopyPaste`."""
-    return CopyPaste(masks, object_p, min_visible, ignore, sigma, p)(*values, stream=stream)
+copy_paste = function(CopyPaste)

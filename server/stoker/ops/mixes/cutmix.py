@@ -8,19 +8,16 @@ of torchvision's CutMix: half a side is rounded down, so a box has an even numbe
 it is clipped.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.batch import OFFSETS, grid, picture_size, require_fixed, require_weights
-from stoker.ops.bases.partnered import Partnered
-from stoker.ops.contract.op import Value
+from stoker.ops.bases.partnered import Partnered, Shape
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State, StateError
@@ -43,21 +40,14 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @register_batch
-@dataclass(frozen=True)
 class Cutmix(Partnered):
-    """Paste a box of another row.
+    """Paste a box of another row."""
 
-    Attributes:
-        alpha: both shapes of the beta distribution of the part that is kept.
-        p: probability that a box is pasted.
-    """
+    alpha: Shape = 1.0
 
-    alpha: float = 1.0
-
-    name: ClassVar[str] = "cutmix"
     image_dtypes = ANY_DTYPE
-    needs_picture: ClassVar[bool] = True
-    record: ClassVar[np.dtype[Any]] = np.dtype(
+    needs_picture = True
+    record = np.dtype(
         [
             ("applied", "u1"), ("offset", "u2"), ("y", "f8"), ("x", "f8"), ("lam", "f8"),
             ("partner", "i8"), ("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4"),
@@ -126,6 +116,4 @@ def _cut(place: float, reach: float, side: int) -> tuple[int, int]:
     return start, min(middle + half, side) - start
 
 
-def cutmix(*values: Value, alpha: float = 1.0, p: float = 1.0, stream: str | None = None) -> Any:
-    """Paste a box of another row over values of a pipeline; see `Cutmix`."""
-    return Cutmix(alpha, p)(*values, stream=stream)
+cutmix = function(Cutmix)

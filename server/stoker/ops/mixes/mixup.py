@@ -6,11 +6,8 @@ Draws: 0 whether the row is mixed, 1 which member of the group is its partner, 2
 Boxes and keypoints of both rows are kept, the row's own first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,8 +19,8 @@ from stoker.ops.bases.batch import (
     require_fixed,
     require_weights,
 )
-from stoker.ops.bases.partnered import Partnered
-from stoker.ops.contract.op import Value
+from stoker.ops.bases.partnered import Partnered, Shape
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import FLOAT, float_first, refuse
 from stoker.ops.contract.states import State
@@ -43,23 +40,13 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @register_batch
-@dataclass(frozen=True)
 class Mixup(Partnered):
-    """Mix rows with others.
+    """Mix rows with others."""
 
-    Attributes:
-        alpha: both shapes of the beta distribution of the weight; small ones keep most rows nearly
-            unchanged.
-        p: probability that a row is mixed.
-    """
+    alpha: Shape = 0.2
 
-    alpha: float = 0.2
-
-    name: ClassVar[str] = "mixup"
     image_dtypes = ("uint8", FLOAT)
-    record: ClassVar[np.dtype[Any]] = np.dtype(
-        [("applied", "u1"), ("offset", "u2"), ("lam", "f8"), ("partner", "i8")]
-    )
+    record = np.dtype([("applied", "u1"), ("offset", "u2"), ("lam", "f8"), ("partner", "i8")])
     draw = staticmethod(_draw)
 
     @classmethod
@@ -109,6 +96,4 @@ def append(own: np.ndarray, other: np.ndarray, dst: np.ndarray) -> int:
     return count
 
 
-def mixup(*values: Value, alpha: float = 0.2, p: float = 1.0, stream: str | None = None) -> Any:
-    """Mix values of a pipeline with those of another row; see `Mixup`."""
-    return Mixup(alpha, p)(*values, stream=stream)
+mixup = function(Mixup)

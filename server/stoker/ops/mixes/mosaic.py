@@ -10,18 +10,15 @@ words that select the samples. Source of the idea: A. Bochkovskiy et al., "YOLOv
 later versions of YOLO with a canvas of one image's size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Tile, Tiled
-from stoker.ops.contract import checks
-from stoker.ops.contract.op import Value
+from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Center, Tile, Tiled
+from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.parameters import Probability
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import ParameterError, State
@@ -33,8 +30,8 @@ from stoker.rng.draws import bernoulli, uniform_range, word
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["applied"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["y"] = uniform_range(key, 1, params["low"], params["high"])
-    record["x"] = uniform_range(key, 2, params["low"], params["high"])
+    record["y"] = uniform_range(key, 1, params["center_low"], params["center_high"])
+    record["x"] = uniform_range(key, 2, params["center_low"], params["center_high"])
     for tile in range(3):
         record["words"][tile] = word(key, 3 + tile, 0)
         record["tiles"][tile] = -1
@@ -42,34 +39,15 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @register_batch
-@dataclass(frozen=True)
 class Mosaic(Tiled):
-    """Put four samples together.
+    """Put four samples together."""
 
-    Attributes:
-        center_range: (low, high) of the center's position, as a fraction of height and width.
-        p: probability that it is applied.
-    """
+    center_range: Center = (0.25, 0.75)
+    p: Probability = 1.0
 
-    center_range: tuple[float, float] = (0.25, 0.75)
-    p: float = 1.0
-
-    name: ClassVar[str] = "mosaic"
     image_dtypes = ANY_DTYPE
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8"), ("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype(CENTER_FIELDS)
+    record = np.dtype(CENTER_FIELDS)
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            center_range=checks.span(self.name, "center_range", self.center_range, 0.0, 1.0),
-            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.center_range, self.p), self.parameters)
 
     def factors(self, record: Any) -> Sequence[float]:
         """Return the factors of the four images."""
@@ -83,24 +61,16 @@ class Mosaic(Tiled):
         into[...] = source[:, top : top + part.tall, left : left + part.wide]
 
 
+@calls(Mosaic)
 def mosaic(
-    *values: Value,
-    center_range: tuple[float, float] = (0.25, 0.75),
-    p: float = 1.0,
+    call: FunctionCall,
     scale_range: tuple[float, float] | None = None,
     fill: float | tuple[float, ...] = 0,
     mask_fill: int = 0,
-    stream: str | None = None,
 ) -> Any:
-    """Put values of a pipeline together with those of three other samples; see `Mosaic`.
-
-    With `scale_range` each image is scaled: see `MosaicScaled`.
-
-    Raises:
-        ParameterError: a parameter is invalid, or there is a fill but nothing to fill.
-    """
+    """Put four samples together; with `scale_range` each is scaled: see `MosaicScaled`."""
     if scale_range is not None:
-        return MosaicScaled(center_range, scale_range, fill, mask_fill, p)(*values, stream=stream)
+        return call(MosaicScaled, scale_range=scale_range, fill=fill, mask_fill=mask_fill)
     if (fill, mask_fill) != (0, 0):
         raise ParameterError(
             "mosaic: expected fill and mask_fill only with scale_range, since without it the four "
@@ -108,4 +78,4 @@ def mosaic(
             "scale_range, for example (0.5, 1.5), or leave them out",
             op=Mosaic.name,
         )
-    return Mosaic(center_range, p)(*values, stream=stream)
+    return call(Mosaic)

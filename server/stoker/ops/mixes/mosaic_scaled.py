@@ -9,21 +9,18 @@ Draws 0 to 5 are those of `mosaic`; 6 to 9 the factors of the four images, unifo
 part shows place (x + 0.5 - shift) / factor of its image, in the fixed point of `kernels.warp`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final, cast
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.batch import grid
-from stoker.ops.bases.fills import Fills
-from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Tile, Tiled
-from stoker.ops.contract import checks
-from stoker.ops.contract.op import Value
+from stoker.ops.bases.fills import Fill, Fills, MaskFill, require_fill
+from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Center, Tile, Tiled
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import FLOAT, float_first, refuse
 from stoker.ops.contract.states import State, StateError
@@ -40,56 +37,31 @@ PIXELS: Final = ("uint8", "float16", "float32")
 @kernel
 def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
     record["applied"] = 1 if bernoulli(key, 0, params["p"]) else 0
-    record["y"] = uniform_range(key, 1, params["low"], params["high"])
-    record["x"] = uniform_range(key, 2, params["low"], params["high"])
+    record["y"] = uniform_range(key, 1, params["center_low"], params["center_high"])
+    record["x"] = uniform_range(key, 2, params["center_low"], params["center_high"])
     for tile in range(3):
         record["words"][tile] = word(key, 3 + tile, 0)
         record["tiles"][tile] = -1
     for tile in range(4):
-        record["scales"][tile] = uniform_range(key, 6 + tile, params["least"], params["most"])
+        record["scales"][tile] = uniform_range(
+            key, 6 + tile, params["scale_low"], params["scale_high"]
+        )
     record["top"], record["left"], record["height"], record["width"] = 0, 0, 0, 0
 
 
 @register_batch
-@dataclass(frozen=True)
 class MosaicScaled(Fills, Tiled):
-    """Put four samples together, each scaled by a factor of its own.
+    """Put four samples together, each scaled by a factor of its own."""
 
-    Attributes:
-        center_range: (low, high) of the center's position, as a fraction of height and width.
-        scale_range: (low, high) of the factors, from 1/16 to 16.
-        fill: level where no image is, or one for each channel, in the numbers that the images have
-            at this point: after `normalize` 0 is the mean color.
-        mask_fill: class where no mask is.
-        p: probability that it is applied.
-    """
+    center_range: Center = (0.25, 0.75)
+    scale_range: Annotated[Range, Span(SMALLEST, LARGEST), "factors of the images"] = (0.5, 1.5)
+    fill: Fill = 0
+    mask_fill: MaskFill = 0
+    p: Probability = 1.0
 
-    center_range: tuple[float, float] = (0.25, 0.75)
-    scale_range: tuple[float, float] = (0.5, 1.5)
-    fill: float | tuple[float, ...] = 0
-    mask_fill: int = 0
-    p: float = 1.0
-
-    name: ClassVar[str] = "mosaic_scaled"
     image_dtypes = ("uint8", FLOAT)
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("low", "f8"), ("high", "f8"), ("least", "f8"), ("most", "f8"), ("p", "f8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([*CENTER_FIELDS, ("scales", "f8", (TILES,))])
+    record = np.dtype([*CENTER_FIELDS, ("scales", "f8", (TILES,))])
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            center_range=checks.span(self.name, "center_range", self.center_range, 0.0, 1.0),
-            scale_range=checks.span(self.name, "scale_range", self.scale_range, SMALLEST, LARGEST),
-            p=checks.number(self.name, "p", self.p, 0.0, 1.0),
-            **self.checked_fills(),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((*self.center_range, *self.scale_range, self.p), self.parameters)
 
     def mixed(self, state: State) -> State:
         """Return the state of the result.
@@ -101,7 +73,7 @@ class MosaicScaled(Fills, Tiled):
         made = super().mixed(state)
         if not state.items and state.kind != "mask":
             self._require_means(state)
-        self.require_fills((state,))
+        require_fill(self.name, (state,), self.fill, self.mask_fill)
         return made
 
     def _require_means(self, state: State) -> None:
@@ -121,17 +93,18 @@ class MosaicScaled(Fills, Tiled):
         if state.kind == "array":
             _, height, width = grid(state)
             channels = math.prod(state.bound) // (height * width)
-            whole = all(isinstance(level, int) for level in self.levels)
+            levels = cast(tuple[float, ...], self.fill)
+            whole = all(isinstance(level, int) for level in levels)
             if state.dtype == "uint8" and not whole:
                 raise StateError(
                     f"{self.name}: expected fill to be integers from 0 to 255 for {state}, got "
-                    f"{self.levels}",
+                    f"{levels}",
                     op=self.name,
                 )
-            if len(self.levels) not in (1, channels):
+            if len(levels) not in (1, channels):
                 raise StateError(
                     f"{self.name}: expected fill to be one level or one for each channel of "
-                    f"{state}, got {len(self.levels)} levels {self.levels}",
+                    f"{state}, got {len(levels)} levels {levels}",
                     op=self.name,
                 )
 
@@ -149,7 +122,7 @@ class MosaicScaled(Fills, Tiled):
         if state.kind == "mask":
             _nearest(source, into, down, along, self.mask_fill)
             return
-        fill = np.array(self.levels, np.float32)
+        fill = np.array(self.fill, np.float32)
         fill = np.broadcast_to(fill, (source.shape[0] * source.shape[3],))
         steps = (along[0], 0, along[1], 0, down[0], down[1])
         for k, (plane, to) in enumerate(zip(source, into, strict=True)):
@@ -176,14 +149,4 @@ def _nearest(
     into[...] = np.where(seen, picked, np.array(fill, source.dtype))
 
 
-def mosaic_scaled(
-    *values: Value,
-    center_range: tuple[float, float] = (0.25, 0.75),
-    scale_range: tuple[float, float] = (0.5, 1.5),
-    fill: float | tuple[float, ...] = 0,
-    mask_fill: int = 0,
-    p: float = 1.0,
-    stream: str | None = None,
-) -> Any:
-    """Put scaled values of a pipeline together with those of others; see `MosaicScaled`."""
-    return MosaicScaled(center_range, scale_range, fill, mask_fill, p)(*values, stream=stream)
+mosaic_scaled = function(MosaicScaled)

@@ -8,8 +8,7 @@ their sums as in `blend`. Arithmetic: `stoker.ops.bases.mixing`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, Final
 
 import numpy as np
 
@@ -25,9 +24,9 @@ from stoker.ops.bases.mixing import (
     plain_mix,
     plain_mix_floats,
 )
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import FoldKernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.parameters import Number, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State, StateError
@@ -36,6 +35,8 @@ from stoker.rng.maths import floor
 
 LEAST_ALPHA = 0.001
 MOST_ALPHA = 1000.0
+
+ALPHA: Final = Number(LEAST_ALPHA, MOST_ALPHA)
 
 
 @kernel
@@ -77,41 +78,21 @@ def _plain_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, reco
 
 
 @register
-@dataclass(frozen=True)
 class RandomBlend(Fold):
-    """Mix images by drawn weights.
+    """Mix images by drawn weights."""
 
-    Attributes:
-        count: number of images, 2 to 16.
-        alpha: shape of the draws, from 0.001 to 1000: if small, nearly always one image gets
-            everything; if large, the first gets half and the others equal parts of the rest.
-    """
+    count: Annotated[int, Whole(2, MOST), "number of images"]
+    alpha: Annotated[float, ALPHA, "shape of the draws: small, and one image gets all"] = 1.0
 
-    count: int
-    alpha: float = 1.0
-
-    name: ClassVar[str] = "random_blend"
     image_dtypes = ("uint8", FLOAT)
     examples = ({"count": 2}, {"count": 4, "alpha": 0.2}, {"count": 16, "alpha": 30})
     picture = {"count": 2}
     varied = {"count": (2,), "alpha": (0.7,)}
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("count", "i4"), ("alpha", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("shares", "f8", (MOST,)), WEIGHTS])
-    folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run, _plain)}
-    float_folds: ClassVar[dict[str, FoldKernel]] = {"image": FoldKernel(_run_floats, _plain_floats)}
+    random = True
+    record = np.dtype([("shares", "f8", (MOST,)), WEIGHTS])
+    folds = {"image": FoldKernel(_run, _plain)}
+    float_folds = {"image": FoldKernel(_run_floats, _plain_floats)}
     draw = staticmethod(_draw)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            count=checks.integer(self.name, "count", self.count, 2, MOST),
-            alpha=checks.number(self.name, "alpha", self.alpha, LEAST_ALPHA, MOST_ALPHA),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.count, self.alpha), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return an image of the inputs' size."""
@@ -123,6 +104,7 @@ class RandomBlend(Fold):
         return declared
 
 
-def random_blend(*values: Value, alpha: float = 1.0, stream: str | None = None) -> Any:
-    """Mix images of a pipeline by drawn weights; see `RandomBlend`."""
-    return RandomBlend(len(values), alpha)(*values, stream=stream)
+@calls(RandomBlend, without=("count",))
+def random_blend(call: FunctionCall) -> Any:
+    """Mix images by drawn weights."""
+    return call(RandomBlend, count=len(call.values))

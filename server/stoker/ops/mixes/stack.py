@@ -1,15 +1,14 @@
 """Put several values of one shape into one array, with a new first axis. No randomness."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.folds import Fold
 from stoker.ops.contract.forms import FoldKernel
-from stoker.ops.contract.op import Value
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State, StateError
@@ -30,13 +29,11 @@ def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any
 
 
 @register
-@dataclass(frozen=True)
 class Stack(Fold):
     """Put values of one shape into one array."""
 
-    name: ClassVar[str] = "stack"
     image_dtypes = ANY_DTYPE
-    folds: ClassVar[dict[str, FoldKernel]] = dict.fromkeys(KINDS, FoldKernel(_run, _plain))
+    folds = dict.fromkeys(KINDS, FoldKernel(_run, _plain))
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return an array with one more side."""
@@ -52,6 +49,4 @@ class Stack(Fold):
         return (State.fixed("array", states[0].dtype, (len(states), *shape)),), 0
 
 
-def stack(*values: Value, stream: str | None = None) -> Any:
-    """Put values of a pipeline into one array, in their order; see `Stack`."""
-    return Stack()(*values, stream=stream)
+stack = function(Stack)

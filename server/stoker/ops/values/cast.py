@@ -8,15 +8,15 @@ ops on pixels must come before.
 Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.states.storage`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import ANY_DTYPE, refuse
@@ -74,30 +74,18 @@ def holds(dtype: str, source: str) -> bool:
 
 
 @register
-@dataclass(frozen=True)
 class Cast(Op):
-    """Convert values to another dtype.
+    """Convert values to another dtype."""
 
-    Attributes:
-        dtype: uint8, uint16, int32, int64, float16, float32 or float64.
-    """
+    dtype: Annotated[str, Word(DTYPES), "dtype of the result"]
 
-    dtype: str
-
-    name: ClassVar[str] = "cast"
     image_dtypes = ANY_DTYPE
     examples = ({"dtype": "float16"}, {"dtype": "float32"}, {"dtype": "int64"})
-    version: ClassVar[int] = 2
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("half", "u1")])
-    kernels: ClassVar[dict[str, Kernel]] = {
-        kind: Kernel(_run, _plain) for kind in ("image", "mask", "array", "label", "scalar")
-    }
+    version = 2
+    parameters = np.dtype([("half", "u1")])
+    kernels = {kind: Kernel(_run, _plain) for kind in ("image", "mask", "array", "label", "scalar")}
     rescale = staticmethod(keep_record)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(dtype=checks.choice(self.name, "dtype", self.dtype, DTYPES))
+    affine = True
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
@@ -122,6 +110,4 @@ class Cast(Op):
         return State("array" if leaves else state.kind, self.dtype, state.shape, state.bound)
 
 
-def cast(*values: Value, dtype: str, stream: str | None = None, relative: bool = False) -> Any:
-    """Convert values of a pipeline to another dtype; see `Cast`."""
-    return Cast(dtype)(*values, stream=stream, relative=relative)
+cast = function(Cast)

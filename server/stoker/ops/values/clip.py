@@ -3,22 +3,25 @@
 The dtype stays. NaN stays NaN. No randomness.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import ANY_DTYPE, FLOAT, require_image
+from stoker.ops.contract.rules import ANY_DTYPE, FLOAT
 from stoker.ops.contract.states import State, StateError
 
 MOST = 1e30
 """Greatest distance of a bound from 0."""
+
+BOUND: Final = Number(-MOST, MOST)
 
 
 @kernel
@@ -44,35 +47,23 @@ def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @register
-@dataclass(frozen=True)
 class Clip(Op):
-    """Replace numbers of images below `low` by `low`, and numbers above `high` by `high`.
+    """Replace numbers of images below `low` by `low`, and numbers above `high` by `high`."""
 
-    Attributes:
-        low: least number, in the image's own unit; for an image of integers one of its dtype.
-        high: greatest number, likewise, at least `low`; for floats both are rounded to float32.
-    """
+    low: Annotated[float, BOUND, "least number, in the image's own unit"]
+    high: Annotated[float, BOUND, "greatest number, at least low"]
 
-    low: float
-    high: float
-
-    name: ClassVar[str] = "clip"
     image_dtypes = ANY_DTYPE
     examples = ({"low": 20, "high": 200}, {"low": 0, "high": 1})
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8")])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_floats, _plain)}
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run_floats, _plain)}
+    wide = {"image": Kernel(_run, _plain)}
     rescale = staticmethod(keep_record)
 
     def check(self) -> None:
-        """Check the parameters."""
-        low = checks.number(self.name, "low", self.low, -MOST, MOST)
-        self.settle(low=low, high=checks.number(self.name, "high", self.high, low, MOST))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.low, self.high), self.parameters)
+        """Check the parameters, and their order."""
+        super().check()
+        checks.number(self.name, "high", self.high, self.low, MOST)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged.
@@ -80,9 +71,8 @@ class Clip(Op):
         Raises:
             StateError: an image of integers cannot have one of the bounds.
         """
-        self.require_kinds(states)
+        self.require_pixels(states)
         for state in states:
-            require_image(self.name, state, self.image_dtypes, self.image_channels)
             for name, bound in (("low", self.low), ("high", self.high)):
                 if state.dtype != FLOAT and not _holds(state.dtype, bound):
                     raise StateError(
@@ -100,8 +90,4 @@ def _holds(dtype: str, bound: float) -> bool:
     return info.min <= bound <= info.max and float(bound).is_integer()
 
 
-def clip(
-    *values: Value, low: float, high: float, stream: str | None = None, relative: bool = False
-) -> Any:
-    """Clip the numbers of images of a pipeline to two bounds; see `Clip`."""
-    return Clip(low, high)(*values, stream=stream, relative=relative)
+clip = function(Clip)

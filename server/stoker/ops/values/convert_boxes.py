@@ -1,15 +1,15 @@
 """Convert boxes to another format, in pixels, after all other ops. No randomness."""
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
-from stoker.ops.contract.forms import ItemsKernel, Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
 from stoker.protocol.items import ItemField
@@ -33,29 +33,15 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
 
 
 @register
-@dataclass(frozen=True)
 class ConvertBoxes(Op):
-    """Convert boxes to another format.
+    """Convert boxes to another format."""
 
-    Attributes:
-        form: xywh (left, top, width, height) or cxcywh (center, width, height).
-    """
+    form: Annotated[str, Word(FORMATS), "corner or center, then width and height"]
 
-    form: str
-
-    name: ClassVar[str] = "convert_boxes"
     moves_pixels = False
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("form", "u1")])
-    kernels: ClassVar[dict[str, Kernel]] = {}
-    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(_run)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(form=checks.choice(self.name, "form", self.form, FORMATS))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((FORMATS.index(self.form),), self.parameters)
+    call_options = ()
+    kernels = {}
+    items = {"boxes": ItemsKernel(_run)}
 
     def declare_items(self, state: State) -> State:
         """Return the state in the new format; no other op takes it."""
@@ -64,6 +50,4 @@ class ConvertBoxes(Op):
         return dataclasses.replace(state, items=(first, *state.items[1:]))
 
 
-def convert_boxes(*values: Value, form: str) -> Any:
-    """Convert boxes of a pipeline to another format; see `ConvertBoxes`."""
-    return ConvertBoxes(form)(*values)
+convert_boxes = function(ConvertBoxes)

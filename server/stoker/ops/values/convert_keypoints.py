@@ -1,15 +1,15 @@
 """Convert keypoints to pixel indices, after all other ops. No randomness."""
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
-from stoker.ops.contract.forms import ItemsKernel, Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
 from stoker.protocol.items import ItemField
@@ -29,25 +29,15 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
 
 
 @register
-@dataclass(frozen=True)
 class ConvertKeypoints(Op):
-    """Convert keypoints from edge coordinates to another format.
+    """Convert keypoints from edge coordinates to another format."""
 
-    Attributes:
-        form: pixel_xy: indices of pixels, in which the center of the first pixel is (0, 0), as in
-            COCO files, torchvision and Albumentations. Each coordinate becomes 0.5 smaller.
-    """
+    form: Annotated[str, Word(FORMATS), "pixel_xy: the first pixel's center is (0, 0)"] = "pixel_xy"
 
-    form: str = "pixel_xy"
-
-    name: ClassVar[str] = "convert_keypoints"
     moves_pixels = False
-    kernels: ClassVar[dict[str, Kernel]] = {}
-    items: ClassVar[dict[str, ItemsKernel]] = {"keypoints": ItemsKernel(_run)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(form=checks.choice(self.name, "form", self.form, FORMATS))
+    call_options = ()
+    kernels = {}
+    items = {"keypoints": ItemsKernel(_run)}
 
     def declare_items(self, state: State) -> State:
         """Return the state in the new format; no other op takes it."""
@@ -56,6 +46,4 @@ class ConvertKeypoints(Op):
         return dataclasses.replace(state, items=(first, *state.items[1:]))
 
 
-def convert_keypoints(*values: Value, form: str = "pixel_xy") -> Any:
-    """Convert keypoints of a pipeline to another format; see `ConvertKeypoints`."""
-    return ConvertKeypoints(form)(*values)
+convert_keypoints = function(ConvertKeypoints)

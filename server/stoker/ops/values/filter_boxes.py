@@ -9,15 +9,17 @@ visible passes min_visible=0.07, and one of 19.2 pixels passes min_side=19.2. An
 such allowance.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.forms import ItemsKernel, Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.checks import MAX_SIDE
+from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import VISIBLE, visible_word
 from stoker.ops.contract.states import State, StateError
@@ -43,7 +45,7 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
         wide, tall = longest(at[n, 0], at[n, 2]), longest(at[n, 1], at[n, 3])
         small = wide < params["min_side"] or tall < params["min_side"]
         part = np.float64(at[n, last]) * (1.0 + ROUNDINGS)
-        hidden = params["tracked"] and part < params["min_visible"]
+        hidden = params["min_visible"] > 0.0 and part < params["min_visible"]
         if small or hidden or wide * tall < params["min_area"]:
             continue
         for word in range(src.shape[1]):
@@ -53,42 +55,18 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
 
 
 @register
-@dataclass(frozen=True)
 class FilterBoxes(Op):
-    """Remove small and hidden boxes.
+    """Remove small and hidden boxes."""
 
-    Attributes:
-        min_area: minimum area of kept boxes, in pixels.
-        min_side: minimum width and height of kept boxes, in pixels.
-        min_visible: minimum visible fraction of kept boxes, from 0 to 1; 0: not checked.
-    """
+    min_area: Annotated[float, Number(0.0, MOST_AREA), "smallest area, in pixels"] = 0.0
+    min_side: Annotated[float, Number(0.0, MAX_SIDE), "shortest side, in pixels"] = 0.0
+    min_visible: Annotated[float, Number(0.0, 1.0), "smallest visible part"] = 0.0
 
-    min_area: float = 0.0
-    min_side: float = 0.0
-    min_visible: float = 0.0
-
-    name: ClassVar[str] = "filter_boxes"
     moves_pixels = False
-    version: ClassVar[int] = 2
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("min_area", "f8"), ("min_side", "f8"), ("min_visible", "f8"), ("tracked", "u1")]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {}
-    items: ClassVar[dict[str, ItemsKernel]] = {"boxes": ItemsKernel(_run)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        number = checks.number
-        self.settle(
-            min_area=number(self.name, "min_area", self.min_area, 0.0, MOST_AREA),
-            min_side=number(self.name, "min_side", self.min_side, 0.0, checks.MAX_SIDE),
-            min_visible=number(self.name, "min_visible", self.min_visible, 0.0, 1.0),
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        values = (self.min_area, self.min_side, self.min_visible, self.min_visible > 0.0)
-        return np.array(values, self.parameters)
+    call_options = ()
+    version = 2
+    kernels = {}
+    items = {"boxes": ItemsKernel(_run)}
 
     def declare_items(self, state: State) -> State:
         """Return the state unchanged.
@@ -107,8 +85,4 @@ class FilterBoxes(Op):
         return state
 
 
-def filter_boxes(
-    *values: Value, min_area: float = 0.0, min_side: float = 0.0, min_visible: float = 0.0
-) -> Any:
-    """Remove small and hidden boxes of a pipeline; see `FilterBoxes`."""
-    return FilterBoxes(min_area, min_side, min_visible)(*values)
+filter_boxes = function(FilterBoxes)

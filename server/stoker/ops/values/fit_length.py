@@ -7,18 +7,17 @@ The length follows from the row's place in the stream: without a `length` it is
 `ctx.bucket_length` of the pipeline.
 """
 
-from __future__ import annotations
-
 import dataclasses
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.parameters import OwnRule, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import refuse
 from stoker.ops.contract.states import ParameterError, State
@@ -65,42 +64,47 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     dst[...] = src[start : start + len(dst)]
 
 
-@register
-@dataclass(frozen=True)
-class FitLength(Op):
-    """Cut sequences to the length of the sample's bucket.
+def _length(op: str, value: object) -> int | None:
+    return None if value is None else checks.integer(op, "length", value, 1, MAX_LENGTH)
 
-    Attributes:
-        length: maximum length to keep, in elements of the first side; None: that of the
-            sample's bucket.
-        keep: which elements of a longer one to keep: the "first", the "last", or "random": any
-            consecutive ones.
+
+def known_length(op: str, length: int | None) -> int:
+    """Return a length of the parameters.
+
+    Raises:
+        ParameterError: it is None.
     """
+    if length is None:
+        raise ParameterError(
+            f"{op}: without a length it takes that of the sample's bucket, which is known only in "
+            "a pipeline; give a length, such as length=512"
+        )
+    return length
 
-    length: int | None = None
-    keep: str = "first"
 
-    name: ClassVar[str] = "fit_length"
+LENGTHS: Final = OwnRule(
+    _length,
+    f"an integer from 1 to {MAX_LENGTH}, or None",
+    (("length", "i4"),),
+    lambda length: (known_length("fit_length", length),),
+)
+
+
+@register
+class FitLength(Op):
+    """Cut sequences to the length of the sample's bucket."""
+
+    length: Annotated[int | None, LENGTHS, "most elements; None: as the sample's bucket"] = None
+    keep: Annotated[str, Word(KEEPS), "which elements of a longer one"] = "first"
+
     moves_pixels = False
+    call_options = ("stream",)
     examples = ({"length": 20}, {"length": 7, "keep": "last"}, {"length": 9, "keep": "random"})
-    random: ClassVar[bool] = True
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("length", "i4"), ("keep", "u1")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("start", "i8"), ("length", "i8")])
-    kernels: ClassVar[dict[str, Kernel]] = {
-        kind: Kernel(_run, _plain) for kind in ("array", "bytes")
-    }
+    random = True
+    record = np.dtype([("start", "i8"), ("length", "i8")])
+    kernels = {kind: Kernel(_run, _plain) for kind in ("array", "bytes")}
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        if self.length is not None:
-            self.settle(length=checks.integer(self.name, "length", self.length, 1, MAX_LENGTH))
-        self.settle(keep=checks.choice(self.name, "keep", self.keep, KEEPS))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self._known_length(), KEEPS.index(self.keep)), self.parameters)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states that are at most as long as the bucket.
@@ -124,23 +128,11 @@ class FitLength(Op):
         return super(FitLength, op).__call__(*values, stream=stream, relative=relative)
 
     def _after(self, state: State) -> State:
-        most = min(self._known_length(), state.bound[0])
+        most = min(known_length(self.name, self.length), state.bound[0])
         first = None if state.shape[0] is None else most
         return dataclasses.replace(
             state, shape=(first, *state.shape[1:]), bound=(most, *state.bound[1:])
         )
 
-    def _known_length(self) -> int:
-        if self.length is None:
-            raise ParameterError(
-                f"{self.name}: without a length it takes that of the sample's bucket, which is "
-                "known only in a pipeline; give a length, such as length=512"
-            )
-        return self.length
 
-
-def fit_length(
-    *values: Value, length: int | None = None, keep: str = "first", stream: str | None = None
-) -> Any:
-    """Cut sequences of a pipeline to the sample's bucket; see `FitLength`."""
-    return FitLength(length, keep)(*values, stream=stream)
+fit_length = function(FitLength)

@@ -4,14 +4,14 @@ Rounded to nearest, halves up; values below 0 become 0, above 1 255, and NaN bec
 The inverse of to_float: every level is restored exactly. 255 * x is exact in float64.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import FLOAT, refuse, require_image
@@ -44,15 +44,13 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class FromFloat(Op):
     """Convert images of float32 from 0 to 1 to levels, 0 to 255."""
 
-    name: ClassVar[str] = "from_float"
     image_dtypes = (FLOAT,)
     of_levels = True
     clips_floats = True
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    kernels = {"image": Kernel(_run, _plain)}
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
@@ -69,6 +67,4 @@ class FromFloat(Op):
         return tuple(State(s.kind, "uint8", s.shape, s.bound) for s in states), 0
 
 
-def from_float(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Convert images of floats of a pipeline to levels; see `FromFloat`."""
-    return FromFloat()(*values, stream=stream, relative=relative)
+from_float = function(FromFloat)

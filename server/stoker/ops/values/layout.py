@@ -4,21 +4,22 @@ An image is HWC and becomes an array; an array of three sides is assumed to be i
 Values do not change and may have any dtype.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import ANY_DTYPE, refuse
 from stoker.ops.contract.states import State
 
 ORDERS: Final = ("CHW", "HWC")
+PLANAR: Final = 0
 AXES: Final = {"CHW": (2, 0, 1), "HWC": (1, 2, 0)}
 K1: Final = np.uint64(1)
 K2: Final = np.uint64(2)
@@ -53,44 +54,29 @@ def gather(source: Any, channels: int, result: Any) -> None:
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if params["planar"]:
+    if params["order"] == PLANAR:
         spread(src.reshape(src.size), src.shape[2], dst.reshape(dst.size))
     else:
         gather(src.reshape(src.size), src.shape[0], dst.reshape(dst.size))
 
 
 def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src.transpose(AXES["CHW" if params["planar"] else "HWC"])
+    dst[...] = src.transpose(AXES[ORDERS[int(params["order"])]])
 
 
 @register
-@dataclass(frozen=True)
 class Layout(Op):
-    """Move the channels to the front or to the end.
+    """Move the channels to the front or to the end."""
 
-    Attributes:
-        order: order of the result: CHW or HWC.
-    """
+    order: Annotated[str, Word(ORDERS), "order of the result: CHW or HWC"] = "CHW"
 
-    order: str = "CHW"
-
-    name: ClassVar[str] = "layout"
     image_dtypes = ANY_DTYPE
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("planar", "u1")])
-    kernels: ClassVar[dict[str, Kernel]] = {
+    kernels = {
         "image": Kernel(_run, _plain),
         "array": Kernel(_run, _plain),
     }
     rescale = staticmethod(keep_record)
-    affine: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(order=checks.choice(self.name, "order", self.order, ORDERS))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.order == "CHW",), self.parameters)
+    affine = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of kind array, with sides in the new order.
@@ -114,8 +100,4 @@ class Layout(Op):
         return State("array", state.dtype, shape, bound)  # type: ignore[arg-type]
 
 
-def layout(
-    *values: Value, order: str = "CHW", stream: str | None = None, relative: bool = False
-) -> Any:
-    """Move the channels of values of a pipeline to the front or to the end; see `Layout`."""
-    return Layout(order)(*values, stream=stream, relative=relative)
+layout = function(Layout)

@@ -6,15 +6,16 @@ marks pixels to ignore, gives zeros.
 Kernels see a float16 result as uint16 bits, see `stoker.ops.contract.states.storage`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Whole, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import refuse
@@ -43,32 +44,16 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class OneHot(Op):
-    """Turn class numbers into vectors.
+    """Turn class numbers into vectors."""
 
-    Attributes:
-        classes: number of classes, from 1 to 65535.
-        dtype: float32, float16 or uint8.
-    """
+    classes: Annotated[int, Whole(1, checks.MAX_SIDE), "number of classes"]
+    dtype: Annotated[str, Word(DTYPES), "float32, float16 or uint8"] = "float32"
 
-    classes: int
-    dtype: str = "float32"
-
-    name: ClassVar[str] = "one_hot"
     examples = ({"classes": 7}, {"classes": 200, "dtype": "float16"})
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("classes", "i4"), ("one", "u2")])
-    kernels: ClassVar[dict[str, Kernel]] = {
-        kind: Kernel(_run, _plain) for kind in ("label", "mask", "scalar")
-    }
+    parameters = np.dtype([("classes", "i4"), ("one", "u2")])
+    kernels = {kind: Kernel(_run, _plain) for kind in ("label", "mask", "scalar")}
     rescale = staticmethod(keep_record)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            classes=checks.integer(self.name, "classes", self.classes, 1, checks.MAX_SIDE),
-            dtype=checks.choice(self.name, "dtype", self.dtype, DTYPES),
-        )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
@@ -113,12 +98,4 @@ class OneHot(Op):
         return State("array", self.dtype, shape, bound)
 
 
-def one_hot(
-    *values: Value,
-    classes: int,
-    dtype: str = "float32",
-    stream: str | None = None,
-    relative: bool = False,
-) -> Any:
-    """Turn class numbers of values of a pipeline into vectors; see `OneHot`."""
-    return OneHot(classes, dtype)(*values, stream=stream, relative=relative)
+one_hot = function(OneHot)

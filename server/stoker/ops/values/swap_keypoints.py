@@ -5,15 +5,15 @@ Mirrors move keypoints and keep their numbers. So call this right after a flip w
 the field's keypoints when the pipeline is built; from then on the op has their numbers.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.sides import paired_numbers
-from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.forms import ItemsKernel
 from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.parameters import OwnRule
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import ParameterError, State, StateError
 from stoker.protocol.errors import BuildError
@@ -44,84 +44,6 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
     return int(src.shape[0])
 
 
-@register
-@dataclass(frozen=True)
-class SwapKeypoints(Op):
-    """Swap the numbers of keypoints.
-
-    Attributes:
-        pairs: numbers that take each other's place; "coco" for those of COCO's person; "names" for
-            keypoints of the field whose names differ in left and right alone (`left_eye`,
-            `right_eye`).
-    """
-
-    pairs: Pairs | str
-
-    name: ClassVar[str] = "swap_keypoints"
-    moves_pixels = False
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("count", "i4"), ("first", "i4", (MOST_PAIRS,)), ("second", "i4", (MOST_PAIRS,))]
-    )
-    kernels: ClassVar[dict[str, Kernel]] = {}
-    items: ClassVar[dict[str, ItemsKernel]] = {"keypoints": ItemsKernel(_run)}
-
-    def check(self) -> None:
-        """Check the parameters."""
-        if self.pairs != NAMES:
-            self.settle(pairs=COCO_PAIRS if self.pairs == "coco" else _checked(self.pairs))
-
-    def for_state(self, state: State) -> Op:
-        """Return the op with the pairs of the field's names.
-
-        Raises:
-            StateError: its keypoints have no names, or no two of them are left and right.
-        """
-        if self.pairs != NAMES:
-            return self
-        found = paired_numbers(state.classes)
-        if found:
-            return SwapKeypoints(found)
-        why = (
-            f"no two of {', '.join(state.classes[:_SHOWN])} differ in left and right alone"
-            if state.classes
-            else f"{state} has no names of keypoints, which packing COCO or YOLO writes; in "
-            'process, pass classes={FIELD: ["nose", "left_eye", ...]}'
-        )
-        raise StateError(
-            f'{self.name}: pairs="{NAMES}": {why}. Give the numbers, such as pairs=[(1, 2), (3, '
-            "4)]",
-            op=self.name,
-        )
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        made = np.zeros((), self.parameters)
-        assert isinstance(self.pairs, tuple), "names are numbers once the pipeline is built"
-        made["count"] = len(self.pairs)
-        made["first"][: len(self.pairs)] = [first for first, _ in self.pairs]
-        made["second"][: len(self.pairs)] = [second for _, second in self.pairs]
-        return made
-
-    def declare_items(self, state: State) -> State:
-        """Return the state unchanged.
-
-        Raises:
-            StateError: the first field after the coordinates is not the integer `keypoint`, besides
-                `Op.declare_items`'s reasons.
-        """
-        state = super().declare_items(state)
-        part = state.items[1] if len(state.items) > 1 else None
-        numbers = part is not None and np.dtype(part.dtype).kind in "iu" and part.width == 1
-        if part is None or part.name != PART or not numbers:
-            raise StateError(
-                f"{self.name}: expected keypoints whose first field is the integer {PART!r}, as "
-                f"packing COCO and YOLO makes them, got {state}; in a schema, write "
-                'schema.keypoints(fields={"keypoint": "int64", ...})',
-                op=self.name,
-            )
-        return state
-
-
 def _checked(pairs: object) -> Pairs:
     def fail(why: str) -> ParameterError:
         return ParameterError(
@@ -146,6 +68,78 @@ def _checked(pairs: object) -> Pairs:
             seen.add(number)
         found.append((int(pair[0]), int(pair[1])))
     return tuple(found)
+
+
+def _settled(op: str, value: Any) -> Pairs | str:
+    return NAMES if value == NAMES else COCO_PAIRS if value == "coco" else _checked(value)
+
+
+def _numbers(pairs: Pairs | str) -> tuple[Any, ...]:
+    assert isinstance(pairs, tuple), "names are numbers once the pipeline is built"
+    rest = [0] * (MOST_PAIRS - len(pairs))
+    return len(pairs), *([*numbers, *rest] for numbers in zip(*pairs, strict=True))
+
+
+PAIRS: Final = OwnRule(
+    _settled,
+    f'"names", "coco", or up to {MOST_PAIRS} pairs of different numbers, each number once',
+    (("count", "i4"), ("first", "i4", (MOST_PAIRS,)), ("second", "i4", (MOST_PAIRS,))),
+    _numbers,
+)
+
+
+@register
+class SwapKeypoints(Op):
+    """Swap the numbers of keypoints."""
+
+    pairs: Annotated[Pairs | str, PAIRS, "left and right: numbers, or 'names' or 'coco'"]
+
+    moves_pixels = False
+    call_options = ()
+    kernels = {}
+    items = {"keypoints": ItemsKernel(_run)}
+
+    def for_state(self, state: State) -> Op:
+        """Return the op with the pairs of the field's names.
+
+        Raises:
+            StateError: its keypoints have no names, or no two of them are left and right.
+        """
+        if self.pairs != NAMES:
+            return self
+        found = paired_numbers(state.classes)
+        if found:
+            return SwapKeypoints(found)
+        why = (
+            f"no two of {', '.join(state.classes[:_SHOWN])} differ in left and right alone"
+            if state.classes
+            else f"{state} has no names of keypoints, which packing COCO or YOLO writes; in "
+            'process, pass classes={FIELD: ["nose", "left_eye", ...]}'
+        )
+        raise StateError(
+            f'{self.name}: pairs="{NAMES}": {why}. Give the numbers, such as pairs=[(1, 2), (3, '
+            "4)]",
+            op=self.name,
+        )
+
+    def declare_items(self, state: State) -> State:
+        """Return the state unchanged.
+
+        Raises:
+            StateError: the first field after the coordinates is not the integer `keypoint`, besides
+                `Op.declare_items`'s reasons.
+        """
+        state = super().declare_items(state)
+        part = state.items[1] if len(state.items) > 1 else None
+        numbers = part is not None and np.dtype(part.dtype).kind in "iu" and part.width == 1
+        if part is None or part.name != PART or not numbers:
+            raise StateError(
+                f"{self.name}: expected keypoints whose first field is the integer {PART!r}, as "
+                f"packing COCO and YOLO makes them, got {state}; in a schema, write "
+                'schema.keypoints(fields={"keypoint": "int64", ...})',
+                op=self.name,
+            )
+        return state
 
 
 def swap_keypoints(*values: Value, pairs: Pairs | str, where_flipped: bool = False) -> Any:

@@ -5,14 +5,14 @@ it is the float32 nearest to level / 255, as in PyTorch's division. Levels of ui
 65535, the same way. The value remains an image.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import FLOAT, SIGNED, WIDE, WINDOW, refuse, require_image
@@ -43,14 +43,12 @@ def _plain_wide(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> N
 
 
 @register
-@dataclass(frozen=True)
 class ToFloat(Op):
     """Convert the levels of images, 0 to 255 or 0 to 65535, to float32 from 0 to 1."""
 
-    name: ClassVar[str] = "to_float"
     image_dtypes = ("uint8", WIDE)
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run_wide, _plain_wide)}
+    kernels = {"image": Kernel(_run, _plain)}
+    wide = {"image": Kernel(_run_wide, _plain_wide)}
     rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
@@ -64,6 +62,4 @@ class ToFloat(Op):
         return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
 
 
-def to_float(*values: Value, stream: str | None = None, relative: bool = False) -> Any:
-    """Convert images of a pipeline to floats from 0 to 1; see `ToFloat`."""
-    return ToFloat()(*values, stream=stream, relative=relative)
+to_float = function(ToFloat)

@@ -6,14 +6,14 @@ Keypoints with the field are no longer removed when they leave the image: it bec
 """
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import ItemsKernel, Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import VISIBLE, visible_word
 from stoker.ops.contract.states import State, StateError
@@ -32,14 +32,13 @@ def _run(src: Any, dst: Any, params: Any, record: Any, sizes: Any) -> int:
 
 
 @register
-@dataclass(frozen=True)
 class TrackVisible(Op):
     """Give every box or keypoint the field `visible_part`."""
 
-    name: ClassVar[str] = "track_visible"
     moves_pixels = False
-    kernels: ClassVar[dict[str, Kernel]] = {}
-    items: ClassVar[dict[str, ItemsKernel]] = {
+    call_options = ()
+    kernels = {}
+    items = {
         "boxes": ItemsKernel(_run),
         "keypoints": ItemsKernel(_run),
     }
@@ -61,6 +60,4 @@ class TrackVisible(Op):
         )
 
 
-def track_visible(*values: Value) -> Any:
-    """Give boxes or keypoints of a pipeline the field `visible_part`; see `TrackVisible`."""
-    return TrackVisible()(*values)
+track_visible = function(TrackVisible)

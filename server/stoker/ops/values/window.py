@@ -5,18 +5,18 @@ DICOM's VOI LUT function LINEAR_EXACT (PS3.3, C.11.2.1.3.2) with an output from 
 0. The value remains an image.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.functions import function
+from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import ANY_DTYPE, FLOAT, require_image
+from stoker.ops.contract.rules import ANY_DTYPE, FLOAT
 from stoker.ops.contract.states import State
 
 LEAST, MOST = 1e-6, 1e9
@@ -42,33 +42,19 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 @register
-@dataclass(frozen=True)
 class Window(Op):
-    """Map the numbers of images from center - width / 2 to center + width / 2 to 0 to 1, float32.
+    """Map the numbers of a window, center - width / 2 to center + width / 2, to 0 to 1."""
 
-    Attributes:
-        center: middle of the window, in the image's own numbers, such as Hounsfield units.
-        width: its width, from 1e-6.
-    """
+    center: Annotated[float, Number(-MOST, MOST), "middle of the window, in the image's numbers"]
+    width: Annotated[float, Number(LEAST, MOST), "its width"]
 
-    center: float
-    width: float
-
-    name: ClassVar[str] = "window"
     image_dtypes = ANY_DTYPE
     examples = ({"center": 100, "width": 50}, {"center": 0.5, "width": 0.25})
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("gain", "f8")])
-    kernels: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    floats: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
-    wide: ClassVar[dict[str, Kernel]] = {"image": Kernel(_run, _plain)}
+    parameters = np.dtype([("low", "f8"), ("gain", "f8")])
+    kernels = {"image": Kernel(_run, _plain)}
+    floats = {"image": Kernel(_run, _plain)}
+    wide = {"image": Kernel(_run, _plain)}
     rescale = staticmethod(keep_record)
-
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(
-            center=checks.number(self.name, "center", self.center, -MOST, MOST),
-            width=checks.number(self.name, "width", self.width, LEAST, MOST),
-        )
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
@@ -76,14 +62,8 @@ class Window(Op):
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of dtype float32."""
-        self.require_kinds(states)
-        for state in states:
-            require_image(self.name, state, self.image_dtypes, self.image_channels)
+        self.require_pixels(states)
         return tuple(State(s.kind, FLOAT, s.shape, s.bound) for s in states), 0
 
 
-def window(
-    *values: Value, center: float, width: float, stream: str | None = None, relative: bool = False
-) -> Any:
-    """Map a window of the numbers of images of a pipeline to 0 to 1; see `Window`."""
-    return Window(center, width)(*values, stream=stream, relative=relative)
+window = function(Window)
