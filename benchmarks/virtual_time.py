@@ -26,7 +26,7 @@ from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
-from stoker.server.work.records import BuildResult, Done, Work
+from stoker.server.work.records import BuildResult, BuiltSource, Done, Work
 
 TOKEN = bytes(16)
 
@@ -63,8 +63,8 @@ class VirtualDaemon:
             )
         )
         built = BuildResult(
-            1, "content:" + "0" * 32, steps * batch_size, "0" * 32, b"graph",
-            (Output("label", "int64", ()),),
+            1, "content:" + "0" * 32, steps * batch_size, "0" * 32, (Output("label", "int64", ()),),
+            (BuiltSource("", "content:" + "0" * 32, steps * batch_size, "0" * 32, b"graph"),),
         )  # fmt: skip
         self._tell(ev.Built(self._now, built))
         self._tell(ev.SlabReserved(self._now, 1))

@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from stoker.client import Buckets, Loader
+from stoker.client import Loader
 from stoker.client.options import pipeline_data
 from stoker.client.ranks.rank_numbers import resolve_ranks
 from stoker.protocol.errors import DatasetError, UsageError
@@ -60,8 +60,13 @@ class Huge:
         ({"mix": {7: 1}}, "mix=7: expected text of at most 256 characters"),
         ({"mix": {"a": 1}, "pipeline": {"b": "train"}}, "one for each dataset of mix, a; got b"),
         ({"mix": {"a": 1}, "dataset": "a"}, "mix and dataset: expected only one of them"),
-        ({"mix": {"a": 1}, "subset": [1, 2]}, "mix and subset cannot be combined, because"),
-        ({"mix": {"a": 1}, "weights": np.ones(3)}, "mix and weights cannot be combined, because"),
+        ({"mix": {"a": 1}, "subset": [1, 2]}, r"subset: .* several datasets, .* {'a': \.\.\.}"),
+        ({"mix": {"a": 1}, "weights": np.ones(3)}, "weights: the samples of a mixture are of sev"),
+        ({"mix": {"a": 1}, "exclude": "bad.txt"}, "exclude: the samples of a mixture are of sev"),
+        (
+            {"mix": {"a": 1}, "exclude": {"b": [1]}},
+            "exclude: expected names of the datasets of mix, 'a'; got 'b'",
+        ),
         ({"mix": {str(n): 1 for n in range(65)}}, "mix: expected 1 to 64 datasets, got 65"),
         ({"pipeline": {"a": "train"}}, "pipeline=.* expected the name of a pipeline"),
         ({"shuffle": "block"}, "shuffle='block': expected True or False"),
@@ -90,10 +95,6 @@ class Huge:
         (
             {"shuffle_block_size": 9, "shuffle": False},
             "shuffle_block_size and shuffle=False cannot be combined, because blocks of",
-        ),
-        (
-            {"shuffle_block_size": 9, "buckets": Buckets(max_area=64 * 64)},
-            "shuffle_block_size and buckets cannot be combined",
         ),
         ({"shuffle_seed": -1}, "shuffle_seed=-1: expected an integer from 0 .* or None"),
         (
@@ -135,10 +136,6 @@ class Huge:
                 "pipeline": Large(),
             },
             r"room for 4194304 bytes, .* together: pipeline=1\d+, subset=2\d+, weights=1\d+; name",
-        ),
-        (
-            {"weights": [1, 2], "buckets": Buckets(max_area=64 * 64)},
-            "weights and buckets cannot be combined",
         ),
         (
             {"class_weight": {}},

@@ -292,8 +292,6 @@ CLIPS = [
     (lambda clip: {"points": clip.points}, {}, "keypoints"),
     (lambda clip: {"heat": outputs.pad(clip.heat)}, {}, "pad"),
     (lambda clip: {"image": ops.mixup(clip.image)}, {}, "mixup"),
-    (lambda clip: {"image": clip.image}, {"buckets": Buckets(max_area=4096)}, "buckets"),
-    (lambda clip: {"image": clip.image}, {"dataset": None, "mix": {"fields": 1}}, "mix"),
 ]
 
 

@@ -33,7 +33,7 @@ from stoker.server.daemon import broker
 from stoker.server.state import events, instructions
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
-from stoker.server.work.records import BuildResult, Done
+from stoker.server.work.records import BuildResult, BuiltSource, Done
 
 SLOT_BYTES: Final = 64
 TOKEN: Final = b"t" * 16
@@ -122,8 +122,9 @@ class Client:
         for one in self.core.handle(event):
             if isinstance(one, instructions.StartBuild):
                 built = BuildResult(
-                    one.request.build, "content:" + "0" * 32, 50, "0" * 32, b"",
+                    one.request.build, "content:" + "0" * 32, 50, "0" * 32,
                     (Output("x", "uint8", (8,)),),
+                    (BuiltSource("", "content:" + "0" * 32, 50, "0" * 32, b""),),
                 )  # fmt: skip
                 self.do(events.Built(1.0, built))
             elif isinstance(one, instructions.ReserveSlab | instructions.GrowSlab):

@@ -9,12 +9,19 @@ from commands import call
 from law_rig import serving
 
 from stoker import ops
-from stoker.client import Loader
+from stoker.client import Buckets, Loader
 from stoker.dataset import schema, write
+from stoker.dataset.packing.splitting import split
 from stoker.pipeline import Row, pipeline, sample_frames
+from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.spec import OrderSpec
-from stoker.server.rows.reference import make_spec, reference_batches
+from stoker.server.rows.reference import (
+    MixSource,
+    make_spec,
+    reference_batches,
+    reference_mix,
+)
 
 pytestmark = pytest.mark.as_a_user
 
@@ -50,9 +57,23 @@ def clips(tmp_path_factory, photographs):
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, clips, dataset):
+def smaller(tmp_path_factory, photographs):
+    """The same clips of smaller frames."""
+    folder = tmp_path_factory.mktemp("smaller")
+    rows = list(frames(photographs))
+    for row in rows:
+        row["image"], row["mask"] = (
+            np.ascontiguousarray(row[name][:40]) for name in ("image", "mask")
+        )
+    write(folder / "d", FIELDS, rows)
+    return folder / "d"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, clips, smaller, dataset):
     folder = tmp_path_factory.mktemp("serving-clips")
-    with serving(folder, {"clips": clips, "photos": dataset}, workers=3) as running:
+    datasets = {"clips": clips, "photos": dataset, "smaller": smaller}
+    with serving(folder, datasets, workers=3) as running:
         yield running.address
 
 
@@ -165,8 +186,41 @@ def test_subset_weights_and_exclude_count_clips(served):
 def test_what_clips_cannot_do_is_refused_by_name(served):
     with pytest.raises(UsageError, match=r"expected an integer field 'clip' .* its fields are"):
         Loader(served, dataset="photos", pipeline="clips", batch_size=2)
-    with pytest.raises(BuildError, match="mix: dataset 'clips': the pipeline samples frames"):
-        Loader(served, mix={"clips": 1, "photos": 1}, pipeline="clips", batch_size=2)
+    pipelines = {"clips": "clips", "photos": "windows"}
+    with pytest.raises(BuildError, match=r"mix: output 'image' of 'clips' is .*, of 'photos' imag"):
+        Loader(served, mix={"clips": 1, "photos": 1}, pipeline=pipelines, batch_size=2)
+
+
+@pytest.mark.slow
+def test_clips_of_several_datasets_in_buckets(served, law, clips, smaller):
+    """A mixture of clips of two sizes: a batch has clips of one size."""
+    graph, buckets = law_pipelines.clips_in_buckets.graph(), Buckets(max_area=32 * 32, divisor=8)
+    parts = [MixSource(clips, graph, 2, [1]), MixSource(smaller, graph, 1)]
+    fields = {"batch_size": 2, "seed": 5, "buckets": buckets}
+    expected = [
+        batch_digest(arrays, epoch, step)
+        for epoch in EPOCHS
+        for step, arrays in reference_mix(parts, epoch=epoch, **fields)
+    ]
+    given = {
+        "mix": {"clips": 2, "smaller": 1}, "pipeline": "clips_in_buckets", "seed": 5,
+        "global_batch_size": 2, "exclude": {"clips": [1]}, "buckets": buckets,
+    }  # fmt: skip
+    assert len(expected) > 4
+    assert law.delivered(served, EPOCHS, 2, **given) == expected
+
+
+@pytest.mark.slow
+def test_a_split_of_whole_clips(served, law, smaller):
+    """The frames of a split are those of whole clips, or the split is refused."""
+    ids = np.cumsum([0, *LENGTHS])
+    first = list(range(ids[1])) + list(range(ids[3], ids[4]))
+    split(smaller, {"some": first, "cut": [*range(ids[1], ids[2] - 1)], "rest": "rest"})
+    given = {**STREAM, "dataset": "smaller", "batch_size": 1}
+    with Loader(served, device="numpy", subset="some", **given) as loader:
+        assert sorted(int(batch.index[0]) for batch in loader) == [0, 3]
+    with pytest.raises(UsageError, match=r"split 'cut' has 11 of the 12 frames of clip 1, so the"):
+        Loader(served, subset="cut", **given)
 
 
 def test_frames_that_do_not_follow_each_other_are_refused(tmp_path, photographs):

@@ -171,6 +171,15 @@ STREAMS = {
         "shuffle_block_size": 6,
         "weights": {"day": 1, "night": 3},
     },
+    "weighted buckets in blocks": {
+        "pipeline": "fitted_mixed",
+        "batch_size": 5,
+        "seed": 10,
+        "shuffle_block_size": 4,
+        "exclude": [3, 8],
+        "weights": {"day": 1, "night": 3},
+        "buckets": Buckets(max_area=32 * 32, divisor=16, max_side=48, leftovers="merge"),
+    },
     "excluded_buckets": {
         "pipeline": "fitted",
         "batch_size": 4,
@@ -196,6 +205,7 @@ RESUMED = (
     "weighted classes",
     "blocks",
     "weighted blocks",
+    "weighted buckets in blocks",
     "excluded_buckets",
     "live",
 )

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from law_rig import serving
 
-from stoker.client import Loader
+from stoker.client import Buckets, Loader
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 from stoker.protocol.spec import OrderSpec
-from stoker.server.rows.reference import reference_mix
+from stoker.server.rows.reference import MixSource, reference_mix
 
 pytestmark = pytest.mark.as_a_user
 
@@ -27,6 +27,28 @@ MIXES = {
         {"photos": 0.6, "boxed": 0.4},
         {"photos": "squares", "boxed": "windows"},
         {"batch_size": 8, "seed": 2, "freeze": {"color_jitter": 7}},
+    ),
+    "selected": (
+        {"photos": 0.6, "boxed": 0.4},
+        {"photos": "blended", "boxed": "blended_squares"},
+        {
+            "batch_size": 6,
+            "seed": 4,
+            "order": OrderSpec(block=5, seed=9),
+            "exclude": {"photos": [1, 2, 30], "boxed": [0]},
+            "weights": {"boxed": "weight"},
+        },
+    ),
+    "buckets": (
+        {"photos": 0.3, "boxed": 0.5, "tars": 0.2},
+        {"photos": "cropped", "boxed": "cropped_flips", "tars": "cropped"},
+        {
+            "batch_size": 4,
+            "seed": 5,
+            "exclude": {"tars": [4, 5, 6]},
+            "weights": {"photos": {"day": 1, "night": 3}},
+            "buckets": Buckets(max_area=32 * 32, divisor=16, max_side=48),
+        },
     ),
     "padded": (
         {"photos": 0.2, "boxed": 0.8},
@@ -55,11 +77,16 @@ def address(tmp_path_factory, datasets):
 def expected(datasets):
     """Digests of every mixture, by the interpreter in this process."""
     found = {}
-    for name, (mix, pipeline, fields) in MIXES.items():
+    for name, (mix, pipeline, given) in MIXES.items():
+        fields = dict(given)
+        exclude, weights = fields.pop("exclude", {}), fields.pop("weights", {})
         parts = [
-            (datasets[key], getattr(law_pipelines, own(pipeline, key)).graph(), ratio)
+            MixSource(
+                datasets[key], getattr(law_pipelines, own(pipeline, key)).graph(), ratio,
+                exclude.get(key, ()), weights.get(key),
+            )
             for key, ratio in mix.items()
-        ]
+        ]  # fmt: skip
         found[name] = [
             batch_digest(arrays, epoch, step)
             for epoch in EPOCHS
@@ -72,7 +99,10 @@ def options(name):
     mix, pipeline, fields = MIXES[name]
     given = {"mix": mix, "pipeline": pipeline, **fields}
     given["global_batch_size"] = given.pop("batch_size")
-    given["shuffle"] = given.pop("order", OrderSpec()).shuffle
+    order = given.pop("order", OrderSpec())
+    given |= {
+        "shuffle": order.shuffle, "shuffle_block_size": order.block, "shuffle_seed": order.seed
+    }  # fmt: skip
     return given
 
 

@@ -299,6 +299,28 @@ def blended_squares(sample):
 
 
 @pipeline
+def clips_in_buckets(sample):
+    """Three frames of a clip, of the size of its bucket."""
+    sample = sample_frames(sample, frames=3, stride=2)
+    image = ops.horizontal_flip(ops.fit_bucket(sample.image, crop="random"), p=0.5)
+    return {"image": image, "frame": sample.frame}
+
+
+@pipeline
+def cropped(sample):
+    """Images of the size of their bucket, mixed with others of their batch: for mixtures."""
+    image = ops.fit_bucket(sample.image, crop="random")
+    return {"image": ops.mixup(ops.mosaic(image, p=0.4), p=0.6)}
+
+
+@pipeline
+def cropped_flips(sample):
+    """The outputs of `cropped`, by more ops."""
+    image = ops.brightness(ops.fit_bucket(sample.image), factor_range=(0.5, 0.9))
+    return {"image": ops.mixup(ops.mosaic(ops.horizontal_flip(image), p=0.4), p=0.6)}
+
+
+@pipeline
 def no_masks(sample):
     """The outputs of `blended` without its batch ops."""
     return {"image": ops.resize(sample.image, size=(48, 48))}

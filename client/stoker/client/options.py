@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import numbers
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from stoker.client.checks import flag, name_of, one_of, within
@@ -95,8 +95,10 @@ class LoaderOptions:
         """Read iterators once, since a loader looks at its arguments more than once."""
         for name in ("exclude", "subset", "weights"):
             given = getattr(self, name)
-            if isinstance(given, Iterator):
-                object.__setattr__(self, name, list(itertools.islice(given, MOST_GIVEN + 1)))
+            if self.mix is not None and isinstance(given, Mapping):
+                object.__setattr__(self, name, {key: _read(one) for key, one in given.items()})
+            else:
+                object.__setattr__(self, name, _read(given))
 
     def record(self, leases: int) -> Open:
         """Return the OPEN record.
@@ -154,24 +156,55 @@ class LoaderOptions:
             return (SourceRequest(dataset=dataset, pipeline=name, graph=graph, selection=chosen),)
         if self.dataset is not None:
             raise UsageError("mix and dataset: expected only one of them; leave dataset out")
-        return mixed_sources(self.mix, self.pipeline, self._selection())
+        return mixed_sources(self.mix, self.pipeline, self._selection)
 
-    def _selection(self) -> Selection:
-        split, condition, subset = "", "", b""
-        if isinstance(self.subset, str) and is_split_name(self.subset):
-            split = self.subset
-        elif isinstance(self.subset, str) and is_condition(self.subset):
-            condition = self.subset
-        elif self.subset is not None:
-            subset = Subset(_ids("subset", self.subset), sort=bool(self.shuffle)).to_bytes()
+    def _selection(self, dataset: str | None = None) -> Selection:
+        """Return what is taken of a dataset; of a mixture, by its name."""
+        exclude, subset, weights = (
+            self._given(name, dataset) for name in ("exclude", "subset", "weights")
+        )
+        split, condition, chosen = "", "", b""
+        if isinstance(subset, str) and is_split_name(subset):
+            split = subset
+        elif isinstance(subset, str) and is_condition(subset):
+            condition = subset
+        elif subset is not None:
+            chosen = Subset(_ids("subset", subset), sort=bool(self.shuffle)).to_bytes()
         return Selection(
             split=split,
             condition=condition,
-            subset=subset,
-            exclude=Excluded(
-                () if self.exclude is None else _ids("exclude", self.exclude)
-            ).to_bytes(),
-            weights=b"" if self.weights is None else weights_of(self.weights).to_bytes(),
+            subset=chosen,
+            exclude=Excluded(() if exclude is None else _ids("exclude", exclude)).to_bytes(),
+            weights=b"" if weights is None else weights_of(weights).to_bytes(),
+        )
+
+    def _given(self, argument: str, dataset: str | None) -> Any:
+        """Return what an argument says of a dataset.
+
+        In a mixture a condition, or a name of a split or of a field, is meant for all datasets;
+        anything else is given by dataset.
+        """
+        given = getattr(self, argument)
+        if dataset is None or given is None:
+            return given
+        assert self.mix is not None, "only datasets of a mixture are asked for by name"
+        if isinstance(given, Mapping):
+            if unknown := [name for name in given if name not in self.mix]:
+                raise UsageError(
+                    f"{argument}: expected names of the datasets of mix, "
+                    f"{', '.join(map(repr, self.mix))}; got {unknown[0]!r}"
+                )
+            return given.get(dataset)
+        names = [is_split_name] if argument == "weights" else [is_split_name, is_condition]
+        if (
+            argument != "exclude"
+            and isinstance(given, str)
+            and any(is_one(given) for is_one in names)
+        ):
+            return given
+        raise UsageError(
+            f"{argument}: the samples of a mixture are of several datasets, so expected "
+            f"{{dataset: {argument}}}, such as {{{next(iter(self.mix))!r}: ...}}"
         )
 
     def _group(self) -> GroupRequest | None:
@@ -256,13 +289,15 @@ def pipeline_data(pipeline: object) -> tuple[str, bytes]:
     return "", data
 
 
-def mixed_sources(mix: object, pipeline: object, selection: Selection) -> tuple[SourceRequest, ...]:
+def mixed_sources(
+    mix: object, pipeline: object, selection_of: Callable[[str], Selection]
+) -> tuple[SourceRequest, ...]:
     """Return the sources of a mixture.
 
     Args:
         mix: name of a dataset -> its ratio.
         pipeline: the pipeline of all of them, or name of a dataset -> its pipeline.
-        selection: which samples of each.
+        selection_of: returns which samples of a dataset, by its name.
 
     Raises:
         UsageError: either cannot be.
@@ -293,10 +328,21 @@ def mixed_sources(mix: object, pipeline: object, selection: Selection) -> tuple[
         known, graph = pipeline_data(own[name])
         found.append(
             SourceRequest(
-                dataset=name, pipeline=known, graph=graph, ratio=float(ratio), selection=selection
+                dataset=name,
+                pipeline=known,
+                graph=graph,
+                ratio=float(ratio),
+                selection=selection_of(name),
             )
         )
     return tuple(found)
+
+
+def _read(given: object) -> object:
+    """Return what an iterator gives as a list, because it can be read once."""
+    if isinstance(given, Iterator):
+        return list(itertools.islice(given, MOST_GIVEN + 1))
+    return given
 
 
 def _check_size(stream: StreamRequest) -> None:

@@ -146,7 +146,7 @@ class MixTurns:
         steps = np.arange(stop - start, dtype=np.int64) * self._step
         datasets = np.searchsorted(self._ends, (slot + steps) % self.period, side="right")
         numbers = np.empty(stop - start, np.int64)
-        for dataset in np.unique(datasets).tolist():
+        for dataset in set(datasets.tolist()):
             (places,) = np.nonzero(datasets == dataset)
             numbers[places] = self.before(dataset, start) + np.arange(len(places))
         return datasets.astype(np.int64), numbers
@@ -194,7 +194,7 @@ class MixedDecks:
         first = epoch * self.rows + start
         turns, numbers = self._turns.at(first, first + stop - start)
         found = DeckEntries(*np.empty((len(DeckEntries._fields), stop - start), np.int64))
-        for number in np.unique(turns).tolist():
+        for number in set(turns.tolist()):
             (places,) = np.nonzero(turns == number)
             deck = self.decks[number]
             own, position = divmod(int(numbers[places[0]]), deck.rows)

@@ -11,7 +11,7 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.request.stream import Selection
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
-from stoker.server.rows.chosen import chosen_of, resolve_split, weighted
+from stoker.server.rows.chosen import chosen_of, resolved, weighted
 
 LABELS = [0, 1, 2, 0, 0, 1, 2, 0, 0, 0]
 CLASSES = ("cat", "dog", "bird", "unseen")
@@ -131,21 +131,21 @@ def test_splits_by_name(tmp_path):
             match=r"no split 'train'; the dataset has none \(stoker split makes them\); for a",
         ),
     ):
-        resolve_split(dataset, Selection(split="train"))
+        resolved(dataset, Selection(split="train"))
     split(tmp_path / "d", {"train": [0, 1, 2, 3, 4], "val": [7, 8]})
     with open_dataset(tmp_path / "d") as dataset:
         few = Selection(split="train", exclude=Excluded([1, 9]).to_bytes())
-        found = resolve_split(dataset, few)
-        assert Subset.from_bytes(found).ids.tolist() == [0, 2, 3, 4]
-        assert resolve_split(dataset, Selection(subset=Subset([3]).to_bytes())) == b""
-        assert resolve_split(dataset, Selection()) == b""
+        found = resolved(dataset, few)
+        assert found == Selection(subset=Subset([0, 2, 3, 4]).to_bytes())
+        for other in (Selection(subset=Subset([3]).to_bytes()), Selection()):
+            assert resolved(dataset, other) == other
         with pytest.raises(
             UnknownNameError,
             match=r"no split 'trian', did you mean 'train'\?; .* 'train', 'val'; for a file",
         ):
-            resolve_split(dataset, Selection(split="trian"))
+            resolved(dataset, Selection(split="trian"))
         with pytest.raises(UsageError, match="exclude= leaves out all of its samples"):
-            resolve_split(dataset, Selection(split="val", exclude=Excluded([7, 8]).to_bytes()))
+            resolved(dataset, Selection(split="val", exclude=Excluded([7, 8]).to_bytes()))
 
 
 def test_labels_without_names_and_datasets_without_a_label(tmp_path):

@@ -27,7 +27,7 @@ from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
-from stoker.server.work.records import BuildResult, Done, Work
+from stoker.server.work.records import BuildResult, BuiltSource, Done, Work
 
 OUTPUTS = (Output("image", "uint8", (4, 4, 3), "image"), Output("label", "int64", ()))
 DATASET = "content:" + "ab" * 16
@@ -38,7 +38,8 @@ OPEN = {"dataset": "photos", "pipeline": "train", "seed": 7}
 def result(build: int, **changes: object) -> BuildResult:
     values = {
         "build": build, "fingerprint": DATASET, "rows": 50, "pipeline_id": PIPELINE,
-        "graph": b"graph", "outputs": OUTPUTS,
+        "outputs": OUTPUTS,
+        "sources": (BuiltSource("/data/photos", DATASET, 50, PIPELINE, b"graph"),),
     }  # fmt: skip
     return BuildResult(**(values | changes))
 

@@ -9,7 +9,7 @@ from simulated_worker import Worker
 from stoker.protocol.layout import Output
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
-from stoker.server.work.records import BuildResult
+from stoker.server.work.records import BuildResult, BuiltSource
 
 
 class Outside:
@@ -22,9 +22,10 @@ class Outside:
         assert len(self.builds) <= self.settings.concurrent_builds
         digest = zlib.crc32(do.request.stream.sources[0].pipeline.encode())
         outputs = (Output("x", "uint8", (digest % 900 + 1,)),)
+        rows, name = self.random.choice([40, 100, 1000]), f"{digest:032x}"
+        source = BuiltSource("", "content:" + "0" * 32, rows, name, b"")
         built = BuildResult(
-            number, "content:" + "0" * 32, self.random.choice([40, 100, 1000]),
-            f"{digest:032x}", b"", outputs,
+            number, source.fingerprint, rows, name, outputs, (source,),
             group_rows=self.random.choice([1, 1, 1, 1, 8]), decoded_bytes=9, usual_bytes=9,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from stoker.server.work.records import BuildRequest, SourceToBuild, StreamToBuil
 
 REQUEST = Buckets(max_area=16 * 16, divisor=8, constant="pixels")
 PLAN = (Bucket(8, 24, 17, 21, 17), Bucket(16, 16, 25, 16, 25), Bucket(24, 8, 8, 21, 8))
-OUTPUTS = tuple((Output("image", "uint8", (b.height, b.width, 3), "image"), DRAWN_AS) for b in PLAN)
+OUTPUTS = tuple((Output("image", "uint8", (b.height, b.width, 3), "image"),) for b in PLAN)
 BUILT = {
     "outputs": room_for(OUTPUTS), "bucket_plan": "b" * 32, "buckets": PLAN,
     "bucket_outputs": OUTPUTS,
@@ -49,7 +49,7 @@ def test_opened_has_the_plan_and_room_for_the_largest(rig, opened):
     assert (said.buckets, said.leftovers) == (list(PLAN), "carry")
     assert said.steps == BucketSteps(PLAN, "carry").steps(0)
     largest = max(
-        slot_layout(outputs, bucket.positions).slot_bytes
+        slot_layout((*outputs, DRAWN_AS), bucket.positions).slot_bytes
         for outputs, bucket in zip(OUTPUTS, PLAN, strict=True)
     )
     assert said.slot_bytes == largest
@@ -75,7 +75,7 @@ def test_every_batch_has_the_layout_of_its_bucket(rig, opened, rank, world_size)
         total = PLAN[number].positions
         rows = (rank + 1) * total // world_size - rank * total // world_size
         assert batch.rows == rows
-        assert batch.outputs == list(slot_layout(OUTPUTS[number], rows).outputs)
+        assert batch.outputs == list(slot_layout((*OUTPUTS[number], DRAWN_AS), rows).outputs)
         assert batch.outputs[-1].offset + batch.outputs[-1].size_bytes <= said.slot_bytes
 
 

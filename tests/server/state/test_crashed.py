@@ -246,15 +246,16 @@ def test_what_a_client_may_not_say(lone):
 
 
 def test_a_sample_of_a_mixture_is_named_by_its_dataset(make_rig):
-    """Not by `exclude=`, which mixtures do not have."""
-    rig = make_rig(workers=1, outstanding=1)
+    """An exclude list has its number there, not that of the mixture."""
+    datasets = {"photos": "/data/photos", "drawings": "/data/drawings"}
+    rig = make_rig(workers=1, outstanding=1, datasets=datasets)
     rig.up(1)
     parts = (
         BuiltSource("/data/photos", "content:" + "1" * 32, 30, "2" * 32, b"g", name="photos"),
         BuiltSource("/data/drawings", "content:" + "3" * 32, 20, "4" * 32, b"h", name="drawings"),
     )
-    wanted = [("photos", 1.0, "train")]
-    token = rig.open(mix=wanted, built={"mix": "5" * 32, "parts": parts})
+    wanted = [("photos", 1.0, "train"), ("drawings", 1.0, "train")]
+    token = rig.open(mix=wanted, built={"mix": "5" * 32, "sources": parts})
     rig.run(token, granted=1)
     Crashes(rig).crash(row=0, sample=33)
     (error,) = rig.errors(token)

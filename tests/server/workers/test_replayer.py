@@ -2,6 +2,7 @@
 
 import os
 
+import msgspec
 import numpy as np
 import pytest
 from asking import changed
@@ -61,7 +62,6 @@ def test_the_row_lies_where_the_stream_has_it(request_of):
 
 def test_faults_and_deaths_are_typed_errors(rig, request_of):
     one = rig("replayer.start:segv:1:2,replayer.done:error:1:3")
-    spec = request_of().served.spec
     one.supervisor.start_replay(request_of(id=10**6))
     failed = one.wait(ReplayFailed)
     assert (failed.replay, failed.code) == (5, "usage")
@@ -70,8 +70,11 @@ def test_faults_and_deaths_are_typed_errors(rig, request_of):
     assert "died (killed by SIGSEGV)" in one.wait(ReplayFailed).message
     one.supervisor.start_replay(request_of())
     assert "replaying the sample failed with RuntimeError" in one.wait(ReplayFailed).message
-    other = type(spec).from_data({**spec.to_data(), "dataset": "content:" + "0" * 32})
-    one.supervisor.start_replay(request_of(spec=other))
+    asked = request_of()
+    (source,) = asked.served.sources
+    source = msgspec.structs.replace(source, fingerprint="content:" + "0" * 32)
+    served = msgspec.structs.replace(asked.served, sources=(source,))
+    one.supervisor.start_replay(msgspec.structs.replace(asked, served=served))
     failed = one.wait(ReplayFailed)
     assert failed.code == "dataset"
     assert "as when the stream was opened" in failed.message

@@ -72,16 +72,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "params": Option("params", "params", lambda stream, _: stream.params),
 }
 
-_ALL_OF_A_MIXTURE: Final = "each dataset of a mixture comes whole and in an order of its own"
 REFUSALS: Final = (
-    Refusal("mix", "buckets", _ALL_OF_A_MIXTURE),
-    Refusal("mix", "exclude", _ALL_OF_A_MIXTURE),
-    Refusal("mix", "subset", _ALL_OF_A_MIXTURE),
-    Refusal("mix", "weights", _ALL_OF_A_MIXTURE),
-    Refusal("mix", "block", _ALL_OF_A_MIXTURE),
-    Refusal("mix", "params", "pipelines of different datasets have different draws"),
-    Refusal("weights", "buckets", "with buckets every sample comes once"),
-    Refusal("block", "buckets", "buckets have a shuffle of their own"),
     Refusal("block", "no shuffle", "blocks of samples are shuffled"),
     Refusal(
         "order seed", "no shuffle", "nothing in this order is drawn", unless=("weights", "mix")

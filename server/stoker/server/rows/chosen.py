@@ -45,8 +45,8 @@ def order_spec(
     return OrderSpec(kind=kind, shuffle=shuffle, weights=selection.weights, block=block, seed=seed)
 
 
-def resolve_split(dataset: Dataset, selection: Selection) -> bytes:
-    """Return the bitmap of a split or condition, without the request's exclude list; or nothing.
+def resolved(dataset: Dataset, selection: Selection) -> Selection:
+    """Return a selection whose split or condition is a bitmap of samples, without excluded ones.
 
     Raises:
         DatasetError: the dataset's splits are damaged.
@@ -58,8 +58,9 @@ def resolve_split(dataset: Dataset, selection: Selection) -> bytes:
     elif selection.split:
         chosen = named_split(dataset, selection.split)
     else:
-        return b""
-    return chosen.without(Excluded.from_bytes(selection.exclude)).to_bytes()
+        return selection
+    subset = chosen.without(Excluded.from_bytes(selection.exclude)).to_bytes()
+    return Selection(subset=subset, weights=selection.weights)
 
 
 def named_split(dataset: Dataset, name: str) -> Subset:
@@ -70,10 +71,7 @@ def named_split(dataset: Dataset, name: str) -> Subset:
         UnknownNameError: the dataset has no such split; the message lists those that it has.
     """
     if isinstance(dataset, ClipDataset):
-        raise UsageError(
-            f"subset: the split {name!r} names frames, and the samples of this pipeline are clips: "
-            "give the ids of clips, or a file of them"
-        )
+        return _clips_of(dataset, name, named_split(dataset.frames, name))
     splits = dataset.manifest.splits
     names = {} if splits is UNSET else {known: known for known in splits.names}
     try:
@@ -86,6 +84,27 @@ def named_split(dataset: Dataset, name: str) -> Subset:
         ) from None
     assert splits is not UNSET
     return split_subset(splits, name, len(dataset))
+
+
+def _clips_of(clips: ClipDataset, name: str, frames: Subset) -> Subset:
+    """Return the clips whose frames are all in a split.
+
+    Raises:
+        UsageError: a clip has frames inside and outside of the split.
+    """
+    chosen = np.zeros(len(clips.frames), np.bool_)
+    chosen[frames.ids] = True
+    ranges = [clips.rows(clip) for clip in range(len(clips))]
+    counts = np.array([np.count_nonzero(chosen[rows.start : rows.stop]) for rows in ranges])
+    cut = np.flatnonzero((counts > 0) & (counts < [len(rows) for rows in ranges]))
+    if cut.size:
+        clip = int(cut[0])
+        raise UsageError(
+            f"subset: the split {name!r} has {counts[clip]} of the {len(ranges[clip])} frames of "
+            f"clip {clip}, so the clip is neither in it nor outside: make a split of whole clips, "
+            "or give the ids of clips"
+        )
+    return Subset(np.flatnonzero(counts))
 
 
 def chosen_of(dataset: Dataset, selection: Selection) -> Selected:

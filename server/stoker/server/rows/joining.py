@@ -65,28 +65,31 @@ class DrawRecords:
         self._recorders[number].replace(out, records)
 
 
-def joined_records(plans: Sequence[Plan]) -> tuple[tuple[Drawn, ...], list[list[int]], int]:
+def joined_records(
+    plans: Sequence[Plan], names: Sequence[str] = ()
+) -> tuple[tuple[Drawn, ...], list[list[int]], int]:
     """Return where the records of several pipelines are in one row.
+
+    Decisions of one name that have the same record have one place. A later one with another record
+    is named after its dataset too: `name@dataset`.
+
+    Args:
+        plans: of the pipelines.
+        names: of their datasets; empty: the numbers of the plans.
 
     Returns:
         (every decision, for each plan the place of each of its decisions, bytes of a row).
-
-    Raises:
-        BuildError: decisions of one name have different records.
     """
     known: dict[str, Drawn] = {}
     starts: list[list[int]] = []
     end = 0
-    for plan in plans:
+    for number, plan in enumerate(plans):
         starts.append([])
         for one in drawn_by(plan):
             moved = _moved(one, known[one.name].made if one.name in known else end)
             if known.setdefault(one.name, moved) != moved:
-                raise BuildError(
-                    f"params: {one.name!r} has a record of op {one.op!r} in one pipeline of the "
-                    f"mixture, and of op {known[one.name].op!r} in another, or other fields: "
-                    'expected the same: give one of them another name with stream="..."'
-                )
+                name = f"{one.name}@{names[number] if names else number}"
+                moved = known[name] = msgspec.structs.replace(_moved(one, end), name=name)
             starts[-1].append(moved.made)
             end = max([end, moved.made + 1, *(field.end for field in moved.fields)])
     return tuple(known.values()), starts, end

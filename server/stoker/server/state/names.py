@@ -50,25 +50,28 @@ def resolve_names(
         UsageError: a name is missing.
     """
     buckets = request.order.buckets
+    counts = buckets is not None or request.is_mixture
     sources = tuple(
         SourceToBuild(
             resolve_dataset(source.dataset, datasets),
             resolve_pipeline(source.pipeline, source.graph, pipelines),
             source.graph,
-            _read_by_build(source.selection, planned=buckets is not None),
+            _read_by_build(source.selection, all_of_it=counts),
             source.dataset if request.is_mixture else "",
             source.ratio,
         )
         for source in request.sources
     )
-    counts = buckets is not None or request.is_mixture
     return StreamToBuild(sources, buckets, request.batch.positions if counts else 0)
 
 
-def _read_by_build(selection: Selection, *, planned: bool) -> Selection:
-    """Return the part of a selection that a build reads; an exclude list alone changes nothing."""
+def _read_by_build(selection: Selection, *, all_of_it: bool) -> Selection:
+    """Return the part of a selection that a build reads.
+
+    An exclude list alone changes nothing, unless there are buckets or several datasets.
+    """
     listed = Selection(exclude=selection.exclude)
-    return selection if planned or selection != listed else Selection()
+    return selection if all_of_it or selection != listed else Selection()
 
 
 def names_of(request: StreamRequest, datasets: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -34,10 +34,10 @@ from stoker.server.state.streams import (
     Streams,
     check_request,
     compose,
-    delivered,
     served_stream,
     steps_of_rank,
 )
+from stoker.server.work.cuts import batch_outputs
 from stoker.server.work.records import BuildResult, OpenStream
 
 FEW_PREFETCH: Final = 4
@@ -178,6 +178,7 @@ class Openings:
         session.opening, session.group = None, group
         slots = opening.slots
         steps, spec, slab = group.steps, group.stream.spec, group.slab
+        build, params = group.stream.build, group.record.params
         self._context.out.append(
             SendSlab(
                 session.token, slab.number, slab.capacity, slab.slot_bytes,
@@ -196,15 +197,15 @@ class Openings:
                 slab=slab.number,
                 slots=slots,
                 slot_bytes=slab.slot_bytes,
-                outputs=list(delivered(group.stream.build, params=group.record.params)),
-                drawn=list(group.stream.build.drawn) if group.record.params else [],
+                outputs=list(batch_outputs(spec, build.outputs, build.params_bytes * params)),
+                drawn=list(build.drawn) if params else [],
                 buckets=list(steps.buckets),
-                leftovers=group.stream.build.leftovers,
-                merged=group.stream.build.merged,
+                leftovers=build.leftovers,
+                merged=build.merged,
                 notes=self._notes(),
-                classes={name: list(names) for name, names in group.stream.build.classes.items()},
+                classes={name: list(names) for name, names in build.classes.items()},
                 prefetch=opening.prefetch,
-                mix=[(part.name, part.rows) for part in group.stream.build.parts],
+                mix=[(part.name, part.rows) for part in build.parts],
                 crash_policy=self._context.settings.crash_policy,
                 integrity=self._context.settings.integrity,
             ),
@@ -275,8 +276,9 @@ class Openings:
         request, params = opening.request, opening.request.stream.params
         if params:
             check_sendable(result.drawn, result.params_bytes)
-        check_outputs(delivered(result, params=params))
         spec = compose(request.stream, result, opening.excluded)
+        params_bytes = result.params_bytes if params else 0
+        check_outputs(batch_outputs(spec, result.outputs, params_bytes))
         self._jobs.check(request, spec)
         steps = steps_of_rank(opening.share, spec, result, request)
         slot_bytes = steps.largest.layout.slot_bytes
@@ -330,7 +332,7 @@ class Openings:
             self._groups.forks.leave(fork)
             raise
         record = OpenStream(
-            self._numbers, served_stream(request.stream, opening.stream, spec, result), layout,
+            self._numbers, served_stream(request.stream, spec, result), layout,
             steps.largest.first_row, bool(request.stream.params and result.params_bytes),
             request.rank, request.world_size, request.delivery.verify,
             *(() if fork is None else (fork.number, fork.size_bytes)),

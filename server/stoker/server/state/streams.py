@@ -8,23 +8,22 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
 
+import msgspec
+
 from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
-from stoker.protocol.buckets import DRAWN_AS
 from stoker.protocol.chain import MAX_VERIFIED_ROWS
 from stoker.protocol.cursor import MAX_CRASHED
-from stoker.protocol.drawn import params_output
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.layout import Output
 from stoker.protocol.messages import Open
 from stoker.protocol.request.refusals import check_combination
 from stoker.protocol.request.stream import Selection, StreamRequest
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.settings import Settings
-from stoker.server.work.cuts import RankCut, Share
-from stoker.server.work.records import BuildResult, BuiltSource, ServedStream, StreamToBuild
+from stoker.server.work.cuts import RankCut, Share, batch_outputs
+from stoker.server.work.records import BuildResult, ServedStream
 from stoker.server.work.suggestions import resolve
 
 MAX_SUSPECTS = 1024
@@ -245,13 +244,13 @@ def steps_of_rank(share: Share, spec: StreamSpec, build: BuildResult, request: O
         UsageError: the rank has no row of some batch, or too many, or more than can be verified; or
             an epoch has no steps.
     """
+    params_bytes = build.params_bytes if request.stream.params else 0
     if not build.buckets:
-        cut = share.cut(spec.batch_size, delivered(build, params=request.stream.params))
+        cut = share.cut(spec.batch_size, batch_outputs(spec, build.outputs, params_bytes))
         _check_verified(request, cut)
         return RankSteps((cut,), steps_per_epoch(spec))
-    more = params_output(build.params_bytes) if request.stream.params else ()
     cuts = tuple(
-        share.cut(bucket.positions, outputs + more)
+        share.cut(bucket.positions, batch_outputs(spec, outputs, params_bytes))
         for bucket, outputs in zip(build.buckets, build.bucket_outputs, strict=True)
     )
     _check_verified(request, *cuts)
@@ -265,16 +264,6 @@ def _check_verified(request: Open, *cuts: RankCut) -> None:
             f"verify: a rank can verify at most {MAX_VERIFIED_ROWS} rows of a batch, got {most};"
             " use a smaller batch size, or leave verify out"
         )
-
-
-def delivered(build: BuildResult, *, params: bool) -> tuple[Output, ...]:
-    """Return the outputs of a batch: the pipeline's, then what says how rows are drawn, if wanted.
-
-    Buckets add `drawn_as` themselves; with weights a sample comes several times, and in a mixture
-    each dataset has epochs of its own, so it is added.
-    """
-    drawn_as = (DRAWN_AS,) if build.weights or build.mix else ()
-    return build.outputs + drawn_as + (params_output(build.params_bytes) if params else ())
 
 
 def compose(request: StreamRequest, build: BuildResult, excluded: Excluded) -> StreamSpec:
@@ -293,8 +282,10 @@ def compose(request: StreamRequest, build: BuildResult, excluded: Excluded) -> S
             "the pipeline reads ctx.progress, so the length of the training must be known: give"
             " total_epochs= to the Loader"
         )
-    excluded.check(build.rows)
-    left_out = build.excluded or excluded.digest
+    left_out = build.excluded
+    if left_out is None and build.mix is None:
+        excluded.check(build.rows)
+        left_out = excluded.digest
     return StreamSpec(
         dataset=build.fingerprint,
         dataset_rows=build.rows,
@@ -307,7 +298,7 @@ def compose(request: StreamRequest, build: BuildResult, excluded: Excluded) -> S
             block=order.block or None,
             seed=None if order.seed == draws.seed else order.seed,
         ),
-        tail="drop" if build.mix else batch.tail,
+        tail="drop" if build.mix and not build.buckets else batch.tail,
         seed=draws.seed,
         freeze=dict(draws.freeze),
         views=batch.views,
@@ -319,17 +310,12 @@ def compose(request: StreamRequest, build: BuildResult, excluded: Excluded) -> S
     )
 
 
-def served_stream(
-    request: StreamRequest, wanted: StreamToBuild, spec: StreamSpec, build: BuildResult
-) -> ServedStream:
+def served_stream(request: StreamRequest, spec: StreamSpec, build: BuildResult) -> ServedStream:
     """Return what workers and replayers need of a stream."""
-    sources = build.parts
-    if not sources:
-        asked = request.sources[0].selection
-        chosen = Selection(subset=build.subset, weights=asked.weights) if build.subset else asked
-        alone = BuiltSource(
-            wanted.sources[0].dataset, build.fingerprint, build.rows, build.pipeline_id,
-            build.graph, chosen, build.streams,
-        )  # fmt: skip
-        sources = (alone,)
+    sources = tuple(
+        built
+        if built.selection != Selection()
+        else msgspec.structs.replace(built, selection=asked.selection)
+        for built, asked in zip(build.sources, request.sources, strict=True)
+    )
     return ServedStream(spec, sources, request.order.buckets, build.code)

@@ -88,8 +88,7 @@ class BuildRequest(msgspec.Struct, frozen=True, array_like=True, tag="build"):
     """Trace, bind and compile the pipelines of a stream.
 
     With buckets, those of the dataset are planned. `known` is the result of an earlier build of the
-    same; it is the answer again if neither files of users nor the dataset changed. A mixture
-    ignores it.
+    same; it is the answer again if neither files of users nor the datasets changed.
     """
 
     build: int
@@ -110,9 +109,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     the rule gave them. A worker needs `working_bytes` for decoded images and values between the
     steps; `most`, a step or a field, needs `most_bytes` of them. `excluded` is the digest of
     what the request's `subset`, and weights of 0, leave out, and `weights` that of its weights.
-    `subset` is the bitmap of the split that the request names, without the samples of `exclude`.
-    `mix` is the digest of a mixture, and `parts` are its datasets; `fingerprint`, `rows` and
-    `pipeline_id` are then those of all of them, and `graph` is empty.
+    `mix` is the digest of a mixture; `fingerprint`, `rows` and `pipeline_id` are then those of all
+    of its datasets.
     `classes` are names of classes by field, as many as OPENED can hold. `code` are the files of
     users that the build has imported, and their digests. The fields that are decoded for a row have
     at most `decoded_bytes` bytes, and for a row of usual size `usual_bytes`.
@@ -122,8 +120,8 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     fingerprint: str
     rows: int
     pipeline_id: str
-    graph: bytes
     outputs: tuple[Output, ...]
+    sources: tuple[BuiltSource, ...]
     streams: tuple[str, ...] = ()
     reads_schedule: bool = False
     drawn: tuple[Drawn, ...] = ()
@@ -140,12 +138,15 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
     excluded: str | None = None
     classes: dict[str, tuple[str, ...]] = {}
     weights: str | None = None
-    subset: bytes = b""
     mix: str | None = None
-    parts: tuple[BuiltSource, ...] = ()
     code: tuple[tuple[str, str], ...] = ()
     decoded_bytes: int = 0
     usual_bytes: int = 0
+
+    @property
+    def parts(self) -> tuple[BuiltSource, ...]:
+        """The datasets of a mixture; none if the stream is not one."""
+        return self.sources if self.mix else ()
 
 
 class StackFile(msgspec.Struct, frozen=True, array_like=True, tag="stack"):

@@ -1,4 +1,4 @@
-"""A builder: a one-off child that traces, binds and compiles one pipeline for one dataset.
+"""A builder: a one-off child that traces, binds and compiles the pipelines of one stream.
 
 Runs as a fork of the template, so that the daemon never imports numba or the user's modules. It
 leaves the compiled code in the cache on disk, where every worker finds it, reports what the daemon
@@ -7,8 +7,9 @@ configuration, or comes as graph data; then code is imported only from the opera
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import msgspec
 
@@ -16,31 +17,36 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.jit import activity
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.ops.bases.batch import GROUP
+from stoker.order.buckets.pieces import pieces_of, with_rows
 from stoker.order.mix import mix_digest, shares
-from stoker.pipeline.engine.drawing import drawn_by, row_bytes
+from stoker.order.selected import exclude_of, weights_of
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucket_graph import Size, reads_bucket
 from stoker.pipeline.planning.memory_layout import Working, working_memory
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.buckets import DRAWN_AS
+from stoker.protocol.buckets import Bucket
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import Output
-from stoker.protocol.lengths import Request
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
 from stoker.protocol.request.stream import Selection
-from stoker.server.rows.chosen import chosen_of, resolve_split
-from stoker.server.rows.clips import refuse_clips, samples_of
+from stoker.server.rows.chosen import chosen_of, resolved
+from stoker.server.rows.clips import samples_of
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
-from stoker.server.rows.joining import check_agreement, check_classes
+from stoker.server.rows.joining import check_agreement, check_classes, joined_records
 from stoker.server.rows.orders import order_parts, plan_buckets
 from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.shared import shared_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
-from stoker.server.work.records import BuildRequest, BuildResult, BuiltSource
+from stoker.server.work.records import (
+    BuildRequest,
+    BuildResult,
+    BuiltSource,
+    SourceToBuild,
+    StreamToBuild,
+)
 from stoker.server.workers import one_off_child, progress_reports
 from stoker.server.workers.compiled_plan import compiled_plan
 from stoker.server.workers.user_code import UserCode, unchanged
@@ -56,172 +62,170 @@ def build(request: BuildRequest, code: UserCode | None = None) -> BuildResult:
     Raises:
         StokerError: the dataset or the pipeline cannot be used; the message says why.
     """
-    source = request.stream.sources[0]
-    if source.ratio is not None:
-        return _build_mix(request)
-    dataset = open_dataset(source.dataset)
-    activity.progressed()
-    named = bool(source.pipeline)
-    if named:
-        allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
-    try:
-        graph = load_pipeline(source.pipeline) if named else graph_from_bytes(source.graph)
-        dataset = samples_of(dataset, graph)
-        split = resolve_split(dataset, source.selection)
+    with ExitStack() as stack:
+        sources = [_opened(source, stack) for source in request.stream.sources]
         known = request.known
-        if known is not None and code is not None and _still(known, dataset, graph, split, code):
+        if known is not None and code is not None and _still(known, sources, code):
             return known
-        selection = source.selection
-        if split:
-            selection = Selection(subset=split, weights=selection.weights)
-        return msgspec.structs.replace(_built(request, dataset, graph, selection), subset=split)
-    finally:
-        dataset.close()
+        return _built(request, sources)
 
 
-def _still(
-    known: BuildResult, dataset: Dataset, graph: Graph, split: bytes, code: UserCode
-) -> bool:
+@dataclass(frozen=True)
+class _Source:
+    """A dataset of a stream, open, with the graph of its pipeline and what is taken of it."""
+
+    wanted: SourceToBuild
+    dataset: Dataset
+    graph: Graph
+    selection: Selection
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a build reads of it."""
+        return (
+            self.dataset.fingerprint, len(self.dataset), graph_to_bytes(self.graph), self.selection
+        )  # fmt: skip
+
+
+def _opened(wanted: SourceToBuild, stack: ExitStack) -> _Source:
+    """Open a dataset, and trace or read its pipeline."""
+    dataset = stack.enter_context(open_dataset(wanted.dataset))
+    activity.progressed()
+    if wanted.pipeline:
+        allow_modules(EVERY_MODULE)  # the operator named it, so what it uses is the operator's too
+        graph = load_pipeline(wanted.pipeline)
+    else:
+        graph = graph_from_bytes(wanted.graph)
+    samples = samples_of(dataset, graph)
+    return _Source(wanted, samples, graph, resolved(samples, wanted.selection))
+
+
+def _still(known: BuildResult, sources: Sequence[_Source], code: UserCode) -> bool:
     """Return whether a build would give an earlier result again; its machine code is in the cache.
 
     The content of a dataset that only declares its fingerprint may have changed.
     """
-    now = dataset.fingerprint, len(dataset), graph_to_bytes(graph), split
+    before = [(one.fingerprint, one.rows, one.graph, one.selection) for one in known.sources]
     return (
-        now == (known.fingerprint, known.rows, known.graph, known.subset)
-        and not dataset.fingerprint.startswith("declared:")
+        [source.key for source in sources] == before
+        and not any(one.fingerprint.startswith("declared:") for one in known.sources)
         and set(code.note()) <= set(known.code)
         and unchanged(known.code)
     )
 
 
-def _built(
-    request: BuildRequest, dataset: Dataset, graph: Graph, selection: Selection
-) -> BuildResult:
-    if request.stream.buckets is not None:
-        return _build_buckets(request, request.stream.buckets, dataset, graph, selection)
-    return _result(request, dataset, graph, compiled_plan(graph, dataset), selection)
-
-
-def _build_mix(request: BuildRequest) -> BuildResult:
-    """Build the pipeline of each dataset; their outputs must agree."""
-    wanted = request.stream.sources
-    counts = shares([part.ratio or 0.0 for part in wanted], request.stream.batch_size)
-    results, plans = {}, {}
-    with ExitStack() as stack:
-        datasets = {}
-        for part in wanted:
-            datasets[part.name] = dataset = stack.enter_context(open_dataset(part.dataset))
-            activity.progressed()
-            if part.pipeline:
-                allow_modules(EVERY_MODULE)
-            graph = load_pipeline(part.pipeline) if part.pipeline else graph_from_bytes(part.graph)
-            refuse_clips(graph, f"mix: dataset {part.name!r}")
-            plans[part.name] = plan = compiled_plan(graph, dataset)
-            results[part.name] = _result(request, dataset, graph, plan, part.selection)
-        outputs = check_agreement(plans)
-        check_classes(datasets, plans)
-    parts = tuple(
+def _built(request: BuildRequest, sources: Sequence[_Source]) -> BuildResult:
+    """Plan the buckets, if there are any, and compile the pipelines for each of their sizes."""
+    wanted = request.stream
+    shares_of = _shares(wanted)
+    selected = [chosen_of(source.dataset, source.selection) for source in sources]
+    plan = None
+    buckets: tuple[Bucket, ...] = ()
+    sizes: list[Size | None] = [None]
+    if wanted.buckets is not None:
+        for source in sources:
+            _check_reads_bucket(source.graph)
+        datasets = [source.dataset for source in sources]
+        plan = plan_buckets(datasets, wanted.buckets, wanted.batch_size, selected)
+        buckets = with_rows(plan, pieces_of(plan, selected, shares_of))
+        sizes = [Size(bucket.height, bucket.width) for bucket in buckets]
+    plans = []
+    for size in sizes:
+        activity.progressed()
+        plans.append([compiled_plan(one.graph, one.dataset, size) for one in sources])
+    names = [source.wanted.name for source in sources]
+    outputs = tuple(check_agreement(dict(zip(names, found, strict=True))) for found in plans)
+    check_classes(
+        dict(zip(names, [source.dataset for source in sources], strict=True)),
+        dict(zip(names, plans[0], strict=True)),
+    )
+    built = tuple(
         BuiltSource(
-            part.dataset, found.fingerprint, found.rows, found.pipeline_id, found.graph,
-            part.selection, found.streams, part.name, share,
+            source.wanted.dataset, source.dataset.fingerprint, len(source.dataset),
+            pipeline_id(source.graph), graph_to_bytes(source.graph), source.selection,
+            plan.streams, source.wanted.name, share,
         )
-        for part, found, share in zip(wanted, results.values(), counts, strict=True)
+        for source, plan, share in zip(sources, plans[0], shares_of or [0], strict=True)
     )  # fmt: skip
-    return _joined(request, outputs, parts, list(results.values()))
-
-
-def _joined(
-    request: BuildRequest,
-    outputs: tuple[Output, ...],
-    parts: tuple[BuiltSource, ...],
-    results: list[BuildResult],
-) -> BuildResult:
-    """Return the result of a mixture from those of its datasets."""
-    levels = [part.fingerprint.partition(":")[0] for part in parts]
-    weakest = max(levels, key=("content", "stat", "declared").index)
-    most = max(results, key=lambda found: found.working_bytes)
-    return BuildResult(
-        request.build,
-        f"{weakest}:{canonical_digest([[part.fingerprint, part.rows] for part in parts])}",
-        sum(part.rows for part in parts),
-        canonical_digest([part.pipeline_id for part in parts]),
-        b"",
-        outputs,
-        tuple(sorted({name for part in parts for name in part.streams})),
-        reads_schedule=any(found.reads_schedule for found in results),
-        working_bytes=sum(found.working_bytes for found in results),
-        most_bytes=most.most_bytes,
-        most=most.most,
-        classes=results[0].classes,
-        group_rows=max(found.group_rows for found in results),
-        mix=mix_digest(order_parts(parts)),
-        parts=parts,
-        decoded_bytes=max(found.decoded_bytes for found in results),
-        usual_bytes=max(found.usual_bytes for found in results),
+    result = _result(request, sources, built, plans)
+    weights = weights_of([one.weights for one in selected])
+    reads_exclude = shares_of is not None or any(s.selection != Selection() for s in sources)
+    return msgspec.structs.replace(
+        result,
+        outputs=room_for(outputs),
+        excluded=exclude_of([one.excluded.digest for one in selected]) if reads_exclude else None,
+        weights=weights,
+        mix=None if shares_of is None else mix_digest(order_parts(built)),
+        bucket_plan=None if plan is None else plan.digest,
+        buckets=buckets,
+        bucket_outputs=outputs if buckets else (),
+        leftovers="carry" if wanted.buckets is None else wanted.buckets.leftovers,
+        merged=0 if plan is None else len(plan.merged()),
     )
 
 
-def _build_buckets(
-    request: BuildRequest, wanted: Request, dataset: Dataset, graph: Graph, selection: Selection
-) -> BuildResult:
-    """Plan the buckets, and compile the pipeline for each: it is the same machine code."""
-    refuse_clips(graph, "buckets")
+def _shares(wanted: StreamToBuild) -> list[int] | None:
+    """Return the shares of a mixture; None if the stream is none."""
+    ratios = [source.ratio for source in wanted.sources if source.ratio is not None]
+    return shares(ratios, wanted.batch_size) if ratios else None
+
+
+def _check_reads_bucket(graph: Graph) -> None:
     if not reads_bucket(graph):
         raise BuildError(
             "buckets are wanted, but the pipeline does not read the size of a sample's bucket, so "
             "its outputs would be alike in all of them: use ops.fit_bucket, of sequences "
             "ops.fit_length, or leave buckets out"
         )
-    chosen = chosen_of(dataset, selection)
-    found = plan_buckets([dataset], wanted, request.stream.batch_size, [chosen])
-    plans = []
-    for bucket in found.buckets:
-        activity.progressed()
-        plans.append(compiled_plan(graph, dataset, Size(bucket.height, bucket.width)))
-    outputs = tuple((*plan.delivered, DRAWN_AS) for plan in plans)
-    largest = max(plans, key=lambda plan: working_memory(plan).size_bytes)
-    return msgspec.structs.replace(
-        _result(request, dataset, graph, largest, selection),
-        outputs=room_for(outputs),
-        bucket_plan=found.digest,
-        buckets=found.buckets,
-        bucket_outputs=outputs,
-        leftovers=wanted.leftovers,
-        merged=len(found.merged()),
-    )
 
 
 def _result(
-    request: BuildRequest, dataset: Dataset, graph: Graph, plan: Plan, selection: Selection
+    request: BuildRequest,
+    sources: Sequence[_Source],
+    built: tuple[BuiltSource, ...],
+    plans: Sequence[Sequence[Plan]],
 ) -> BuildResult:
-    working = _with_decoding(working_memory(plan), decoded_bytes(dataset, plan.fields))
-    frames = 1 if plan.clip is None else plan.clip.frames
-    decoded, usual = shared_bytes(dataset, plan.fields, frames)
-    left_out = weights = None
-    if selection.subset or selection.weights:
-        chosen = chosen_of(dataset, selection)
-        left_out, weights = chosen.excluded.digest, chosen.weights
+    """Return what follows from the datasets and their plans, without the order."""
+    workings, shared = [], []
+    for number, source in enumerate(sources):
+        of_source = [working_memory(found[number]) for found in plans]
+        largest = max(of_source, key=lambda working: working.size_bytes)
+        plan = plans[0][number]
+        workings.append(_with_decoding(largest, decoded_bytes(source.dataset, plan.fields)))
+        frames = 1 if plan.clip is None else plan.clip.frames
+        shared.append(shared_bytes(source.dataset, plan.fields, frames))
+    most = max(workings, key=lambda working: working.most_bytes)
+    names = [source.wanted.name for source in sources]
+    drawn, _, params_bytes = joined_records(plans[0], names)
+    decoded, usual = map(max, zip(*shared, strict=True))
+    whole = built[0].fingerprint, built[0].rows, built[0].pipeline_id
     return BuildResult(
         request.build,
-        dataset.fingerprint,
-        len(dataset),
-        pipeline_id(graph),
-        graph_to_bytes(graph),
-        plan.delivered,
-        plan.streams,
-        reads_schedule="progress" in facts_read(graph),
-        drawn=drawn_by(plan),
-        params_bytes=row_bytes(plan),
-        group_rows=GROUP if plan.mixes else 1,
-        working_bytes=working.size_bytes,
-        most_bytes=working.most_bytes,
-        most=working.most,
-        excluded=left_out,
-        classes=_classes(dataset),
-        weights=weights,
+        *(whole if sources[0].wanted.ratio is None else _of_mixture(built)),
+        outputs=(),
+        sources=built,
+        streams=tuple(sorted({name for one in built for name in one.streams})),
+        reads_schedule=any("progress" in facts_read(source.graph) for source in sources),
+        drawn=drawn,
+        params_bytes=params_bytes,
+        group_rows=GROUP if plans[0][0].mixes else 1,
+        working_bytes=sum(working.size_bytes for working in workings),
+        most_bytes=most.most_bytes,
+        most=most.most,
+        classes=_classes(sources[0].dataset),
         decoded_bytes=decoded,
         usual_bytes=usual,
+    )
+
+
+def _of_mixture(built: Sequence[BuiltSource]) -> tuple[str, int, str]:
+    """Return the fingerprint, number of samples and pipeline id that stand for all of a mixture."""
+    levels = [one.fingerprint.partition(":")[0] for one in built]
+    weakest = max(levels, key=("content", "stat", "declared").index)
+    return (
+        f"{weakest}:{canonical_digest([[one.fingerprint, one.rows] for one in built])}",
+        sum(one.rows for one in built),
+        canonical_digest([one.pipeline_id for one in built]),
     )
 
 
