@@ -130,17 +130,16 @@ def short_most(state: State, size: int, max_size: int | None) -> tuple[int, int]
     """Return the maximum sides after `fit_short` for any source up to the state's bound.
 
     Raises:
-        StateError: `max_size` is None, and the sides of the sources bound the longer side of the
-            result nowhere below the greatest side.
+        StateError: `max_size` is None, and the sizes of the sources are not known or leave the
+            longer side of the result without a limit below the greatest side.
     """
     if max_size is not None:
         return min(state.bound[0] * size, max_size), min(state.bound[1] * size, max_size)
     shortest = min(state.bound[:2]) if state.is_fixed else state.shortest
     if not shortest:
         raise StateError(
-            f"resize_short: expected max_size, since nothing bounds the longer side of {state}"
-            f" once its shorter one has {size} pixels (only the sizes of a packed dataset, before"
-            " any other op changes them, do): give for example"
+            f"resize_short: expected max_size, because the longer side of {state} has no known"
+            " limit here; sizes are known only directly after a packed field. Give for example"
             f" max_size={min(4 * size, checks.MAX_SIDE)}"
         )
     sides = scaled(state.bound[0], size, shortest), scaled(state.bound[1], size, shortest)
