@@ -23,10 +23,11 @@ from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.graph.graph import Graph
+from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import bind, shorten
-from stoker.protocol.errors import BuildError, SampleError
+from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.rng.row import Row
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.states import field_states
@@ -282,6 +283,29 @@ def test_all_engines_agree_and_constants_give_the_same(dataset):
                 fixed = bind(constant.graph(), states)
                 inputs = SampleReader(opened, fixed.fields).read(number)
                 assert run(Interpreter(fixed), number, inputs) == results[0][:2]
+
+
+@pipeline
+def as_bright_as_it_is(sample):
+    return {"image": ops.rotate(sample.image, degrees=sample.image.mean())}
+
+
+def test_decisions_are_known_without_pixels_where_the_parameters_are(dataset):
+    with open_dataset(dataset) as opened:
+        plan = bind(upright.graph(), field_states(opened))
+        made = Interpreter(plan)
+        for number in (0, 4):
+            inputs = SampleReader(opened, plan.fields).read(number)
+            run(made, number, inputs)
+            scalars = {
+                name: value[()]
+                for name, value in zip(plan.fields, inputs, strict=True)
+                if not np.ndim(value)
+            }
+            assert decide(plan, Row(5, number, 0), {}, scalars) == made.records()
+        plan = bind(as_bright_as_it_is.graph(), field_states(opened))
+        with pytest.raises(UsageError, match="parameter reads a number computed from pixels"):
+            decide(plan, Row(5, 0, 0), {}, {})
 
 
 def test_an_image_is_decoded_whole_where_a_row_says_what_is_cut(dataset):

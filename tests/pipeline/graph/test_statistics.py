@@ -120,7 +120,9 @@ def test_pixels_are_needed_for_conditions_on_them(toys, photo):
     plan = train.plan_for({"image": photo[0], "label": np.int64(1)})
     drawn = decide(plan, Row(1, 2, 3), {}, {"label": 1})
     assert [entry["op"] for entry in drawn] == ["toy_flip"]
-    with pytest.raises(UsageError, match="a condition reads a number computed from pixels"):
+    with pytest.raises(
+        UsageError, match="a condition or parameter reads a number computed from pixels"
+    ):
         decide(plan, Row(1, 2, 3), {}, {"label": 3})
 
 

@@ -161,7 +161,7 @@ def test_what_cannot_be_is_an_error(photos, run, arguments, error, message):
         ("marked", "crop_non_empty_mask at .* reads the pixels of a mask"),
         (
             "dark",
-            r"a condition reads a number computed from pixels, .*command_pipelines.py:\d+",
+            r"a condition or parameter reads a number computed from pixels, .*pipelines.py:\d+",
         ),
     ],
 )

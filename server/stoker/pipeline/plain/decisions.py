@@ -2,8 +2,8 @@
 
 Draws depend on the row, on sizes and, for a few ops, on boxes, so they can be computed without
 decoding. The plan is walked as by the interpreter, but an image is only a shape, and image
-kernels do not run; boxes and keypoints that are given are moved. If a condition reads a number that
-an op computes from pixels, the answer depends on pixels, and the error says so.
+kernels do not run; boxes and keypoints that are given are moved. If a condition or parameter reads
+a number that an op computes from pixels, the answer depends on pixels, and the error says so.
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ class _Dry(PlainRun):
         if value in self.unknown:
             site = self.plan.graph.site(value)
             raise UsageError(
-                "decide: a condition reads a number computed from pixels, boxes or arrays at "
-                f"{site}, so the parameters are not known without them: replay the sample instead "
-                "(`stoker replay` without --params-only)"
+                "decide: a condition or parameter reads a number computed from pixels, boxes or "
+                f"arrays at {site}, so the decisions are not known without them: replay the "
+                "sample instead (`stoker replay` without --params-only)"
             )
         return super().number(value)
