@@ -69,7 +69,7 @@ def unstored() -> str:
 
 
 def is_heard() -> bool:
-    """Whether there is a listener."""
+    """Return whether there is a listener."""
     return bool(_listeners)
 
 

@@ -19,7 +19,7 @@ class Arithmetic(Enum):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether kernels run as machine code."""
+        """True if kernels run as machine code."""
         return self is Arithmetic.COMPILED
 
     def of(self, fn: Callable[..., Any], plain: Callable[..., Any] | None = None) -> Any:

@@ -66,14 +66,14 @@ def fallback_root() -> Path:
 
 
 def is_fallback(root: Path) -> bool:
-    """Whether a folder is a possible result of `fallback_root`."""
+    """Return whether a folder is a possible result of `fallback_root`."""
     return root.parent in _places() and (
         root.name == _name() or root.name.startswith(f"{_name()}-")
     )
 
 
 def can_write(path: Path) -> bool:
-    """Whether a folder is writable, or can be created."""
+    """Return whether a folder is writable, or can be created."""
     there = next(folder for folder in (path, *path.parents) if os.path.exists(folder))
     return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)
 
@@ -118,7 +118,7 @@ def _warn(root: Path) -> None:
 
 
 def _is_private(path: Path) -> bool:
-    """Whether a folder of the temporary directory is the user's own, or is missing and safe."""
+    """Return whether a folder of the temporary directory is the user's own, or missing and safe."""
     try:
         status = path.lstat()
     except FileNotFoundError:

@@ -132,7 +132,7 @@ def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, A
 
 
 def is_disabled() -> bool:
-    """Whether NUMBA_DISABLE_JIT is set; then nothing is compiled."""
+    """Return whether NUMBA_DISABLE_JIT is set; then nothing is compiled."""
     return bool(importlib.import_module("numba").config.DISABLE_JIT)
 
 

@@ -131,7 +131,7 @@ def check_cache_root() -> None:
 
 
 def is_stored(folder: Path | None) -> bool:
-    """Whether a kernel's folder has code for any signature."""
+    """Return whether a kernel's folder has code for any signature."""
     return folder is not None and any(folder.glob("*/*.nbi"))
 
 

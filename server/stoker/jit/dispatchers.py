@@ -36,7 +36,7 @@ _type_of: Any = types.unliteral
 
 @functools.cache
 def has_loops(fn: Callable[..., Any]) -> bool:
-    """Whether a function's code jumps back."""
+    """Return whether a function's code jumps back."""
     jumps = {*dis.hasjrel, *dis.hasjabs}
     steps = dis.get_instructions(fn)
     return any(step.opcode in jumps and step.argval <= step.offset for step in steps)
@@ -235,7 +235,7 @@ class CodeCache(CheckedCache):
 
 class _FunctionEntries(_CodeEntries):
     def check_cachable(self, cres: Any) -> bool:
-        """Whether code may be stored: not if it has the addresses of large arrays."""
+        """Return whether code may be stored: not if it has the addresses of large arrays."""
         return not cres.library.has_dynamic_globals
 
 

@@ -187,7 +187,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_ours(function: FunctionType) -> bool:
-    """Whether a function is defined in a module of Stoker, and was not made at run time."""
+    """Return whether a function is defined in a module of Stoker, and was not made at run time."""
     name = function.__module__ or ""
     module = sys.modules.get(name)
     return (

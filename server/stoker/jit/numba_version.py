@@ -22,7 +22,7 @@ SUPPORTED: Final = "numba>=0.63.1,<0.69"
 
 @functools.cache
 def is_supported() -> bool:
-    """Whether the installed numba is between the bounds; else logs one warning for the process."""
+    """Return whether the installed numba is between the bounds; else log one warning a process."""
     version: str = importlib.import_module("numba").__version__
     if FIRST <= _numbers(version) < BEFORE:
         return True

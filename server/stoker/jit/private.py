@@ -184,7 +184,7 @@ def lock_file(folder: Folder, name: str) -> int:
 
 
 def others_can_write(status: os.stat_result, descriptor: int) -> bool:
-    """Whether users other than the owner and root may write, by mode and access list.
+    """Return whether users other than the owner and root may write, by mode and access list.
 
     Write access for a group is accepted if it is the owner's private group: the owner's primary
     group, with the same name and no other account in it.
@@ -211,7 +211,7 @@ def _is_private_group(uid: int, gid: int) -> bool:
 
 
 def _has_list(descriptor: int) -> bool:
-    """Whether a file has an access list; then its group bits are the union of all entries."""
+    """Return whether a file has an access list; its group bits then unite all entries."""
     try:
         os.getxattr(f"/proc/self/fd/{descriptor}", "system.posix_acl_access")
     except OSError as error:
@@ -243,7 +243,7 @@ def _is_trusted(uid: int, *, last: bool) -> bool:
 
 @functools.cache
 def _overflow_is_nobody() -> bool:
-    """Whether this is a user namespace in which the overflow owner does not name a user."""
+    """Return whether this is a user namespace in which the overflow owner does not name a user."""
     with open("/proc/self/uid_map") as file:
         spans = [tuple(map(int, line.split())) for line in file]
     return not any(first <= _OVERFLOW < first + count for first, _, count in spans)

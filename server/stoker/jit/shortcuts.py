@@ -39,7 +39,7 @@ _numbas_function: Any = target.get_function
 
 
 def _is_plain(given: Any) -> bool:
-    """Whether a type is a number or an array of numbers: its hash is cheap."""
+    """Return whether a type is a number or an array of numbers: its hash is cheap."""
     kind = type(given)
     return kind in _NUMBERS or (kind is types.Array and type(given.dtype) in _NUMBERS)
 

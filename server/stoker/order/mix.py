@@ -102,7 +102,7 @@ def floor_sum(n: int, m: int, a: int, b: int) -> int:
 
 
 class MixTurns:
-    """Whose turn it is at each position: arithmetic on shares alone.
+    """The dataset of each position: arithmetic on shares alone.
 
     Attributes:
         period: positions after which the pattern repeats.

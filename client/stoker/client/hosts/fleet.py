@@ -64,7 +64,7 @@ class Fleet:
                 it is open at others already.
             rank: of the client.
             reconnect_s: how long to wait when all daemons are lost; None: not at all.
-            group: the name of its group; None: it has none.
+            group: the name of its group; None without a group.
 
         Raises:
             UsageError: the addresses are wrong, or the daemons have different streams.

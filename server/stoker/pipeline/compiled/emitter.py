@@ -20,7 +20,7 @@ from stoker.pipeline.planning.engine_tables import physical, physical_rank
 
 @dataclass
 class Program:
-    """What a machine executes for a row.
+    """The program that a machine executes for a row.
 
     Attributes:
         code: (n, WIDTH) int64; addresses of functions are 0 until they are linked.

@@ -146,7 +146,7 @@ class Executor:
             if not (self._takes_outputs(outputs) and self._takes_inputs(inputs)):
                 read = self._take_checked(inputs, outputs)
             status = self._go(self._rows, self._samples)
-            del read  # until now the machine has read copies that nobody else holds
+            del read  # until now the machine has read copies that only `read` holds
         except MachineRaised as raised:
             raise retold(self.plan, self._freeze, [(row, inputs)], raised.error) from raised.error
         self._end(status, row)
@@ -177,7 +177,7 @@ class Executor:
 
     @property
     def runs_chunks(self) -> bool:
-        """Whether `run_rows` computes rows of this plan in one compiled call."""
+        """True if `run_rows` computes rows of this plan in one compiled call."""
         return not self._follower.active and not self._calls
 
     def room_for_records(self, count: int) -> np.ndarray:

@@ -167,7 +167,7 @@ def _overlap(one: _Span, other: _Span) -> bool:
 
 
 def _same(held: State, state: State) -> bool:
-    """Whether the view of a value has the type for a state."""
+    """Return whether the view of a value has the type for a state."""
     return physical(held.dtype) == physical(state.dtype) and physical_rank(held) == physical_rank(
         state
     )

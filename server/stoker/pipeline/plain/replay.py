@@ -142,7 +142,7 @@ def _is_of(name: str, output: Output) -> bool:
 
 
 def _field(names: Mapping[int, str], number: int | None, output: Output) -> str:
-    """Return the field that a value was made of, or the output's name if there is none."""
+    """Return the field that a value was made of, or otherwise the output's name."""
     name = names.get(-1 if number is None else number, "")
     known = name.rpartition(".")[0] if output.items and "." in name else name
     return known or output.name
@@ -190,7 +190,7 @@ class _Recorder(Interpreter):
         )
 
     def _is_off(self, decision: Decision, record: dict[str, Any]) -> bool:
-        """Whether an op did nothing by its probability: its switch is off, or nothing changed."""
+        """Return whether an op did nothing by its probability: switch off, or nothing changed."""
         switch = switch_of(decision.op)
         if switch is not None:
             return not record[switch]

@@ -60,7 +60,7 @@ def in_bucket(graph: Graph, size: Size | None) -> Graph:
         size: of the bucket; None without buckets.
 
     Raises:
-        BuildError: the pipeline reads the size of a bucket, and there is none.
+        BuildError: the pipeline reads the size of a bucket, but the stream has no buckets.
     """
     if not reads_bucket(graph):
         return graph

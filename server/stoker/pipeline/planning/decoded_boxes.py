@@ -61,7 +61,7 @@ def _uses(steps: tuple[Step, ...]) -> Iterator[tuple[int, Decision | None]]:
 
 
 def _bounds(decision: Decision) -> bool:
-    """Whether a decision chooses the box of an image to read, and follows from the image's size."""
+    """Return whether a decision chooses the box of an image to read from the image's size alone."""
     of_rows = decision.source.row_parameters if decision.source else decision.row_parameters
     from_sizes = decision.schedule is None and decision.items is None and not of_rows
     return type(decision.op).reads is not None and from_sizes

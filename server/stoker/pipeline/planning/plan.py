@@ -48,7 +48,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a value is stored.
+    """The place at which a value is stored.
 
     Attributes:
         kind: "input" (column `index`), "output" (row of output `index`), "arena" (from byte

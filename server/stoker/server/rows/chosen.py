@@ -1,4 +1,4 @@
-"""What a stream visits: which samples of a dataset, and how often each, from a request's bytes.
+"""The samples of a dataset that a stream visits, and how often, from a request's bytes.
 
 Builders, workers and replayers each derive it from the dataset, so all get the same. Weights of 0
 leave samples out, in addition to the exclude list or subset; what remains has positive weights.

@@ -197,7 +197,7 @@ def check_classes(datasets: Mapping[str, Dataset], plans: Mapping[str, Plan]) ->
 
 
 def _agree(one: Output | None, other: Output | None) -> bool:
-    """Whether outputs are the same; the greatest sides of padded ones may differ."""
+    """Return whether outputs are the same; the greatest sides of padded ones may differ."""
     if one is None or other is None or not (one.is_told and other.is_told):
         return one == other
     if len(one.shape) != len(other.shape) or one.varies != other.varies:

@@ -228,7 +228,7 @@ class Openings:
         """Fail the OPEN whose memory the kernel refused.
 
         Returns:
-            The session that is open and does not get all its memory; empty if there is none.
+            The session that is open and does not get all its memory; empty without such a session.
         """
         session = self._reserving.pop(slab, None)
         group = self._groups.by_number.get(slab)
@@ -370,7 +370,7 @@ class Openings:
         return chosen
 
     def _ahead(self, slots: int, slot_bytes: int, build: BuildResult) -> int:
-        """Return the extra slots of a stream for brief batches; it may turn out to have none."""
+        """Return the extra slots of a stream for brief batches; 0 if large or without room."""
         small = slot_bytes <= self._context.settings.ahead_slot_bytes
         has = self._budget.has(slots + AHEAD_OF_CREDITS, slot_bytes, build)
         return AHEAD_OF_CREDITS * (small and has)

@@ -108,7 +108,7 @@ class Stream:
         """Add the cost of a chunk to the averages; an implausible cost is ignored.
 
         A chunk was eased if another stream of a fork had decoded its samples. It costs less than
-        others, so it counts only while there are none.
+        others, so it counts only while no others are known.
         """
         row_s = seconds / rows
         if not 1e-12 < row_s < 1e9 or (eased and self._chunks):
@@ -160,7 +160,7 @@ class Stream:
         return suspect.blamed + sum(others), suspect.unblamed
 
     def points_to(self, sample: int, row: RowPlace, since: float) -> bool:
-        """Whether a hang points to a sample, although all workers hung: they did so at the sample.
+        """Return whether a hang points to a sample, even if all workers hung.
 
         A worker has hung at another row of the sample since that time, or the sample is blamed
         already. Workers that freeze together are at samples of their own.

@@ -1,4 +1,4 @@
-"""Who may join a group, and how many slots a member brings.
+"""Joining a group: its conditions, and the number of slots that a member brings.
 
 All members of a name have one world size, and run the same code of users. Those of a mirror have
 one StreamSpec, and ask alike for draw records and digests; those of a fork have one order. A
