@@ -1,10 +1,9 @@
 """Replacements for functions of numba, in place while a kernel is compiled.
 
-Numba resolves `int64 + int64` for every sum in a kernel, and compares options by their text.
-`shortcuts` keeps such answers. They are numba's own, so the code that comes out is the same; only
-views of contiguous arrays and errors of assignments become shorter (`stoker.jit.views`,
-`stoker.jit.overloads`). Meanwhile Python collects no garbage, because almost all objects live until
-the compile ends.
+Numba resolves `int64 + int64` for every sum in a kernel. `shortcuts` keeps such answers. They are
+numba's own, so the code that comes out is the same; only views of contiguous arrays and errors of
+assignments become shorter (`stoker.jit.views`, `stoker.jit.overloads`). Meanwhile Python collects
+no garbage, because almost all objects live until the compile ends.
 
 The replacements are in place only while this process holds numba's compiler lock for a kernel, and
 numba's own functions are put back at the end. Importing this module imports numba. It relies on
@@ -18,23 +17,20 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from numba.core import cpu, targetconfig, types
+from numba.core import cpu, types
 
 from stoker.jit import overloads, views
 
 target: Any = cpu.CPUContext
-flags: Any = targetconfig.TargetConfig
 function: Any = types.Function
 
 _NUMBERS: Final = frozenset(
     {types.Integer, types.Float, types.Boolean, types.IntegerLiteral, types.BooleanLiteral}
 )
 _signatures: dict[tuple[Any, ...], Any] = {}
-_hashes: dict[Any, int] = {}
 _depth = 0
 
 _numbas_signature: Any = function.get_call_type
-_numbas_equality: Any = flags.__eq__
 _numbas_function: Any = target.get_function
 
 
@@ -62,18 +58,6 @@ def _signature(self: Any, context: Any, args: Any, kws: Any) -> Any:
     return found
 
 
-def _equals(self: Any, other: Any) -> Any:
-    return self is other or _numbas_equality(self, other)
-
-
-def _hash(self: Any) -> int:
-    """Return numba's hash of options, which covers their names only."""
-    kind = type(self)
-    if kind not in _hashes:
-        _hashes[kind] = hash(tuple(sorted(kind.options)))
-    return _hashes[kind]
-
-
 def _function(self: Any, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
     """Return what emits a call of a function; for views, Stoker's own."""
     build = views.lowering_of(fn, sig) or overloads.lowering_of(fn)
@@ -85,8 +69,6 @@ def _function(self: Any, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
 
 _REPLACEMENTS: Final[tuple[tuple[Any, str, Callable[..., Any]], ...]] = (
     (function, "get_call_type", _signature),
-    (flags, "__eq__", _equals),
-    (flags, "__hash__", _hash),
     (target, "get_function", _function),
     (overloads.maker, "create_library", overloads.create_library),
 )

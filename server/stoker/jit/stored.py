@@ -28,11 +28,22 @@ _compiler: Any = untyped_compiler
 _compiler_lock: Any = global_compiler_lock
 
 
+class _OwnFolder(caching.UserProvidedCacheLocator):
+    """Files are in the kernel's own folder, never next to the source, not even on a full disk."""
+
+    def get_source_stamp(self) -> Any:
+        """Return numba's digest of the source; nothing instead of its time, before numba 0.68.
+
+        The name of the folder covers the content.
+        """
+        stamp: Any = super().get_source_stamp()  # type: ignore[no-untyped-call]
+        return stamp if isinstance(stamp, str) else None
+
+
 class Entries(caching.CompileResultCacheImpl):
     """Writes and reads the code of one signature."""
 
-    _locator_classes: Any = [caching.UserProvidedCacheLocator]  # noqa: RUF012  (numba's own name)
-    """Files are in the kernel's own folder, never next to the source, not even on a full disk."""
+    _locator_classes: Any = [_OwnFolder]  # noqa: RUF012  (numba's own name)
 
     def reduce(self, cres: Any) -> Any:
         """Return what is stored: numba's, without the listing of the source with its types."""
