@@ -266,7 +266,7 @@ def test_constant_pixels_give_batches_of_many_sizes(load):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_is_refused(load):
+def test_impossible_bucket_requests_are_refused(load):
     with pytest.raises(BuildError, match="does not read the size of a sample's bucket"):
         load(pipeline=unfitted)
     with pytest.raises(BuildError, match="there are no buckets: pass buckets= to the Loader"):

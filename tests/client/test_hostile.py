@@ -36,7 +36,7 @@ FOREVER_S = 3600.0
 # ---------------------------------------------------------------- no daemon there
 
 
-def test_nobody_listens(folder) -> None:
+def test_no_daemon_listens(folder) -> None:
     with pytest.raises(ConnectError) as caught:
         Loader(
             f"ipc://{folder}/none.sock",

@@ -147,7 +147,7 @@ def test_the_root_logger_does_not_silence_it() -> None:
     assert is_shown()
 
 
-def test_what_is_not_wanted_is_not_shown(terminal, clock) -> None:
+def test_unwanted_progress_is_not_shown(terminal, clock) -> None:
     shown = PipelineWait(wanted=False, now=clock)
     assert shown.show() == float("inf")
     shown.opened(stored=True)

@@ -293,7 +293,7 @@ def test_the_old_memory_goes_with_its_last_tensor(serving) -> None:
         assert maps() == 1
 
 
-def test_nobody_comes_back(serving) -> None:
+def test_no_daemon_comes_back(serving) -> None:
     """The error says how long and what failed last; a daemon that comes later is found."""
     expected = uninterrupted(serving)
     with load(serving, reconnect_s=0.3, prefetch=1) as loader:

@@ -149,7 +149,7 @@ def test_a_row_without_a_sample_cannot_be_replayed(address) -> None:
             loader.replay_row(last, 7)
 
 
-def test_what_cannot_be_is_refused_and_delivery_goes_on(daemon) -> None:
+def test_impossible_replays_are_refused_and_delivery_goes_on(daemon) -> None:
     with daemon(2, "replayer.start:segv:1") as served:
         with load(served.address) as loader:
             batches = iter(loader)

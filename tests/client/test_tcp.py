@@ -173,7 +173,7 @@ def test_a_byte_after_attach_ends_only_that_session(served) -> None:
         assert len(list(other)) == len(other)
 
 
-def test_nobody_listens(served) -> None:
+def test_no_daemon_listens(served) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1] - 1

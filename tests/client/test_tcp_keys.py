@@ -355,7 +355,7 @@ def test_another_certificate_on_the_carrier_than_the_daemon_sent(served, monkeyp
         Loader(proxy.address, **OPTIONS, **served.keys)
 
 
-def test_nobody_listens_with_keys(served) -> None:
+def test_no_daemon_listens_with_keys(served) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1] - 1

@@ -324,7 +324,7 @@ jit.compiled(top)(3)
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_while_it_compiles_holds_nobody_up(package, start, call, python):
+def test_a_process_killed_while_it_compiles_delays_no_other(package, start, call, python):
     """While it lives, it delays no process that needs another kernel."""
     holder = start(HOLD, str(package.parent))  # has compiled a callee, and has not saved it
     other = """

@@ -90,7 +90,7 @@ def _wait_for_path(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_they_share_only_a_directory(tmp_path, dataset, law):
+def test_daemon_and_client_share_only_a_directory(tmp_path, dataset, law):
     why = _unavailable()
     if why:
         pytest.skip(f"no namespaces of one's own on this machine: {why}")

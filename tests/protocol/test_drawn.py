@@ -56,6 +56,6 @@ def test_the_output():
         ),
     ],
 )
-def test_what_cannot_be_is_refused(drawn, message):
+def test_impossible_draw_records_are_refused(drawn, message):
     with pytest.raises(ProtocolError, match=message):
         check_drawn(drawn, 17)

@@ -170,7 +170,7 @@ def test_relative_keypoints():
         (LABELED, {**labeled(1), "vector": [[1.0, 2.0]]}, r"expected shape \(1, 3\)"),
     ],
 )
-def test_what_cannot_be_is_refused(field, value, said):
+def test_impossible_items_are_refused(field, value, said):
     with pytest.raises(CodecError, match=said):
         items_of(field, value, SIZE)
 

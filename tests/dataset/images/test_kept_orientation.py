@@ -162,7 +162,7 @@ def test_what_is_added_must_be_stored_alike(tmp_path, album):
     assert pack(tmp_path / "s", tmp_path / "d", again).manifest.rows == 8
 
 
-def test_what_cannot_be_asked_for(tmp_path, album):
+def test_impossible_orientation_options_are_refused(tmp_path, album):
     album("PNG")
     with pytest.raises(UsageError, match="--orientation: expected apply or keep, got 'turn'"):
         pack(tmp_path / "s", tmp_path / "d", Options(orientation="turn"))

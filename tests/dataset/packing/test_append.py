@@ -137,7 +137,7 @@ def test_killed_while_adding(tmp_path, tars):
     assert json.loads(found[0]["manifest.json"])["rows"] == 6
 
 
-def test_what_cannot_be_added(tmp_path, tars, photographs, to_jpeg, write_tar):
+def test_sources_that_do_not_fit_are_not_added(tmp_path, tars, photographs, to_jpeg, write_tar):
     def refused(reason, source, *flags, dest="d"):
         words = ("pack", source, tmp_path / dest, "--workers=1", "--append", *flags)
         code, _, error = call(*words, COLUMNS="9999")

@@ -166,7 +166,7 @@ def test_a_failure_is_the_samples(functions):
         ("where_bright", ("image", "mask", "weights"), "none", "gave float32 of shape"),
     ],
 )
-def test_what_cannot_be_is_refused_by_line(functions, name, fields, randomness, said):
+def test_impossible_calls_are_refused_by_line(functions, name, fields, randomness, said):
     @pipeline
     def train(sample):
         given = [sample[field] for field in fields]

@@ -156,7 +156,7 @@ def test_which_output_is_shown(replays):
         (("--output", "x"), "an output made of an image: image; got x"),
     ],
 )
-def test_what_cannot_be_is_an_error(photos, run, tmp_path, arguments, message):
+def test_impossible_arguments_are_errors(photos, run, tmp_path, arguments, message):
     with pytest.raises(UsageError, match=message):
         run(preview, PIPELINE, photos, "--out", tmp_path / "s.png", *arguments)
     assert not (tmp_path / "s.png").exists()

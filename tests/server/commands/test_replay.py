@@ -150,7 +150,7 @@ def test_parameters_without_pixels_are_those_of_the_replay(photos, run):
         (("--id", 0, "--freeze", "flip=1"), UnknownNameError, "there is no stream 'flip'"),
     ],
 )
-def test_what_cannot_be_is_an_error(photos, run, arguments, error, message):
+def test_impossible_arguments_are_errors(photos, run, arguments, error, message):
     with pytest.raises(error, match=message):
         run(replay, PIPELINE, photos, "--epoch", 0, *arguments)
 

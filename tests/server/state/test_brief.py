@@ -118,7 +118,7 @@ def test_an_error_ahead_of_credits_waits_for_its_turn(rig):
     assert [type(one) for one in rig.sent(token)] == [Ready, Ready, Error]
 
 
-def test_nobody_needs_an_answer_while_each_worker_has_a_second_chunk(rig):
+def test_no_process_needs_an_answer_while_each_worker_has_a_second_chunk(rig):
     token = warm(rig)
     assert rig.core.rest_s() == 0.0
     rig.run(token, run=3, granted=4)

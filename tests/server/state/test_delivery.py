@@ -141,7 +141,7 @@ def test_stale_releases_change_nothing(rig):
     assert rig.counters()["stale_releases_total"] == 7
 
 
-def test_nobody_releases_what_another_holds(rig):
+def test_a_session_cannot_release_the_slots_of_another(rig):
     token, other = rig.open(), rig.open()
     rig.run(token, granted=1)
     rig.run(other, granted=1)

@@ -62,7 +62,7 @@ def refused(rig, make_open, **changes):
         ({"exclude": ids(4, 3)}, "usage", "exclude: expected ids from 0, ascending, every id once"),
     ],
 )
-def test_what_cannot_be_is_refused_before_a_build(rig, make_open, changes, code, message):
+def test_impossible_requests_are_refused_before_a_build(rig, make_open, changes, code, message):
     got = refused(rig, make_open, **changes)
     assert got[0] == code
     assert message in got[1]
@@ -294,7 +294,7 @@ def test_a_build_that_is_killed_starts_again_until_a_deadline(make_rig, make_ope
     assert rig.do(ev.BuildDied, 1, "killed by SIGKILL") == []
 
 
-def test_nobody_waits_for_a_build_that_pauses_after_a_death(rig, make_open):
+def test_no_client_waits_for_a_build_that_pauses_after_a_death(rig, make_open):
     token = rig.hello()
     rig.send(token, make_open())
     rig.do(ev.BuildDied, 1, "killed by SIGKILL")
