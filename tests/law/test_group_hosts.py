@@ -170,11 +170,13 @@ def test_members_follow_a_directory(served, lone, mode) -> None:
 
 def test_members_that_name_other_daemons(served) -> None:
     first, second = addresses(served)
+    twin = second.replace("/stoker.sock", "/./stoker.sock")
     options = {**OPTIONS, **SAME, "group": "named"}
     with Loader([first, second], **options) as member:
         for where, named in (
             (first, f"daemons: was {', '.join(sorted([first, second]))}, is this one alone"),
-            ([second], f", is {second}"),
+            ([second], ", is this one alone"),
+            ([first, twin], f", is {', '.join(sorted([first, twin]))}"),
             (Listed([first, second]), ", is those of a directory"),
         ):
             with pytest.raises(UsageError, match=re.escape(named)):

@@ -73,7 +73,7 @@ class Loader(Resuming, Generic[Item]):
             "cuda[:number]".
         prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 16: as
             many as fit into 512 MiB with those that you hold, or 2.
-        group: name of a group: loaders of one daemon and stream share batches, each computed once.
+        group: name of a group: loaders of one stream share batches, each computed once.
         group_size: number of its loaders, if the first batch is to wait for them, up to a minute.
         mode: what they share: "mirror" (None), whole batches; "fork", decoded samples, and each has
             a seed and a pipeline of its own.

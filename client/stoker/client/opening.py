@@ -30,11 +30,17 @@ _OF_STREAM = ("steps", "rows", "first_row", "outputs", "drawn", "buckets", "left
 
 
 @dataclasses.dataclass(frozen=True)
-class OpenedStream:
-    """An open stream: the daemon's answer, the spec in it, and the memory."""
+class StreamAnswer:
+    """What a daemon has opened: its answer, and the spec in it."""
 
     opened: Opened
     spec: StreamSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenedStream(StreamAnswer):
+    """An open stream: the daemon's answer, the spec in it, and the memory."""
+
     slab: SlabMap
 
 
@@ -66,7 +72,7 @@ def open_stream(session: ClientSession, record: Open, timeout_s: float) -> Opene
         os.close(descriptor)
 
 
-def check_same(opened: Opened, spec: StreamSpec, now: OpenedStream, where: str) -> None:
+def check_same(opened: Opened, spec: StreamSpec, now: StreamAnswer, where: str) -> None:
     """Check that a daemon which came back opened the same stream.
 
     Args:
@@ -87,7 +93,7 @@ def check_same(opened: Opened, spec: StreamSpec, now: OpenedStream, where: str) 
         )
 
 
-def check_equal(first: OpenedStream, where: str, other: OpenedStream, there: str) -> None:
+def check_equal(first: StreamAnswer, where: str, other: StreamAnswer, there: str) -> None:
     """Check that two daemons opened the same stream.
 
     Args:
@@ -114,7 +120,7 @@ def check_equal(first: OpenedStream, where: str, other: OpenedStream, there: str
         )
 
 
-def _changes(opened: Opened, spec: StreamSpec, now: OpenedStream) -> list[str]:
+def _changes(opened: Opened, spec: StreamSpec, now: StreamAnswer) -> list[str]:
     """Return what differs between a stream and another one, one line each."""
     changed = differences(spec.to_data(), now.spec.to_data())
     return changed + [

@@ -65,7 +65,7 @@ def _of_several(record: Open, where: Sequence[str] | Directory, *, later: bool) 
     group, delivery = record.delivery.group, record.delivery
     if group is None:
         return record
-    hosts = None if isinstance(where, Directory) else tuple(sorted(where))
+    hosts = None if isinstance(where, Directory) else tuple(sorted(where)) * (len(where) > 1)
     group = msgspec.structs.replace(group, hosts=hosts, begun=later)
     return msgspec.structs.replace(record, delivery=msgspec.structs.replace(delivery, group=group))
 

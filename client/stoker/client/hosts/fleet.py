@@ -25,7 +25,7 @@ from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
 from stoker.client.loader_statistics import Statistics
-from stoker.client.opening import OpenedStream, check_equal, steps_of
+from stoker.client.opening import StreamAnswer, check_equal, steps_of
 from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError, UsageError
 from stoker.protocol.remote.shares import HostShare, Place, host_key
@@ -42,7 +42,7 @@ class Fleet:
     """Several connections with one stream.
 
     Attributes:
-        stream: the answer, spec and memory of the daemon that was first when all were opened.
+        stream: the answer of the daemon that was first when all were opened, and its spec.
         crashed: samples that are replaced because they crashed workers; see `Delivery`.
         delivered: batches given to the caller, counted by the loader.
     """
@@ -83,7 +83,7 @@ class Fleet:
         self._next: Place | None = None
         self._one_left = False
         self._share: HostShare | None = None
-        self._stream: OpenedStream | None = None
+        self._stream: StreamAnswer | None = None
         self._members: dict[str, Connection] = {}
         self._returns = Returns(self._connect)
         directory = addresses if isinstance(addresses, Directory) else None
@@ -98,8 +98,8 @@ class Fleet:
             raise
 
     @property
-    def stream(self) -> OpenedStream:
-        """The daemon's answer, the spec, the memory."""
+    def stream(self) -> StreamAnswer:
+        """The answer of the daemon that was first when all were opened."""
         assert self._stream is not None
         return self._stream
 
@@ -226,17 +226,21 @@ class Fleet:
         check_threads(len(addresses), "a Loader with several daemons")
         later = self._stream is not None
         opening: list[Future[Connection]] = []
+        opened: dict[str, Connection] = {}
         try:
             with ThreadPoolExecutor(len(addresses), "stoker-opening") as pool:
                 opening.extend(
                     pool.submit(self._connect_to, a, self.crashed, later) for a in addresses
                 )
-            opened = {a: one.result() for a, one in zip(addresses, opening, strict=True)}
+            for address in addresses:
+                opened[address] = opening[len(opened)].result()
             for address, connection in opened.items():
                 self._check(address, connection)
         except BaseException:  # also an interrupt, while others still open it
-            for one in opening:
-                one.add_done_callback(_close_opened)
+            # A future in this frame would refer to itself through its error, and keep what the
+            # caller has, such as another loader's memory, until the next collection of cycles.
+            while opening:
+                opening.pop().add_done_callback(_close_opened)
             raise
         return opened
 
@@ -252,7 +256,8 @@ class Fleet:
 
     def _check(self, address: str, connection: Connection) -> None:
         if self._stream is None:
-            self._stream, self._first = connection.stream, address
+            stream = connection.stream  # whose memory goes with its connection
+            self._stream, self._first = StreamAnswer(stream.opened, stream.spec), address
         check_equal(self._stream, self._first, connection.stream, address)
 
     def _follow_directory(self) -> None:
