@@ -115,17 +115,19 @@ def test_any_number_of_ranks(address, law, expected, name):
 
 
 @pytest.mark.slow
-def test_workers_that_die(datasets, daemon, law, expected):
+@pytest.mark.parametrize("name", ["own pipelines", "buckets"])
+def test_workers_that_die(datasets, daemon, law, expected, name):
     plan = "worker.row:kill:2:1,worker.chunk_done:kill:1:2"
     with functools.partial(daemon, datasets=datasets)(2, plan) as running:
-        got = law.delivered(running.address, EPOCHS, **options("own pipelines"))
-        assert got == expected["own pipelines"]
+        got = law.delivered(running.address, EPOCHS, **options(name))
+        assert got == expected[name]
         assert running.log.read_text().count("SIGKILL") == 2
 
 
 @pytest.mark.slow
-def test_resume_with_another_rank_count(address, law, expected):
-    given = options("one pipeline")
+@pytest.mark.parametrize("name", ["one pipeline", "selected", "buckets"])
+def test_resume_with_another_rank_count(address, law, expected, name):
+    given = options(name)
     with Loader(address, device="numpy", **given) as loader:
         steps = len(loader)
         batches = iter(loader)
@@ -135,8 +137,28 @@ def test_resume_with_another_rank_count(address, law, expected):
     parts = [
         law.one_rank(address, EPOCHS, state, rank=rank, world_size=2, **given) for rank in range(2)
     ]
-    assert steps == (37 + 37) // 7
-    assert law.merged(parts) == expected["one pipeline"][4:]
+    if name == "one pipeline":
+        assert steps == (37 + 37) // 7
+    assert law.merged(parts) == expected[name][4:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["selected", "buckets", "batch ops"])
+def test_rows_of_any_mixture_replay_and_say_what_they_drew(address, name):
+    """Of each dataset: the bytes of the batch, and what the decisions of its pipeline drew."""
+    given = options(name)
+    with Loader(address, device="numpy", params=True, **given) as loader:
+        batch = next(iter(loader))
+        made = {decision: batch.params[decision]["made"] for decision in batch.params}
+        for ids in loader.mixture.values():
+            for row in np.flatnonzero(np.isin(batch.index, ids))[:1].tolist():
+                replayed = loader.replay_row(batch, row)
+                for value in replayed.outputs:
+                    assert np.array_equal(value.array, batch[value.name][row])
+                steps = {step.stream: step.made for step in replayed.steps if step.stream}
+                assert {stream for stream in steps if steps[stream]} == {
+                    decision for decision in made if made[decision][row]
+                }
 
 
 @pytest.mark.slow
