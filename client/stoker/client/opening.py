@@ -31,7 +31,7 @@ _OF_STREAM = ("steps", "rows", "first_row", "outputs", "drawn", "buckets", "left
 
 @dataclasses.dataclass(frozen=True)
 class StreamAnswer:
-    """What a daemon has opened: its answer, and the spec in it."""
+    """A stream that a daemon has opened: its answer, and the spec in it."""
 
     opened: Opened
     spec: StreamSpec

@@ -33,7 +33,7 @@ MAX_LINKS: Final = 40
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENTER: Final = stat.S_IXGRP | stat.S_IXOTH
 _OVERFLOW: Final = 65534
-"""In a user namespace, the owner of files whose real owner has no number there."""
+"""In a user namespace, the owner of files whose real owner is not mapped there."""
 
 
 @dataclass(frozen=True)

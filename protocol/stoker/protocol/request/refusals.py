@@ -1,4 +1,4 @@
-"""Which options of a stream exclude each other, and why: one table for both sides.
+"""The options of a stream that exclude each other, and the reasons: one table for both sides.
 
 A Loader checks the record before it sends it, and its error names the Loader's arguments; a daemon
 checks what it receives, and its error names the fields. A reason is a fact about the data or the

@@ -1,4 +1,4 @@
-"""Which parameters of an op may be a value of each row, and how its number is stored.
+"""The parameters of an op that may be a value of each row, and the storage of its number.
 
 They follow from the declaration: a number, or a range, for which a value is both ends. An op that
 stores other run-time parameters than the declared ones, or checks several together, takes none. A
@@ -27,7 +27,7 @@ from stoker.ops.contract.parameters import (
 
 @dataclass(frozen=True)
 class RowValue:
-    """How a parameter takes a value of each row.
+    """A parameter that takes a value of each row.
 
     Attributes:
         fields: the run-time parameters that hold the number, all of one dtype.

@@ -148,9 +148,8 @@ def _values(dataset: Dataset, weights: Weights, keeps: NDArray[np.bool_]) -> Num
         case SampleWeights():
             if len(weights.values) != len(dataset):
                 raise UsageError(
-                    f"weights: the dataset has {len(dataset)} samples, and so many numbers are "
-                    f"expected; got {len(weights.values)}: do they belong to another dataset or to "
-                    "a subset? (with subset= or exclude= too, one per sample of the dataset)"
+                    "weights: expected one weight per sample of the dataset "
+                    f"({len(dataset)}, also with subset= or exclude=), got {len(weights.values)}"
                 )
             return weights.values
         case FieldWeights():

@@ -1,4 +1,4 @@
-"""What joins the pipelines of a mixture: their outputs, draw records and batch ops.
+"""Joins the pipelines of a mixture: their outputs, draw records and batch ops.
 
 A stream of one dataset has one pipeline, and everything here is that pipeline's own. Rows of a
 batch have the same outputs, whichever pipeline makes them; the greatest sides of padded outputs may

@@ -49,7 +49,7 @@ class StreamToBuild(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def digest(self) -> str:
-        """What distinguishes it from others, 32 hex digits."""
+        """A digest that distinguishes it from others, 32 hex digits."""
         return digest128(msgspec.msgpack.encode(self))
 
 

@@ -81,7 +81,7 @@ class _Source:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What a build reads of it."""
+        """A key of everything that a build reads of it."""
         return (
             self.dataset.fingerprint, len(self.dataset), graph_to_bytes(self.graph), self.selection
         )  # fmt: skip

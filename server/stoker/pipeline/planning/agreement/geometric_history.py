@@ -148,7 +148,7 @@ class Histories:
 
 
 def moves(op: Op | type[Op], *, resized: bool) -> bool:
-    """Whether an op moves pixels; an op of the user does if it has a rule for points or resizes."""
+    """Return whether an op moves pixels; a user's op does if it maps points or resizes."""
     if isinstance(op, BatchOp):
         return "mask" in op.kinds()
     if op.moves_pixels is not None:
