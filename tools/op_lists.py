@@ -38,7 +38,8 @@ def typed() -> str:
         if inspect.isfunction(value) and returns_results(value):
             calls += declared(name, value)
         else:
-            module = "stoker.rng" if inspect.ismodule(value) else value.__module__
+            of_module = inspect.ismodule(value)
+            module = value.__name__.rpartition(".")[0] if of_module else value.__module__
             lines.append(f"from {module} import {name} as {name}")
     lines.append("from stoker.pipeline.tracing.values import TracedValue")
     lines.append("from typing import overload")

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from stoker.jit import kernel
 from stoker.ops.bases.crop_numbers import crop_numbers
+from stoker.ops.contract import parameters
 from stoker.ops.contract.drawn import drawn
 from stoker.ops.contract.elsewhere import missing_message
 from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
+from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import (
     at,
@@ -63,10 +65,12 @@ __all__ = [
     "drawn",
     "draws",
     "five_crop",
+    "function",
     "keep_record",
     "kernel",
     "lookup",
     "make",
+    "parameters",
     "python",
     "register",
     "register_earlier",

@@ -7,16 +7,12 @@ the image, where `fill` and `mask_fill` are written.
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-import numpy as np
-
 from stoker.jit import kernel
+from stoker.ops.bases.cut_window import window_kernels
 from stoker.ops.bases.fills import Fills
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.parameters import SidePair, Sides, both_sides
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.cut import cut, plain_cut
-from stoker.ops.kernels.points import scaled
 from stoker.rng.draws import integers
 
 
@@ -44,35 +40,12 @@ def random_place(key: Any, k: int, size_in: int, size_out: int, padding: int) ->
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    cut(src, dst, int(record["top"]), int(record["left"]), params["fill"])
+def drawn_place(params: Any, record: Any, before: Any, after: Any) -> Any:
+    """Return the place that the record has."""
+    return int(record["top"]), int(record["left"])
 
 
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    cut(whole, out, int(record["top"]), int(record["left"]), params["mask_fill"])
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_cut(src, dst, int(record["top"]), int(record["left"]), np.asarray(params["fill"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_cut(src, dst, int(record["top"]), int(record["left"]), np.asarray(params["mask_fill"]))
-
-
-@kernel
-def window_forward(params: Any, record: Any, sizes: Any) -> Any:
-    """Return the map of points: `Op.forward`."""
-    return scaled(1.0, 1.0, -int(record["left"]), -int(record["top"]))
-
-
-WINDOW_KERNELS: Final[dict[str, Kernel]] = {
-    "image": Kernel(_run_image, _plain_image),
-    "mask": Kernel(_run_mask, _plain_mask),
-}
+WINDOW_KERNELS: Final = window_kernels(drawn_place)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.wide_floats import WideKernel, as_floats, float_room
-from stoker.ops.contract import checks
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import Probability
 from stoker.ops.contract.relative import keep_record
@@ -101,10 +100,6 @@ class PixelOp(Op):
     record = np.dtype([APPLY])
     draw = staticmethod(draw_apply)
     rescale: ClassVar[Callable[..., bool] | None] = staticmethod(keep_record)
-
-    def check_p(self) -> None:
-        """Check the probability."""
-        self.settle(p=checks.number(self.name, "p", getattr(self, "p", None), 0.0, 1.0))
 
     def scratch(self, state: State) -> int:
         """Return the scratch bytes that a kernel needs for a state."""

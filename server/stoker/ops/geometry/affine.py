@@ -13,9 +13,9 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.rotated import Filter
+from stoker.ops.bases.warped import warp_kernels
 from stoker.ops.contract import checks
 from stoker.ops.contract.checks import spread
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import Interval, OwnRule, PerChannel, Range, Spread
@@ -25,10 +25,7 @@ from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.affinity import (
     forward,
-    move_image,
-    move_mask,
-    plain_move_image,
-    plain_move_mask,
+    inverse_steps,
 )
 from stoker.rng.draws import uniform_range
 from stoker.rng.maths import floor
@@ -62,21 +59,8 @@ def _decision(record: Any) -> Any:
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    move_image(src, dst, _decision(record), params)
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    move_mask(src, dst, _decision(record), params)
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_move_image(src, dst, _decision(record), params)
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_move_mask(src, dst, _decision(record), params)
+def _steps(record: Any, before: Any, after: Any) -> Any:
+    return inverse_steps(_decision(record), before[0], before[1])
 
 
 def _translate(op: str, value: object) -> tuple[float, ...]:
@@ -164,10 +148,7 @@ class Affine(Fills, Op):
             ("shear_y", "f8"),
         ]
     )
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = warp_kernels(_steps)
     draw = staticmethod(_draw)
     forward = staticmethod(_forward)
     affine = True

@@ -7,17 +7,13 @@ it.
 
 from typing import Any
 
-import numpy as np
-
 from stoker.jit import kernel
 from stoker.ops.bases.cropped import Cropped
+from stoker.ops.bases.cut_window import window_kernels, window_map
 from stoker.ops.bases.fills import Fill, MaskFill
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import register
-from stoker.ops.kernels.cut import cut, plain_cut
-from stoker.ops.kernels.points import scaled
 
 
 @kernel
@@ -30,32 +26,8 @@ def offset(size_in: int, size_out: int) -> int:
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
-    cut(src, dst, top, left, params["fill"])
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    cut(whole, dst.reshape((dst.shape[0], dst.shape[1], 1)), top, left, params["mask_fill"])
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
-    plain_cut(src, dst, top, left, np.asarray(params["fill"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = offset(src.shape[0], dst.shape[0]), offset(src.shape[1], dst.shape[1])
-    plain_cut(src, dst, top, left, np.asarray(params["mask_fill"]))
-
-
-@kernel
-def _forward(params: Any, record: Any, sizes: Any) -> Any:
-    top, left = offset(sizes[0], sizes[2]), offset(sizes[1], sizes[3])
-    return scaled(1.0, 1.0, -left, -top)
+def _place(params: Any, record: Any, before: Any, after: Any) -> Any:
+    return offset(before[0], after[0]), offset(before[1], after[1])
 
 
 @kernel
@@ -74,12 +46,9 @@ class CenterCrop(Cropped):
     examples = ({"size": 24, "fill": (7, 8, 9, 10), "mask_fill": 200}, {"size": (9, 40)})
     picture = {"size": 120}
     varied = {"size": ((16, 16), (20, 16))}
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = window_kernels(_place)
     reads = staticmethod(_reads)
-    forward = staticmethod(_forward)
+    forward = window_map(_place)
 
 
 center_crop = function(CenterCrop)

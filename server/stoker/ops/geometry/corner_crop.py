@@ -5,62 +5,28 @@ No randomness. `stoker.ops.five_crop` uses it.
 
 from typing import Annotated, Any, Final
 
-import numpy as np
-
 from stoker.jit import kernel
 from stoker.ops.bases.cropped import Cropped
+from stoker.ops.bases.cut_window import window_kernels, window_map
 from stoker.ops.bases.fills import Fill, MaskFill
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import Word
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import register
-from stoker.ops.kernels.cut import cut, plain_cut
-from stoker.ops.kernels.points import scaled
 
 CORNERS: Final = ("top_left", "top_right", "bottom_left", "bottom_right")
 
 
 @kernel
-def _place(params: Any, height: int, width: int) -> Any:
-    """Return the first row and column of the window in an image of that size."""
-    top = (height - int(params["height"])) * int(params["corner"] // 2)
-    return top, (width - int(params["width"])) * int(params["corner"] % 2)
-
-
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = _place(params, src.shape[0], src.shape[1])
-    cut(src, dst, top, left, params["fill"])
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = _place(params, src.shape[0], src.shape[1])
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    cut(whole, dst.reshape((dst.shape[0], dst.shape[1], 1)), top, left, params["mask_fill"])
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = _place(params, src.shape[0], src.shape[1])
-    plain_cut(src, dst, top, left, np.asarray(params["fill"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = _place(params, src.shape[0], src.shape[1])
-    plain_cut(src, dst, top, left, np.asarray(params["mask_fill"]))
-
-
-@kernel
-def _forward(params: Any, record: Any, sizes: Any) -> Any:
-    top, left = _place(params, sizes[0], sizes[1])
-    return scaled(1.0, 1.0, -left, -top)
+def _place(params: Any, record: Any, before: Any, after: Any) -> Any:
+    top = (before[0] - after[0]) * int(params["corner"] // 2)
+    return top, (before[1] - after[1]) * int(params["corner"] % 2)
 
 
 @kernel
 def _reads(params: Any, record: Any, height: int, width: int) -> Any:
-    top, left = _place(params, height, width)
     size = int(params["height"]), int(params["width"])
+    top, left = _place(params, 0, (height, width), size)
     return box_inside(top, left, size, height, width)
 
 
@@ -78,12 +44,9 @@ class CornerCrop(Cropped):
     )
     picture = {"size": 120, "corner": "bottom_right"}
     varied = {"size": ((16, 16), (16, 20)), "corner": CORNERS}
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = window_kernels(_place)
     reads = staticmethod(_reads)
-    forward = staticmethod(_forward)
+    forward = window_map(_place)
 
 
 corner_crop = function(CornerCrop)

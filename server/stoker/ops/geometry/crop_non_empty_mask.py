@@ -20,9 +20,10 @@ from stoker.jit import kernel
 from stoker.ops.bases.cropped import (
     WINDOW_KERNELS,
     Cropped,
+    drawn_place,
     random_place,
-    window_forward,
 )
+from stoker.ops.bases.cut_window import window_map
 from stoker.ops.bases.fills import Fill, MaskFill
 from stoker.ops.bases.marked import count_marked, find_marked
 from stoker.ops.contract.functions import function
@@ -83,7 +84,7 @@ class CropNonEmptyMask(Cropped):
     kernels = WINDOW_KERNELS
     draws_from = "mask"
     draw = staticmethod(_draw)
-    forward = staticmethod(window_forward)
+    forward = window_map(drawn_place)
 
     def require_looked_at(self, state: State) -> None:
         """Refuse ignored classes that a mask cannot hold: they would never match.

@@ -6,65 +6,29 @@ build error; it is never cropped.
 
 from typing import Annotated, Any, Final
 
-import numpy as np
-
 from stoker.jit import kernel
+from stoker.ops.bases.cut_window import window_kernels, window_map
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import SidePair, Sides, Word, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE, refuse
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.cut import cut, plain_cut
-from stoker.ops.kernels.points import scaled
 
 PLACES: Final = ("top_left", "center")
 
 
 @kernel
-def _before(size_in: int, size_out: int, params: Any) -> int:
-    return (size_out - size_in) // 2 if params["place"] else 0
-
-
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top = -_before(src.shape[0], dst.shape[0], params)
-    left = -_before(src.shape[1], dst.shape[1], params)
-    cut(src, dst, top, left, params["fill"])
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top = -_before(src.shape[0], dst.shape[0], params)
-    left = -_before(src.shape[1], dst.shape[1], params)
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    cut(whole, dst.reshape((dst.shape[0], dst.shape[1], 1)), top, left, params["mask_fill"])
-
-
-def _plain(src: np.ndarray, dst: np.ndarray, params: Any, fill: np.ndarray) -> None:
-    top, left = (-_before(a, b, params) for a, b in zip(src.shape[:2], dst.shape[:2], strict=True))
-    plain_cut(src, dst, top, left, fill)
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain(src, dst, params, np.asarray(params["fill"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain(src, dst, params, np.asarray(params["mask_fill"]))
+def _place(params: Any, record: Any, before: Any, after: Any) -> Any:
+    if params["place"]:
+        return -((after[0] - before[0]) // 2), -((after[1] - before[1]) // 2)
+    return 0, 0
 
 
 @kernel
 def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, int]:
     return int(params["height"]), int(params["width"])
-
-
-@kernel
-def _forward(params: Any, record: Any, sizes: Any) -> Any:
-    height, width, tall, wide = sizes
-    return scaled(1.0, 1.0, _before(width, wide, params), _before(height, tall, params))
 
 
 @register
@@ -83,12 +47,9 @@ class PadToSize(Fills, Op):
     )
     picture = {"size": (200, 300), "fill": 114}
     varied = {"size": (60,), "place": ("top_left", "center")}
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = window_kernels(_place)
     out_size = staticmethod(_out_size)
-    forward = staticmethod(_forward)
+    forward = window_map(_place)
     affine = True
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

@@ -13,9 +13,10 @@ from stoker.jit import kernel
 from stoker.ops.bases.cropped import (
     WINDOW_KERNELS,
     Cropped,
+    drawn_place,
     random_place,
-    window_forward,
 )
+from stoker.ops.bases.cut_window import window_map
 from stoker.ops.bases.fills import Fill, MaskFill
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import SidePair, Sides
@@ -54,7 +55,7 @@ class RandomCrop(Cropped):
     kernels = WINDOW_KERNELS
     draw = staticmethod(_draw)
     reads = staticmethod(_reads)
-    forward = staticmethod(window_forward)
+    forward = window_map(drawn_place)
 
 
 random_crop = function(RandomCrop)

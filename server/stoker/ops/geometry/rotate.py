@@ -9,17 +9,14 @@ from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
+from stoker.ops.bases.warped import warp_kernels
 from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import FunctionCall, calls
 from stoker.ops.contract.registry import register
 from stoker.ops.geometry.rotate_expand import RotateExpand
 from stoker.ops.kernels.affinity import (
     forward,
-    move_image,
-    move_mask,
-    plain_move_image,
-    plain_move_mask,
+    inverse_steps,
 )
 
 
@@ -29,21 +26,8 @@ def _decision(record: Any) -> Any:
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    move_image(src, dst, _decision(record), params)
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    move_mask(src, dst, _decision(record), params)
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_move_image(src, dst, _decision(record), params)
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_move_mask(src, dst, _decision(record), params)
+def _steps(record: Any, before: Any, after: Any) -> Any:
+    return inverse_steps(_decision(record), before[0], before[1])
 
 
 @kernel
@@ -58,10 +42,7 @@ class Rotate(Rotated):
     examples = ({"degrees": 45}, {"degrees": (80, 100), "interpolation": "nearest", "fill": 9})
     picture = {"degrees": (30, 30)}
     varied = {"degrees": (20, 180)}
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = warp_kernels(_steps)
     forward = staticmethod(_forward)
 
 

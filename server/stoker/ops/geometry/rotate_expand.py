@@ -14,18 +14,15 @@ from typing import Any, Final
 
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
+from stoker.ops.bases.warped import warp_kernels
 from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.affinity import (
     RADIANS,
     forward,
-    move_image,
-    move_mask,
-    plain_move_image,
-    plain_move_mask,
+    inverse_steps,
 )
 from stoker.rng.maths import cos, floor, sin, sqrt
 
@@ -51,23 +48,8 @@ def _decision(record: Any, before: Any, after: Any) -> Any:
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    sizes = (src.shape[0], src.shape[1]), (dst.shape[0], dst.shape[1])
-    move_image(src, dst, _decision(record, sizes[0], sizes[1]), params)
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    sizes = (src.shape[0], src.shape[1]), (dst.shape[0], dst.shape[1])
-    move_mask(src, dst, _decision(record, sizes[0], sizes[1]), params)
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_move_image(src, dst, _decision(record, src.shape, dst.shape), params)
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_move_mask(src, dst, _decision(record, src.shape, dst.shape), params)
+def _steps(record: Any, before: Any, after: Any) -> Any:
+    return inverse_steps(_decision(record, before, after), before[0], before[1])
 
 
 @kernel
@@ -119,10 +101,7 @@ class RotateExpand(Rotated):
     )
     picture = {"degrees": (30, 30)}
     varied = {"degrees": (20, (90, 90))}
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = warp_kernels(_steps)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
 

@@ -11,16 +11,14 @@ pixel is lost.
 
 from typing import Any
 
-import numpy as np
-
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.bases.warped import warp_kernels
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.affinity import RADIANS
 from stoker.ops.kernels.points import inverse
-from stoker.ops.kernels.warp import fixed, plain_warp_affine, warp_affine
+from stoker.ops.kernels.warp import fixed
 from stoker.rng.maths import cos, sin
 
 
@@ -53,25 +51,8 @@ def steps_of(record: Any, height: int, width: int) -> Any:
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    steps = steps_of(record, src.shape[0], src.shape[1])
-    warp_affine(src, dst, steps, int(params["interpolation"]), params["fill"])
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    warp_affine(whole, out, steps_of(record, src.shape[0], src.shape[1]), 0, params["mask_fill"])
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    steps, fill = steps_of(record, *src.shape[:2]), np.asarray(params["fill"])
-    plain_warp_affine(src, dst, steps, int(params["interpolation"]), fill)
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_warp_affine(src, dst, steps_of(record, *src.shape), 0, np.asarray(params["mask_fill"]))
+def _steps(record: Any, before: Any, after: Any) -> Any:
+    return steps_of(record, before[0], before[1])
 
 
 @kernel
@@ -90,10 +71,7 @@ class SafeRotate(Rotated):
     )
     picture = {"degrees": (20, 20)}
     varied = {"degrees": (20, (90, 90))}
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = warp_kernels(_steps)
     forward = staticmethod(_forward)
 
     def vector_fault(self, kind: str) -> str | None:

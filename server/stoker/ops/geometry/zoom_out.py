@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.bases.cut_window import window_kernels, window_map
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import Probability, Range, Span
@@ -20,8 +20,6 @@ from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried
 from stoker.ops.contract.rules import ANY_DTYPE, refuse
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.cut import cut, plain_cut
-from stoker.ops.kernels.points import scaled
 from stoker.rng.draws import bernoulli, integers, uniform_range
 from stoker.rng.maths import floor
 
@@ -40,34 +38,13 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    cut(src, dst, -int(record["top"]), -int(record["left"]), params["fill"])
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    cut(whole, out, -int(record["top"]), -int(record["left"]), params["mask_fill"])
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_cut(src, dst, -int(record["top"]), -int(record["left"]), np.asarray(params["fill"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    fill = np.asarray(params["mask_fill"])
-    plain_cut(src, dst, -int(record["top"]), -int(record["left"]), fill)
+def _place(params: Any, record: Any, before: Any, after: Any) -> Any:
+    return -int(record["top"]), -int(record["left"])
 
 
 @kernel
 def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
     return np.int64(record["height"]), np.int64(record["width"])
-
-
-@kernel
-def _forward(params: Any, record: Any, sizes: Any) -> Any:
-    return scaled(1.0, 1.0, int(record["left"]), int(record["top"]))
 
 
 @kernel
@@ -109,13 +86,10 @@ class ZoomOut(Fills, Op):
     varied = {"side_range": ((1.0, 1.5),)}
     random = True
     record = np.dtype([("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4")])
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = window_kernels(_place)
     draw = staticmethod(_draw)
     out_size = staticmethod(_out_size)
-    forward = staticmethod(_forward)
+    forward = window_map(_place)
     affine = True
     rescale = staticmethod(_rescale)
 

@@ -7,11 +7,9 @@ output position to a source position. Its angle is clockwise. Sine and cosine co
 
 from typing import Any, Final
 
-import numpy as np
-
 from stoker.jit import kernel
 from stoker.ops.kernels.points import inverse
-from stoker.ops.kernels.warp import fixed, plain_warp_affine, warp_affine
+from stoker.ops.kernels.warp import fixed
 from stoker.rng.maths import cos, sin
 
 RADIANS: Final = float.fromhex("0x1.1df46a2529d39p-6")
@@ -57,31 +55,3 @@ def backward(decision: Any, height: int, width: int) -> Any:
     c = a * (0.5 - middle_x - move_x) + b * (0.5 - middle_y - move_y) + middle_x
     f = d * (0.5 - middle_x - move_x) + e * (0.5 - middle_y - move_y) + middle_y
     return a, b, c, d, e, f
-
-
-@kernel
-def move_image(src: Any, dst: Any, decision: Any, params: Any) -> None:
-    """Write the image of a decision for `(H, W, C)`; `params` has interpolation and fill."""
-    steps = inverse_steps(decision, src.shape[0], src.shape[1])
-    warp_affine(src, dst, steps, int(params["interpolation"]), params["fill"])
-
-
-@kernel
-def move_mask(src: Any, dst: Any, decision: Any, params: Any) -> None:
-    """Write the mask of a decision for `(H, W)`, nearest; `params` has mask_fill."""
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    steps = inverse_steps(decision, src.shape[0], src.shape[1])
-    warp_affine(whole, out, steps, 0, params["mask_fill"])
-
-
-def plain_move_image(src: np.ndarray, dst: np.ndarray, decision: Any, params: Any) -> None:
-    """Write the image with NumPy; the reference of `move_image`."""
-    steps, fill = inverse_steps(decision, *src.shape[:2]), np.asarray(params["fill"])
-    plain_warp_affine(src, dst, steps, int(params["interpolation"]), fill)
-
-
-def plain_move_mask(src: np.ndarray, dst: np.ndarray, decision: Any, params: Any) -> None:
-    """Write the mask with NumPy; the reference of `move_mask`."""
-    fill = np.asarray(params["mask_fill"])
-    plain_warp_affine(src, dst, inverse_steps(decision, *src.shape), 0, fill)

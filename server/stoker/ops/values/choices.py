@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.contract import checks
-from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameters import Number, Probability, Whole
 from stoker.ops.contract.registry import register
 from stoker.rng.draws import bernoulli, integers, uniform, uniform_range
 
 MAX_CHOICES: Final = 62
 """Maximum number of alternatives of one choice: one bit of an int64 for each."""
 MOST: Final = 2.0**53
+BOUND: Final = Number(-MOST, MOST)
+WHOLE: Final = Whole(-(2**53), 2**53, "i8")
+COUNT: Final = Whole(0, MAX_CHOICES, "i8")
 
 
 @kernel
@@ -89,50 +92,27 @@ class Choice(Op):
     """Base of the choices: random, and without a kernel."""
 
     random: ClassVar[bool] = True
-    kernels: ClassVar[dict[str, Kernel]] = {}
+    kernels = {}
 
 
 @register
-@dataclass(frozen=True)
 class Chance(Choice):
-    """True with probability p. Draw 0 decides: `apply` is 1 if uniform < p, else 0.
+    """True with probability p. Draw 0 decides: `apply` is 1 if uniform < p, else 0."""
 
-    Attributes:
-        p: probability.
-    """
+    p: Probability = 0.5
 
-    p: float = 0.5
-
-    name: ClassVar[str] = "chance"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("p", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("apply", "u1")])
+    record = np.dtype([("apply", "u1")])
     draw = staticmethod(_draw_chance)
 
-    def check(self) -> None:
-        """Check the parameters."""
-        self.settle(p=checks.number(self.name, "p", self.p, 0.0, 1.0))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.p,), self.parameters)
-
 
 @register
-@dataclass(frozen=True)
 class Uniform(Choice):
-    """A number, uniform in [low, high]. Draw 0 is `number`.
+    """A number, uniform in [low, high]. Draw 0 is `number`."""
 
-    Attributes:
-        low: minimum.
-        high: maximum.
-    """
+    low: Annotated[float, BOUND, "minimum"] = 0.0
+    high: Annotated[float, BOUND, "maximum"] = 1.0
 
-    low: float = 0.0
-    high: float = 1.0
-
-    name: ClassVar[str] = "uniform"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("low", "f8"), ("high", "f8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("number", "f8")])
+    record = np.dtype([("number", "f8")])
     draw = staticmethod(_draw_uniform)
 
     def check(self) -> None:
@@ -140,27 +120,15 @@ class Uniform(Choice):
         low, high = checks.span(self.name, "(low, high)", (self.low, self.high), -MOST, MOST)
         self.settle(low=low, high=high)
 
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.low, self.high), self.parameters)
-
 
 @register
-@dataclass(frozen=True)
 class Integer(Choice):
-    """An integer from first to last, all equally likely. Draw 0 is `number`.
+    """An integer from first to last, all equally likely. Draw 0 is `number`."""
 
-    Attributes:
-        first: minimum.
-        last: maximum, included.
-    """
+    first: Annotated[int, WHOLE, "minimum"]
+    last: Annotated[int, WHOLE, "maximum, included"]
 
-    first: int
-    last: int
-
-    name: ClassVar[str] = "integer"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("first", "i8"), ("last", "i8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("number", "i8")])
+    record = np.dtype([("number", "i8")])
     draw = staticmethod(_draw_integer)
 
     def check(self) -> None:
@@ -168,10 +136,6 @@ class Integer(Choice):
         most = int(MOST)
         first = checks.integer(self.name, "first", self.first, -most, most)
         self.settle(first=first, last=checks.integer(self.name, "last", self.last, first, most))
-
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.first, self.last), self.parameters)
 
 
 def _check_weights(op: str, weights: Any) -> tuple[float, ...]:
@@ -190,7 +154,6 @@ def _check_weights(op: str, weights: Any) -> tuple[float, ...]:
 
 
 @register
-@dataclass(frozen=True)
 class OneOf(Choice):
     """One alternative, by weight.
 
@@ -203,9 +166,8 @@ class OneOf(Choice):
 
     weights: tuple[float, ...]
 
-    name: ClassVar[str] = "one_of"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype([("ends", "f8", (MAX_CHOICES,)), ("last", "i8")])
-    record: ClassVar[np.dtype[Any]] = np.dtype([("choice", "i8")])
+    parameters = np.dtype([("ends", "f8", (MAX_CHOICES,)), ("last", "i8")])
+    record = np.dtype([("choice", "i8")])
     draw = staticmethod(_draw_one)
 
     def check(self) -> None:
@@ -222,7 +184,6 @@ class OneOf(Choice):
 
 
 @register
-@dataclass(frozen=True)
 class SomeOf(Choice):
     """Several alternatives, each at most once; all sets of one size are equally likely.
 
@@ -230,22 +191,13 @@ class SomeOf(Choice):
     alternative i is among them: if an integer below (count - i) is below the number still needed
     (selection sampling: Knuth, The Art of Computer Programming 2, algorithm 3.4.2S). The
     alternative is chosen if bit i of `chosen` is set.
-
-    Attributes:
-        count: number of alternatives, at most 62.
-        fewest: minimum number of chosen ones.
-        most: maximum number of chosen ones.
     """
 
-    count: int
-    fewest: int
-    most: int
+    count: Annotated[int, Whole(1, MAX_CHOICES, "i8"), "number of alternatives"]
+    fewest: Annotated[int, COUNT, "minimum number of chosen ones"]
+    most: Annotated[int, COUNT, "maximum number of chosen ones"]
 
-    name: ClassVar[str] = "some_of"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
-        [("count", "i8"), ("fewest", "i8"), ("most", "i8")]
-    )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("chosen", "i8")])
+    record = np.dtype([("chosen", "i8")])
     draw = staticmethod(_draw_some)
 
     def check(self) -> None:
@@ -255,13 +207,8 @@ class SomeOf(Choice):
         most = checks.integer(self.name, "most", self.most, fewest, count)
         self.settle(count=count, fewest=fewest, most=most)
 
-    def params(self) -> np.ndarray:
-        """Return the run-time parameters."""
-        return np.array((self.count, self.fewest, self.most), self.parameters)
-
 
 @register
-@dataclass(frozen=True)
 class WeightedSomeOf(Choice):
     """Several alternatives, each at most once, drawn one after the other by weight.
 
@@ -281,11 +228,10 @@ class WeightedSomeOf(Choice):
     fewest: int
     most: int
 
-    name: ClassVar[str] = "weighted_some_of"
-    parameters: ClassVar[np.dtype[Any]] = np.dtype(
+    parameters = np.dtype(
         [("weights", "f8", (MAX_CHOICES,)), ("count", "i8"), ("fewest", "i8"), ("most", "i8")]
     )
-    record: ClassVar[np.dtype[Any]] = np.dtype([("chosen", "i8")])
+    record = np.dtype([("chosen", "i8")])
     draw = staticmethod(_draw_weighted)
 
     def check(self) -> None:
