@@ -27,8 +27,16 @@ def repeated(value, times):
 
 
 @kernel
+def reduced(value, by):
+    while value >= by:
+        value -= by
+    return value
+
+
+@kernel
 def caller(values):
     total = shifted(shifted(summed(values), 1), 2) + shifted(summed(values), True)
+    total += reduced(len(values), 2) + reduced(len(values), 4)
     return repeated(repeated(repeated(total, 2), 3), len(values)) - len(values) - 5
 
 
@@ -46,7 +54,11 @@ def test_a_callee_is_compiled_once_for_all_constants_of_a_type(forms):
     assert types == {"(int64, int64)", "(int64, bool)"}
 
 
-def test_a_loop_is_compiled_for_each_constant(forms):
+def test_so_is_one_with_a_while_loop(forms):
+    assert [str(given) for given in forms["reduced"].overloads] == ["(int64, int64)"]
+
+
+def test_a_for_loop_is_compiled_for_each_constant(forms):
     types = {str(given).partition(", ")[2] for given in forms["repeated"].overloads}
     assert types == {"Literal[int](2))", "Literal[int](3))", "int64)"}
 

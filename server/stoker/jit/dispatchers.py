@@ -42,6 +42,12 @@ def has_loops(fn: Callable[..., Any]) -> bool:
     return any(step.opcode in jumps and step.argval <= step.offset for step in steps)
 
 
+@functools.cache
+def has_for_loops(fn: Callable[..., Any]) -> bool:
+    """Whether a function's code has loops over iterators, such as `range`."""
+    return any(step.opname == "FOR_ITER" for step in dis.get_instructions(fn))
+
+
 class BitcodeLibrary(Uncounted):
     """The code of one kernel, for its callers to copy; never machine code.
 
@@ -320,11 +326,12 @@ class Callee(_Shortened):
     more_options = {"no_cpython_wrapper": True}  # noqa: RUF012
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Resolve a call; all constants of a type share one form, except in callees with loops.
+        """Resolve a call; constants of one type share a form, except in callees with `for` loops.
 
-        A loop gets faster code if the constant is known when it is optimized.
+        Such a loop gets faster code if the constant is known when it is optimized: it may say how
+        often the loop runs.
         """
-        if not has_loops(self.py_func):
+        if not has_for_loops(self.py_func):
             args = [_without_value(given) for given in args]
             kws = {name: _without_value(given) for name, given in kws.items()}
         return super().get_call_template(args, kws)
