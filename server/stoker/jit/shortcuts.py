@@ -2,8 +2,9 @@
 
 Numba resolves `int64 + int64` for every sum in a kernel. `shortcuts` keeps such answers. They are
 numba's own, so the code that comes out is the same; only views of contiguous arrays and errors of
-assignments become shorter (`stoker.jit.views`, `stoker.jit.overloads`). Meanwhile Python collects
-no garbage, because almost all objects live until the compile ends.
+assignments become shorter (`stoker.jit.lowerings`), and so do parallel loops
+(`stoker.jit.wrappers`). Meanwhile Python collects no garbage, because almost all objects live until
+the compile ends.
 
 The replacements are in place only while this process holds numba's compiler lock for a kernel, and
 numba's own functions are put back at the end. Importing this module imports numba. It relies on
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 from numba.core import cpu, types
 
-from stoker.jit import overloads, views
+from stoker.jit import lowerings, wrappers
 
 target: Any = cpu.CPUContext
 function: Any = types.Function
@@ -46,7 +47,7 @@ def _signature(self: Any, context: Any, args: Any, kws: Any) -> Any:
     Overloads are not kept: numba compiles them with the options of the caller.
     """
     if kws or not all(map(_is_plain, args)):
-        if (own := overloads.signature_of(self, args)) is not None:
+        if (own := lowerings.signature_of(self, args)) is not None:
             return own
         return _numbas_signature(self, context, args, kws)
     key = (context, self, *args)
@@ -59,8 +60,8 @@ def _signature(self: Any, context: Any, args: Any, kws: Any) -> Any:
 
 
 def _function(self: Any, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
-    """Return what emits a call of a function; for views, Stoker's own."""
-    build = views.lowering_of(fn, sig) or overloads.lowering_of(fn)
+    """Return what emits a call of a function: Stoker's own, or numba's."""
+    build = lowerings.lowering_of(fn, sig)
     if build is None:
         return _numbas_function(self, fn, sig, _firstcall)
     plain = sig.as_function()
@@ -70,7 +71,7 @@ def _function(self: Any, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
 _REPLACEMENTS: Final[tuple[tuple[Any, str, Callable[..., Any]], ...]] = (
     (function, "get_call_type", _signature),
     (target, "get_function", _function),
-    (overloads.maker, "create_library", overloads.create_library),
+    (wrappers.maker, "create_library", wrappers.create_library),
 )
 
 

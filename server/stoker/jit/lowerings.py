@@ -1,9 +1,15 @@
-"""`reshape` and `view` of contiguous arrays as a few instructions.
+"""Shorter code for `reshape` and `view` of contiguous arrays, and for assignments to slices.
 
-Numba compiles a helper function for each `view` that it lowers, and calls C code for each
-`reshape`, so that they also work for arrays with gaps. Kernels cut their work from one flat
-scratch: they have a hundred views of contiguous arrays, each of which cost a tenth of a second.
-Shapes, errors and their messages are numba's. Importing this module imports numba.
+- **Views.** numba compiles a helper function for each `view` that it lowers, and calls C code for
+  each `reshape`, so that they also work for arrays with gaps. Kernels cut their work from one flat
+  scratch: they have a hundred views of contiguous arrays, each of which cost a tenth of a second.
+  Shapes, errors and their messages are numba's.
+- **Assignments to a slice.** If the shapes differ, numba's error names both. The code that writes
+  this text at run time is larger than most kernels. Here the error has numba's text for other
+  targets than CPUs, which is a constant. The plain form of a kernel, and NumPy, name the shapes.
+
+It relies on private interfaces of numba, which `tests/jit/test_lowerings.py` tests. Importing this
+module imports numba.
 """
 
 from __future__ import annotations
@@ -15,11 +21,13 @@ from llvmlite import ir
 from numba.core import cgutils as untyped_cgutils
 from numba.core import imputils as untyped_imputils
 from numba.core import types
+from numba.core import typing as untyped_typing
 from numba.np import arrayobj as untyped_arrayobj
 
 arrayobj: Any = untyped_arrayobj
 cgutils: Any = untyped_cgutils
 imputils: Any = untyped_imputils
+typing: Any = untyped_typing
 
 WORD = ir.IntType(64)
 TOTAL: Final = "total size of new array must be unchanged"
@@ -28,16 +36,25 @@ LARGER: Final = (
     "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the"
     " last axis of the array."
 )
+OTHER_SHAPE: Final = "cannot assign slice from input of different size"
+_other_shape: Any = arrayobj.raise_with_shape_context
 Build = Callable[[Any, Any, Any, Any], Any]
 
 
+def signature_of(fn: Any, args: Any) -> Any:
+    """Return the signature of a call of numba's that raises `OTHER_SHAPE`; None: another call."""
+    return typing.signature(types.none, *args) if fn.typing_key is _other_shape else None
+
+
 def lowering_of(fn: Any, signature: Any) -> Build | None:
-    """Return what emits the code of a call of `reshape` or `view`; None: numba does.
+    """Return the function that emits the code of a call; None: numba's is used.
 
     Args:
         fn: numba's type of the function that is called.
-        signature: of the call, with the array as its receiver.
+        signature: of the call; of a method, with the array as its receiver.
     """
+    if type(fn) is types.Function and fn.typing_key is _other_shape:
+        return _raise_other_shape
     name = fn.typing_key if type(fn) is types.BoundFunction else None
     if name not in ("array.reshape", "array.view"):
         return None
@@ -118,3 +135,8 @@ def _view(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     shared = {"data": data, "itemsize": size, "meminfo": given.meminfo, "parent": given.parent}
     arrayobj.populate_array(made, shape=[*others, last], strides=[*outer, size], **shared)
     return imputils.impl_ret_borrowed(context, builder, kind, made._getvalue())
+
+
+def _raise_other_shape(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+    context.call_conv.return_user_exc(builder, ValueError, (OTHER_SHAPE,))
+    return context.get_dummy_value()

@@ -1,9 +1,15 @@
-"""`reshape` and `view` of contiguous arrays in kernels: NumPy's results, numba's errors."""
+"""Shorter code for views and for assignments to slices: NumPy's results, numba's errors."""
 
+import numba
 import numpy as np
 import pytest
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.np import arrayobj
 
-from stoker.jit import compiled, diskcache, kernel
+from stoker.jit import compiled, diskcache, kernel, lowerings
+from stoker.jit.functions import local_dispatcher
+from stoker.jit.shortcuts import shortcuts
 
 
 @kernel
@@ -93,3 +99,33 @@ def test_no_helper_is_compiled(fast):
     (made,) = fast[seen].overloads.values()
     names = [one.name for one in made.library._final_module.functions]
     assert not [name for name in names if "change_dtype" in name or "nocopy_reshape" in name]
+
+
+def copies(target, value):
+    target[1:] = value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shortcut", [True, False])
+def test_a_value_of_another_shape(shortcut):
+    fast = (local_dispatcher if shortcut else lambda jit, _, code: jit(code))(
+        numba.njit, None, copies
+    )
+    target = np.zeros((3, 2))
+    fast(target, np.arange(4.0).reshape(2, 2))
+    assert target.tolist() == [[0, 0], [0, 1], [2, 3]]
+    with pytest.raises(ValueError, match="cannot assign slice") as raised:
+        fast(target, np.ones((3, 2)))
+    assert (str(raised.value) == lowerings.OTHER_SHAPE) == shortcut
+    assert target.tolist() == [[0, 0], [0, 1], [2, 3]]
+
+
+def test_the_signature_of_the_error_is_numbas():
+    assert lowerings._other_shape is arrayobj.raise_with_shape_context
+    cpu_target.target_context.refresh()
+    kind = cpu_target.typing_context.resolve_value_type(arrayobj.raise_with_shape_context)
+    given = (types.UniTuple(types.int64, 2),) * 2
+    with shortcuts():
+        found = kind.get_call_type(cpu_target.typing_context, given, {})
+    numbas = kind.get_call_type(cpu_target.typing_context, given, {})
+    assert (found.return_type, found.args) == (numbas.return_type, numbas.args)
