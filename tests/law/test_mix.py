@@ -1,6 +1,7 @@
 """The Law, of mixtures: what a daemon delivers of several datasets equals the reference."""
 
 import functools
+import itertools
 
 import law_pipelines
 import numpy as np
@@ -10,13 +11,34 @@ from law_rig import serving
 from stoker.client import Buckets, Loader
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
+from stoker.protocol.request.refusals import OPTIONS, REFUSALS
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import MixSource, reference_mix
 
 pytestmark = pytest.mark.as_a_user
 
 EPOCHS = range(2)
+SELECTED = {
+    "batch_size": 4,
+    "seed": 6,
+    "exclude": {"photos": [1, 2]},
+    "subset": {"boxed": [*range(30)]},
+    "weights": {"photos": {"day": 1, "night": 3}},
+    "buckets": Buckets(max_area=32 * 32, divisor=16, max_side=48),
+    "params": True,
+}
+"""Every option of an order and of draw records that another option might exclude."""
 MIXES = {
+    "everything": (
+        {"photos": 0.5, "boxed": 0.5},
+        {"photos": "cropped", "boxed": "cropped_flips"},
+        {**SELECTED, "order": OrderSpec(block=5, seed=9)},
+    ),
+    "everything in order": (
+        {"photos": 0.5, "boxed": 0.5},
+        {"photos": "cropped", "boxed": "cropped_flips"},
+        {**SELECTED, "order": OrderSpec(shuffle=False, seed=9)},
+    ),
     "one pipeline": ({"photos": 0.7, "tars": 0.3}, "windows", {"batch_size": 7, "seed": 5}),
     "in order": (
         {"tars": 1, "boxed": 2, "photos": 5},
@@ -80,6 +102,9 @@ def expected(datasets):
     for name, (mix, pipeline, given) in MIXES.items():
         fields = dict(given)
         exclude, weights = fields.pop("exclude", {}), fields.pop("weights", {})
+        for key, ids in fields.pop("subset", {}).items():
+            exclude = {**exclude, key: sorted(set(range(37)) - set(ids))}
+        fields.pop("params", None)
         parts = [
             MixSource(
                 datasets[key], getattr(law_pipelines, own(pipeline, key)).graph(), ratio,
@@ -104,6 +129,23 @@ def options(name):
         "shuffle": order.shuffle, "shuffle_block_size": order.block, "shuffle_seed": order.seed
     }  # fmt: skip
     return given
+
+
+def uses(option, given):
+    """Whether a Loader with these arguments uses an option."""
+    name, _, value = option.argument.partition("=")
+    return given.get(name) is False if value else given.get(name) is not None
+
+
+@pytest.mark.parametrize(("one", "other"), [*itertools.combinations(OPTIONS, 2)])
+def test_each_pair_of_options_is_in_this_table_or_refused_for_a_reason(one, other):
+    refused = any({one, other} == {refusal.one, refusal.other} for refusal in REFUSALS)
+    together = [
+        name
+        for name in MIXES
+        if uses(OPTIONS[one], options(name)) and uses(OPTIONS[other], options(name))
+    ]
+    assert refused or together, f"no stream has {one} and {other}, and nothing refuses them"
 
 
 @pytest.mark.slow
