@@ -259,4 +259,6 @@ def test_a_sample_of_a_mixture_is_named_by_its_dataset(make_rig):
     rig.run(token, granted=1)
     Crashes(rig).crash(row=0, sample=33)
     (error,) = rig.errors(token)
-    assert error.message.endswith("repair sample 3 of 'drawings', or pack that dataset without it")
+    assert error.message.endswith(
+        "repair sample 3 of 'drawings', or leave it out: Loader(exclude={'drawings': [3]})"
+    )

@@ -236,8 +236,11 @@ class Faults:
         again = stream.crashed.get(sample, _NEVER) <= place
         if self._context.settings.crash_policy == "raise" or again:
             if group.stream.build.parts:
-                mixed = _sample_of(group.stream.build.parts, sample)
-                return f"repair {mixed}, or pack that dataset without it"
+                name, own = _sample_of(group.stream.build.parts, sample)
+                return (
+                    f"repair sample {own} of {name!r}, or leave it out: "
+                    f"Loader(exclude={{{name!r}: [{own}]}})"
+                )
             return f"repair the sample, or leave it out: Loader(exclude=[{sample}])"
         groups = [g for g in self._groups.by_number.values() if g.stream is stream]
         runs = [run for group in groups for run in group.runs]
@@ -293,11 +296,11 @@ def broken(pool: Pool) -> ResourceError:
     )
 
 
-def _sample_of(parts: Sequence[BuiltSource], sample: int) -> str:
-    """Return in words which sample of which dataset an id of a mixture is."""
+def _sample_of(parts: Sequence[BuiltSource], sample: int) -> tuple[str, int]:
+    """Return the name of the dataset of an id of a mixture, and the sample's id there."""
     for part in parts:
         if sample < part.rows:
-            return f"sample {sample} of {part.name!r}"
+            return part.name, sample
         sample -= part.rows
     raise ValueError("the id is beyond the mixture")
 
