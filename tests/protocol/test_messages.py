@@ -272,6 +272,7 @@ REQUESTS: dict[str, list] = {
     "stream.sources.0.ratio": [0.0, -1.0, math.nan, math.inf, "1", True],
     "stream.sources.0.other": [1],
     "stream.sources.0.selection.split": ["n" * 65, 7, None],
+    "stream.sources.0.selection.condition": ["c" * 4097, 7, None],
     "stream.sources.0.selection.subset": [b"x" * (2**21 + 2**12 + 1), "text", None, [1]],
     "stream.sources.0.selection.exclude": [b"x" * (2**20 + 1), "text", None, [1]],
     "stream.sources.0.selection.weights": [b"x" * (2**21 + 1), "text", None, [1]],
@@ -301,7 +302,9 @@ REQUESTS: dict[str, list] = {
     "delivery.verify": [0, "yes", None],
     "delivery.progress": [1, "yes", None],
     "delivery.group": [7, "g", {}, {"name": ""}, {"name": "g" * 257}, {"name": "g", "size": -1},
-                       {"name": "g", "mode": "Fork"}, {"name": "g", "kind": 1}],
+                       {"name": "g", "mode": "Fork"}, {"name": "g", "kind": 1},
+                       {"name": "g", "hosts": ["a"] * 65}, {"name": "g", "hosts": ["a" * 1025]},
+                       {"name": "g", "hosts": "a"}, {"name": "g", "begun": 1}],
     "delivery.retry": [0],
 }  # fmt: skip
 """Path of a field in OPEN -> values that it cannot have, except for fields that do not exist."""
