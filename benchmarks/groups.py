@@ -27,7 +27,7 @@ from pathlib import Path
 import pipelines
 from meter import tree_s
 
-from stoker.client import Loader
+from stoker.client import Group, Loader, Shuffle
 from stoker.client.client_session import ClientSession
 from stoker.protocol.messages import AskStatus, Status
 
@@ -57,12 +57,13 @@ class Members:
     def __init__(self, address: str, count: int, mode: str, workload: str, batch_size: int) -> None:
         spawn = mp.get_context("spawn")
         self.pipes, self.processes, self.alike = [], [], mode == "mirror"
-        group = {"group": f"{mode}-{count}", "mode": mode, "group_size": count}
         for number in range(count):
             ours, theirs = spawn.Pipe()
-            more = {} if mode == "alone" else dict(group)
+            more: dict[str, object] = {}
+            if mode != "alone":
+                more["group"] = Group(f"{mode}-{count}", size=count, mode=mode)
             if mode != "mirror":
-                more |= {"seed": number, "shuffle_seed": 0}
+                more |= {"seed": number, "shuffle": Shuffle(seed=0)}
             asked = (address, workload, batch_size, more, theirs)
             process = spawn.Process(target=member, args=asked)
             process.start()

@@ -33,7 +33,7 @@ import numpy as np
 import zmq
 from meter import tree_s
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.dataset import schema, write
 from stoker.pipeline import pipeline
 
@@ -101,7 +101,7 @@ def zeromq(size: int, *, curve: bool) -> Iterator[Callable[[], int]]:
 
 
 @contextlib.contextmanager
-def stoker(address: str, rows: int, keys: dict[str, str]) -> Iterator[Callable[[], int]]:
+def stoker(address: str, rows: int, connection: Connection) -> Iterator[Callable[[], int]]:
     """Yield a function that takes one batch of a Loader and returns its size."""
     with Loader(
         address,
@@ -110,7 +110,7 @@ def stoker(address: str, rows: int, keys: dict[str, str]) -> Iterator[Callable[[
         device="numpy",
         prefetch=4,
         shuffle=False,
-        **keys,
+        connection=connection,
     ) as loader:
 
         def batches() -> Iterator[np.ndarray]:
@@ -168,7 +168,7 @@ def serving(folder: Path, size: int, *flags: str) -> Iterator[dict[str, str]]:
 
 def contenders(folder: Path, size: int, rows: int) -> dict[str, Callable[[], object]]:
     """Return name -> a function that makes a context of a receiver."""
-    keys = {"key": f"{folder}/me.key", "daemon_key": f"{folder}/daemon.key.pub"}
+    keys = Connection(key=f"{folder}/me.key", daemon_key=f"{folder}/daemon.key.pub")
     guarded = (f"--key={folder}/daemon.key", f"--clients={folder}/me.key.pub")
 
     @contextlib.contextmanager
@@ -176,7 +176,7 @@ def contenders(folder: Path, size: int, rows: int) -> dict[str, Callable[[], obj
         flags = guarded if kind == KEYS else ("--insecure",)
         with serving(folder, size, *flags) as ready:
             address = ready["address" if kind == IPC else "tcp"]
-            with stoker(address, rows, keys if kind == KEYS else {}) as receive:
+            with stoker(address, rows, keys if kind == KEYS else Connection()) as receive:
                 yield receive
 
     return {

@@ -3,7 +3,7 @@
     python benchmarks/reconnect.py --rounds 10 --workers 2
 
 Each round starts a daemon on packed JPEGs (W1, batches of 128) whose pipeline is already compiled,
-takes a few batches with `Loader(reconnect_s=60)`, kills the daemon with SIGKILL, starts another at
+takes a few batches of a Loader that reconnects, kills the daemon with SIGKILL, starts another at
 the same address at the same moment, and takes batches until one comes from it. It measures from the
 start of that process to the batch. `private` is the same with a private daemon, which the loader
 starts; there the time begins with the kill. Prints Markdown: median and greatest over the rounds.
@@ -22,7 +22,7 @@ from pathlib import Path
 import pipelines
 from workloads import packed_of
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.client.private.private_daemon import daemon_pids
 
 BATCH = 128
@@ -52,7 +52,12 @@ def standing(packed: Path, workers: int) -> float:
         try:
             while not Path(folder, "stoker.sock.fd").exists():
                 time.sleep(0.01)
-            with Loader(address, pipeline=pipelines.w1, batch_size=BATCH, reconnect_s=60) as loader:
+            with Loader(
+                address,
+                pipeline=pipelines.w1,
+                batch_size=BATCH,
+                connection=Connection(reconnect_s=60),
+            ) as loader:
                 next(iter(loader))
                 process.kill()
                 process.wait()
@@ -68,7 +73,11 @@ def standing(packed: Path, workers: int) -> float:
 def private(packed: Path, workers: int) -> float:
     """Return the seconds of one round with a private daemon."""
     with Loader(
-        packed, pipeline=pipelines.w1, batch_size=BATCH, reconnect_s=60, workers=workers
+        packed,
+        pipeline=pipelines.w1,
+        batch_size=BATCH,
+        connection=Connection(reconnect_s=60),
+        workers=workers,
     ) as loader:
         next(iter(loader))
         begun = time.perf_counter()

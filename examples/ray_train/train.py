@@ -21,7 +21,7 @@ from ray.train.torch import TorchTrainer, prepare_model
 
 import stoker.ray
 from stoker import ops
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.pipeline import pipeline
 
 BATCH_SIZE = 16
@@ -46,7 +46,11 @@ def train(config: dict[str, Any]) -> None:
         torch.nn.LazyLinear(config["classes"]),
     )  # fmt: skip
     with Loader(
-        config["daemons"], pipeline=augmented, batch_size=BATCH_SIZE, seed=1, reconnect_s=120
+        config["daemons"],
+        pipeline=augmented,
+        batch_size=BATCH_SIZE,
+        seed=1,
+        connection=Connection(reconnect_s=120),
     ) as loader:
         model(torch.zeros(1, 3, 64, 64))  # gives the lazy layer its shape
         model = prepare_model(model)

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from stoker import ops
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.dataset import open_dataset
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import (
@@ -224,7 +224,7 @@ def test_an_address_without_a_daemon(tmp_path):
     address = f"ipc://{tmp_path}/stoker.sock"
     with pytest.raises(ConnectError, match="no daemon listens at") as caught:
         Loader(
-            address, pipeline="train", batch_size=2, connect_timeout_s=3600.0
+            address, pipeline="train", batch_size=2, connection=Connection(connect_timeout_s=3600.0)
         )  # it does not wait
     assert str(tmp_path) in str(caught.value)
     assert "stoker serve" in str(caught.value)

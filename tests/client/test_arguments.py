@@ -1,14 +1,16 @@
 """Arguments that cannot be: refused before anybody is asked, in the words of the parameters."""
 
+import dataclasses
 import math
 import sys
 import types
 
 import numpy as np
 import pytest
+from loading import grouped
 
-from stoker.client import Loader
-from stoker.client.options import pipeline_data
+from stoker.client import Connection, Group, Loader, Shuffle
+from stoker.client.options.stream_options import pipeline_data
 from stoker.client.ranks.rank_numbers import resolve_ranks
 from stoker.protocol.errors import DatasetError, UsageError
 
@@ -53,7 +55,7 @@ class Huge:
         ({"shuffle": "false"}, "shuffle='false': expected True or False"),
         ({"mix": []}, r"mix=\[\]: expected names of datasets and their ratios, such as"),
         ({"mix": {}}, "mix={}: expected names of datasets and their ratios"),
-        ({"mix": {"a": 0}}, r"mix\['a'\]=0: expected a positive number; leave a dataset out"),
+        ({"mix": {"a": 0}}, r"mix\['a'\]=0: expected a positive number; to skip a dataset"),
         ({"mix": {"a": math.nan}}, r"mix\['a'\]=nan: expected a positive number"),
         ({"mix": {"a": "0.7"}}, r"mix\['a'\]='0.7': expected a positive number"),
         ({"mix": {"a": True}}, r"mix\['a'\]=True: expected a positive number"),
@@ -89,21 +91,23 @@ class Huge:
             "subset: expected ids below .*; of a larger dataset, pack",
         ),
         ({"subset": "/nowhere/val.txt"}, "subset: cannot read /nowhere/val.txt: No such"),
-        ({"shuffle": "block"}, "shuffle='block': .*; for a block shuffle give shuffle_block_size="),
-        ({"shuffle_block_size": 0}, "shuffle_block_size=0: expected an integer from 1 .* or None"),
-        ({"shuffle_block_size": 5.0}, r"shuffle_block_size=5\.0: expected an integer .* got float"),
+        ({"shuffle": "block"}, "shuffle='block': .*; for a block shuffle give Shuffle"),
+        ({"shuffle_block_size": 0}, "Shuffle.block_size=0: expected an integer from 1 .* or None"),
+        (
+            {"shuffle_block_size": 5.0},
+            r"Shuffle\.block_size=5\.0: .* got float",
+        ),
         (
             {"shuffle_block_size": 9, "shuffle": False},
-            "shuffle_block_size and shuffle=False cannot be combined, because blocks of",
+            r"Shuffle.block_size=.* and shuffle=False cannot be combined, because blocks of",
         ),
-        ({"shuffle_seed": -1}, "shuffle_seed=-1: expected an integer from 0 .* or None"),
+        ({"shuffle_seed": -1}, "Shuffle.seed=-1: expected an integer from 0 .* or None"),
         (
             {"shuffle_seed": 3, "shuffle": False},
-            "shuffle_seed and shuffle=False without weights or mix cannot be combined, because",
+            r"Shuffle.seed=.* and shuffle=False without weights or mix cannot be combined, because",
         ),
-        ({"mode": "fork"}, "mode='fork' without group=: expected the name of the group"),
-        ({"mode": "forks", "group": "g"}, "mode='forks': expected one of 'mirror', 'fork'"),
-        ({"block_size": 9}, r"no argument 'block_size': use shuffle_block_size="),
+        ({"mode": "forks", "group": "g"}, "Group.mode='forks': expected one of 'mirror', 'fork'"),
+        ({"block_size": 9}, r"no argument 'block_size': use shuffle=Shuffle"),
         (
             {"weights": 5},
             "weights=5: expected one number per sample .* name of a numeric field",
@@ -170,7 +174,20 @@ def test_refused(arguments: dict, expected: str) -> None:
         if torch.cuda.is_available():
             pytest.skip("there is a CUDA device")
     with pytest.raises(UsageError, match=expected):
-        Loader(ADDRESS, **{**GOOD, **arguments})
+        Loader(ADDRESS, **grouped(**{**GOOD, **arguments}))
+
+
+@pytest.mark.parametrize("record", [Connection, Group, Shuffle])
+def test_a_field_of_a_record_as_an_argument(record: type) -> None:
+    """The error says where it belongs."""
+    argument = record.__name__.lower()
+    old = {"seed": "shuffle_seed", "block_size": "shuffle_block_size", "size": "group_size"}
+    fields = {field.name for field in dataclasses.fields(record)} - {"name", "samples"}
+    for name in fields:
+        given = old.get(name, name)
+        expected = rf"no argument '{given}': use {argument}={record.__name__}\(.*{name}=\.\.\.\)"
+        with pytest.raises(UsageError, match=expected):
+            Loader(ADDRESS, **GOOD, **{given: 1})
 
 
 @pytest.mark.parametrize(
@@ -186,7 +203,7 @@ def test_refused(arguments: dict, expected: str) -> None:
 )
 def test_addresses(address: str, expected: str) -> None:
     with pytest.raises(UsageError, match=expected):
-        Loader(address, **GOOD)
+        Loader(address, **grouped(**GOOD))
 
 
 def test_paths(tmp_path) -> None:
@@ -209,7 +226,7 @@ def test_paths(tmp_path) -> None:
         ({"views": 0}, "views=0: expected"),
     ]:
         with pytest.raises(UsageError, match=expected):
-            Loader(tmp_path, **{"pipeline": "m:train", "batch_size": 4, **arguments})
+            Loader(tmp_path, **grouped(**{"pipeline": "m:train", "batch_size": 4, **arguments}))
 
 
 def test_numpy_integers_are_integers() -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from fake_daemons import FakeDaemon
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.protocol.errors import ProtocolError, SampleError
 from stoker.protocol.messages import Error, Seek
 
@@ -28,7 +28,7 @@ def crashing(daemon):
 
 @pytest.fixture
 def loader(crashing):
-    with Loader(crashing.address, pipeline="train", batch_size=16, as_numpy=True) as made:
+    with Loader(crashing.address, pipeline="train", batch_size=16, device="numpy") as made:
         yield made
 
 
@@ -67,7 +67,7 @@ def test_a_resume_says_what_the_cursor_names(crashing, loader):
 
 def test_an_earlier_place_does_not_know_of_it(crashing):
     """With so few batches ahead that none of them names the sample of the next epoch."""
-    given = {"pipeline": "train", "batch_size": 16, "as_numpy": True, "prefetch": 2}
+    given = {"pipeline": "train", "batch_size": 16, "device": "numpy", "prefetch": 2}
     with Loader(crashing.address, **given) as loader:
         after(loader, 3)
         loader.set_epoch(0)
@@ -93,7 +93,11 @@ def test_the_step_of_the_first_replacement_does_not_know_of_it(crashing, loader,
 def test_what_only_a_lost_daemon_announced_is_forgotten(crashing, folder):
     """The cursor names samples that are replaced in delivered batches, not in announced ones."""
     with Loader(
-        crashing.address, pipeline="train", batch_size=16, as_numpy=True, reconnect_s=20
+        crashing.address,
+        pipeline="train",
+        batch_size=16,
+        connection=Connection(reconnect_s=20),
+        device="numpy",
     ) as loader:
         batches = iter(loader)
         next(batches)
@@ -115,7 +119,11 @@ def test_what_only_a_lost_daemon_announced_is_forgotten(crashing, folder):
 def test_a_loss_before_the_first_batch_keeps_what_the_cursor_names(crashing, folder):
     """The place of the cursor counts, not that of the link that was lost."""
     with Loader(
-        crashing.address, pipeline="train", batch_size=16, as_numpy=True, reconnect_s=20
+        crashing.address,
+        pipeline="train",
+        batch_size=16,
+        connection=Connection(reconnect_s=20),
+        device="numpy",
     ) as loader:
         loader.load_state_dict({**after(loader, 3), "epoch": 1})
         crashing.close()
@@ -131,7 +139,7 @@ def test_a_loss_before_the_first_batch_keeps_what_the_cursor_names(crashing, fol
 def test_ids_that_cannot_be_are_refused(daemon):
     daemon.alter_ready = lambda ready: [msgspec.structs.replace(ready, crashed=[83])]
     with (
-        Loader(daemon.address, pipeline="train", batch_size=16, as_numpy=True) as loader,
+        Loader(daemon.address, pipeline="train", batch_size=16, device="numpy") as loader,
         pytest.raises(ProtocolError, match=r"expected ids of crashed samples below 83, got"),
     ):
         next(iter(loader))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from fake_daemons import DEADLINE_S, FakeDaemon
+from loading import grouped
 
 from stoker.client import Loader
 from stoker.client.hosts.fleet import Fleet
@@ -26,7 +27,7 @@ def two(make_daemon: Callable[..., FakeDaemon]) -> list[FakeDaemon]:
 
 def load(fakes: list[FakeDaemon], **more: object) -> Loader:
     given = {"pipeline": "train", "batch_size": 16, "device": "numpy", "prefetch": 2}
-    return Loader([fake.address for fake in fakes], **{**given, **more})
+    return Loader([fake.address for fake in fakes], **grouped(**{**given, **more}))
 
 
 def places(loader: Loader) -> list[tuple[int, int]]:
@@ -101,7 +102,9 @@ def test_a_crash_in_batches_that_nobody_got_is_forgotten_with_their_daemon(two) 
 @pytest.mark.parametrize("name", ["key", "daemon_key"])
 def test_keys_that_no_address_of_the_list_uses(name) -> None:
     with pytest.raises(UsageError, match=rf"{name}=: keys work only .* this host: ipc:///a, ipc"):
-        Loader(["ipc:///a", "ipc:///b"], pipeline="train", batch_size=4, **{name: "file"})
+        Loader(
+            ["ipc:///a", "ipc:///b"], **grouped(pipeline="train", batch_size=4, **{name: "file"})
+        )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, children, serving
-from loading import digest
+from loading import digest, grouped
 from warm import Script
 
 from stoker.client import Loader
@@ -59,7 +59,7 @@ def shared(session_folder: Path, dataset: Path) -> Iterator[Daemon]:
 @pytest.fixture(scope="module")
 def alone(shared: Daemon) -> list[str]:
     """The digests of four epochs of a loader without a group."""
-    with Loader(shared.address, **{**OPTIONS, "group": None}) as loader:
+    with Loader(shared.address, **grouped(**{**OPTIONS, "group": None})) as loader:
         return [digest(batch) for _ in range(EPOCHS) for batch in loader]
 
 
@@ -71,7 +71,10 @@ def computed(before: dict, address: str) -> int:
 @contextlib.contextmanager
 def members(address: str, count: int, **more) -> Iterator[list[Loader]]:
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(Loader(address, **{**OPTIONS, **more})) for _ in range(count)]
+        yield [
+            stack.enter_context(Loader(address, **grouped(**{**OPTIONS, **more})))
+            for _ in range(count)
+        ]
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
@@ -223,46 +226,45 @@ def test_resume_of_one_member(shared: Daemon, alone) -> None:
 def test_a_member_that_differs_is_refused_by_name(shared: Daemon, changes, named: str) -> None:
     with members(shared.address, 1, group="differs"):
         with pytest.raises(UsageError, match="group 'differs': all its members") as refused:
-            Loader(shared.address, **{**OPTIONS, "group": "differs", **changes})
+            Loader(shared.address, **grouped(**{**OPTIONS, "group": "differs", **changes}))
         assert named in refused.value.message
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"group_size": 0}, "group_size=0: expected an integer from 1 to 64"),
-        ({"group_size": 65}, "group_size=65: expected an integer from 1 to 64"),
-        ({"group_size": "4"}, "group_size='4': expected an integer from 1 to 64"),
-        ({"group_size": 2, "group": None}, "group_size=2 without group="),
-        ({"groupsize": 2}, "did you mean 'group_size'"),
+        ({"group_size": 0}, "Group.size=0: expected an integer from 1 to 64"),
+        ({"group_size": 65}, "Group.size=65: expected an integer from 1 to 64"),
+        ({"group_size": "4"}, "Group.size='4': expected an integer from 1 to 64"),
+        ({"groupe": 2}, "did you mean 'group'"),
     ],
 )
 def test_a_wrong_size(shared: Daemon, changes: dict, named: str) -> None:
     with pytest.raises(UsageError) as refused:
-        Loader(shared.address, **{**OPTIONS, **changes})
+        Loader(shared.address, **grouped(**{**OPTIONS, **changes}))
     assert named in refused.value.message
 
 
 @pytest.mark.parametrize("group", ["", 7, b"sweep"])
 def test_a_wrong_name(shared: Daemon, group: object) -> None:
     with pytest.raises(UsageError, match="group="):
-        Loader(shared.address, **{**OPTIONS, "group": group})
+        Loader(shared.address, **grouped(**{**OPTIONS, "group": group}))
 
 
 def test_a_group_needs_a_daemon(dataset: Path) -> None:
     options = {**OPTIONS, "pipeline": "client_pipelines:train"}
     with pytest.raises(UsageError, match="each program starts its own daemon"):
-        Loader(dataset, **options)
+        Loader(dataset, **grouped(**options))
 
 
 MEMBER = """
 import sys
-from stoker.client import Loader
+from stoker.client import Connection, Group, Loader
 from stoker.protocol.digest import batch_digest
 
 loader = Loader(
-    sys.argv[1], pipeline="train", batch_size=4, device="numpy", group=sys.argv[2], reconnect_s=60,
-    group_size=int(sys.argv[4]) or None,
+    sys.argv[1], pipeline="train", batch_size=4, device="numpy",
+    group=Group(sys.argv[2], size=int(sys.argv[4]) or None), connection=Connection(reconnect_s=60),
 )
 kept = []
 for epoch in range(int(sys.argv[3])):

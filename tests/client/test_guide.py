@@ -1,13 +1,14 @@
 """docs/client.md: its table is the signature, its code compiles, its errors exist."""
 
 import ast
+import dataclasses
 import inspect
 import re
 from pathlib import Path
 
 import pytest
 
-from stoker.client import Loader, Statistics
+from stoker.client import Connection, Group, Loader, Shuffle, Statistics
 from stoker.protocol import errors
 
 GUIDE = (Path(__file__).parents[2] / "docs/client.md").read_text()
@@ -16,7 +17,9 @@ GUIDE = (Path(__file__).parents[2] / "docs/client.md").read_text()
 def cells(title: str) -> list[list[str]]:
     part = GUIDE.split(f"\n## {title}\n")[1].split("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    heads = [number for number, row in enumerate(rows) if set(row[0]) <= {"-"}]
+    return [row for number, row in enumerate(rows) if not {number, number + 1} & {*heads}]
 
 
 def test_the_arguments_are_those_of_the_signature() -> None:
@@ -26,7 +29,19 @@ def test_the_arguments_are_those_of_the_signature() -> None:
         [f"`{p.name}`", "" if p.default is p.empty else f"`{p.default!r}`".replace("'", '"')]
         for p in parameters
     ]
-    assert [row[:2] for row in cells("Arguments")] == expected
+    table = cells("Arguments")
+    assert [row[:2] for row in table if "." not in row[0]] == expected
+    records = [
+        [
+            f"`{record.__name__}.{field.name}`",
+            ""
+            if field.default is dataclasses.MISSING
+            else f"`{field.default!r}`".replace("'", '"'),
+        ]
+        for record in (Shuffle, Group, Connection)
+        for field in dataclasses.fields(record)
+    ]
+    assert [row[:2] for row in table if "." in row[0]] == records
     first, *others = parameters
     assert first.kind is first.POSITIONAL_OR_KEYWORD
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in others)

@@ -11,7 +11,7 @@ import pytest
 import zmq
 from loading import load
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.protocol import messages as m
 from stoker.protocol.codec import encode, encode_packet
 from stoker.protocol.descriptors import receive_packet, send_packet
@@ -43,7 +43,7 @@ def test_no_daemon_listens(folder) -> None:
             pipeline="train",
             batch_size=1,
             device="numpy",
-            connect_timeout_s=FOREVER_S,  # it does not wait
+            connection=Connection(connect_timeout_s=FOREVER_S),  # it does not wait
         )
     message = str(caught.value)
     assert f"no daemon listens at ipc://{folder}/none.sock: No such file" in message
@@ -64,7 +64,10 @@ def test_something_else_listens(folder) -> None:
         listener.listen()
         with pytest.raises(ConnectError, match=r"did not answer within 0\.05 s; is it a daemon"):
             Loader(
-                f"ipc://{folder}/stoker.sock", pipeline="t", batch_size=1, connect_timeout_s=0.05
+                f"ipc://{folder}/stoker.sock",
+                pipeline="t",
+                batch_size=1,
+                connection=Connection(connect_timeout_s=0.05),
             )
 
 

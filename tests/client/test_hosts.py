@@ -12,7 +12,7 @@ import daemons
 import numpy as np
 import pytest
 
-from stoker.client import Directory, Loader
+from stoker.client import Connection, Directory, Loader
 from stoker.dataset import schema, write
 from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import ConnectError, DaemonLostError, UsageError
@@ -158,8 +158,7 @@ def test_jumps(served) -> None:
 
 def test_replay_from_any(served) -> None:
     with Loader(served.addresses, **OPTIONS) as several, Loader(
-        served.addresses[1], **OPTIONS
-    ) as one:  # fmt: skip
+        served.addresses[1], **OPTIONS) as one:  # fmt: skip
         found = several.replay(3, 0), one.replay(3, 0)
     for left, right in zip(found[0].outputs, found[1].outputs, strict=True):
         np.testing.assert_array_equal(left.array, right.array)
@@ -271,7 +270,7 @@ def test_all_are_lost_and_one_comes_back(served, mortal) -> None:
 def test_reconnect_s_waits_when_all_are_lost(served, mortal) -> None:
     whole = digests(served.addresses[0], 1)
     daemon = mortal(0)
-    with Loader([daemon.address], **OPTIONS, reconnect_s=60) as loader:
+    with Loader([daemon.address], **OPTIONS, connection=Connection(reconnect_s=60)) as loader:
         batches = iter(loader)
         found = [digest(next(batches)) for _ in range(4)]
         daemon.stop(signal.SIGKILL)
@@ -282,7 +281,11 @@ def test_reconnect_s_waits_when_all_are_lost(served, mortal) -> None:
 def test_a_daemon_that_is_stopped_costs_one_deadline(served, mortal) -> None:
     whole = digests(served.addresses[0], 1)
     daemon = mortal(0)
-    with Loader([served.addresses[0], daemon.address], **OPTIONS, timeout_s=2.0) as loader:
+    with Loader(
+        [served.addresses[0], daemon.address],
+        **OPTIONS,
+        connection=Connection(timeout_s=2.0),
+    ) as loader:
         batches = iter(loader)
         found = [digest(next(batches)) for _ in range(4)]
         daemon.process.send_signal(signal.SIGSTOP)
@@ -425,7 +428,7 @@ def test_a_directory_moves_a_loader_whose_daemons_are_all_lost(served, mortal) -
     whole = digests(served.addresses[0], 1)
     first = mortal(0)
     directory = Listed(first.address)
-    with Loader(directory, **OPTIONS, reconnect_s=60) as loader:
+    with Loader(directory, **OPTIONS, connection=Connection(reconnect_s=60)) as loader:
         batches = iter(loader)
         found = [digest(next(batches)) for _ in range(4)]
         first.stop(signal.SIGKILL)

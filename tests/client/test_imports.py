@@ -40,7 +40,7 @@ def test_without_torch_batches_are_numpy_arrays(daemon) -> None:
     assert run(code, daemon.address).split() == ["numpy", "True"]
 
 
-@pytest.mark.parametrize("more", [", as_numpy=True", ", device='numpy'"])
+@pytest.mark.parametrize("more", [", device='numpy'"])
 def test_numpy_asked_for_does_not_load_torch(daemon, more: str) -> None:
     assert run(LOAD.format(before="", more=more), daemon.address).split() == ["numpy", "False"]
 

@@ -24,7 +24,7 @@ ROWS = 16
 @pytest.fixture(params=[False, True], ids=["torch", "numpy"])
 def loader(request: pytest.FixtureRequest, daemon):
     with Loader(
-        daemon.address, pipeline="train", batch_size=ROWS, as_numpy=request.param, prefetch=4
+        daemon.address, pipeline="train", batch_size=ROWS, device="numpy", prefetch=4
     ) as made:
         yield made
 

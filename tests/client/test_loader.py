@@ -15,7 +15,7 @@ import torch
 from asking import opening
 from loading import places
 
-from stoker.client import Batch, Loader, delivery
+from stoker.client import Batch, Connection, Loader, delivery
 from stoker.protocol.errors import (
     ClosedError,
     PeerError,
@@ -28,14 +28,16 @@ from stoker.protocol.messages import AskStatus, Close, Credit, Open, Release, Se
 
 @pytest.fixture
 def loader(daemon):
-    with Loader(daemon.address, pipeline="train", batch_size=16, as_numpy=True) as made:
+    with Loader(daemon.address, pipeline="train", batch_size=16, device="numpy") as made:
         yield made
 
 
 @pytest.fixture
 def few(daemon):
     """One with so few batches ahead that an epoch has to ask for more."""
-    with Loader(daemon.address, pipeline="train", batch_size=16, as_numpy=True, prefetch=4) as made:
+    with Loader(
+        daemon.address, pipeline="train", batch_size=16, device="numpy", prefetch=4
+    ) as made:
         yield made
 
 
@@ -353,7 +355,13 @@ def test_credits_of_quick_batches_go_together(daemon, monkeypatch) -> None:
 
 def test_a_batch_is_one_message(daemon) -> None:
     """Slots whose arrays died wait for the next credit, also where the batch is waited for."""
-    loader = Loader(daemon.address, pipeline="train", batch_size=16, prefetch=1, timeout_s=1.0)
+    loader = Loader(
+        daemon.address,
+        pipeline="train",
+        batch_size=16,
+        prefetch=1,
+        connection=Connection(timeout_s=1.0),
+    )
     with loader:
         batches = iter(loader)
         next(batches)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from daemons import serving
 
-from stoker.client import Batch, Buckets, LengthBuckets, Loader
+from stoker.client import Batch, Buckets, Connection, LengthBuckets, Loader
 from stoker.dataset import schema, split, write
 from stoker.protocol.errors import UsageError
 
@@ -314,7 +314,8 @@ def test_numbers_of_numpy_are_taken_as_those_of_python(load, packed):
         batch = next(iter(loader))
         assert (batch.epoch, batch.step) == (3, 1)
         json.dumps(loader.state_dict())
-    asked = {"batch_size": np.int64(2), "workers": np.int64(1), "timeout_s": np.float32(60)}
+    limits = Connection(timeout_s=np.float32(60))
+    asked = {"batch_size": np.int64(2), "workers": np.int64(1), "connection": limits}
     with Loader(str(packed), pipeline="loop_pipelines:train", **asked) as loader:
         assert loader.batch_size == 2
     for buckets, same in (

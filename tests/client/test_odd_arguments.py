@@ -49,8 +49,8 @@ ODD = {
     "array of NaN": lambda: np.full(22, np.nan),
     "array of text": lambda: np.array(["a"]),
 }
-UNNAMED = {"address_or_path", "key", "daemon_key"}
-"""Their errors name what they hold: an address, a path, a file of keys."""
+UNNAMED = {"address_or_path"}
+"""Its errors name what it holds: an address or a path."""
 NAMES = [name for name in inspect.signature(Loader.__init__).parameters if name != "self"]
 
 

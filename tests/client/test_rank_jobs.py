@@ -38,11 +38,14 @@ RANK = """
 import json, os, sys, threading
 sys.path.insert(0, sys.argv[1])
 import rank_children
-from stoker.client import Loader
+from stoker.client import Group, Loader, Shuffle
 from stoker.protocol.errors import StokerError
 usual, loaders = dict(os.environ), []
 
 def make(options, address, lines):
+    for name, record in (("group", Group), ("shuffle", Shuffle)):
+        if isinstance(options.get(name), dict):
+            options[name] = record(**options[name])
     loaded = {"Loader": Loader, "address": address, "options": options}
     exec(compile("loader = Loader(address, **options)", lines, "exec"), loaded)
     return loaded["loader"]
@@ -249,12 +252,12 @@ def test_a_job_is_forgotten_with_its_sessions(ranks) -> None:
 
 
 def test_members_of_groups_and_forks(ranks) -> None:
-    first, second, _ = ranks
-    for options in ({"group": "mirror"}, {"group": "fork", "mode": "fork"}):
+    (first, second, _), forks = ranks, {"name": "forks", "mode": "fork"}
+    for options in ({"group": "mirror"}, {"group": {"name": "fork", "mode": "fork"}}):
         streams = {rank.opens(**options) for rank in (first, second)}
         assert [len(stream) for stream in streams] == [32], streams
-    assert len(first.opens(group="forks", mode="fork", lines="a.py")) == 32
-    more = {"group": "forks", "mode": "fork", "seed": 9, "shuffle_seed": 5}
+    assert len(first.opens(group=forks, lines="a.py")) == 32
+    more = {"group": forks, "seed": 9, "shuffle": {"seed": 5}}
     assert len(second.opens(lines="b.py", **more)) == 32, "another member has draws of its own"
     assert "seed: rank 0 has 5, rank 1 has 9" in second.opens(lines="a.py", **more)
 

@@ -1,4 +1,4 @@
-"""Loader(reconnect_s=...): the daemon dies, comes back, and the loop sees only a delay."""
+"""Connection(reconnect_s=...): the daemon dies, comes back, and the loop sees only a delay."""
 
 import contextlib
 import importlib
@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from daemons import Restarted
-from loading import digest
+from loading import digest, grouped
 from user_folders import importing_from
 from warm import Script
 
-from stoker.client import Batch, Loader, daemon_stream, retrying
+from stoker.client import Batch, Connection, Loader, daemon_stream, retrying
 from stoker.client.device import AheadSource, Target
 from stoker.client.private.private_daemon import daemon_pids
 from stoker.dataset import open_dataset, write
@@ -97,7 +97,9 @@ def gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load(serving: Restarted, **more) -> Loader:
-    return Loader(serving.address, **{"pipeline": "train", "reconnect_s": 60.0, **PLAIN, **more})
+    return Loader(
+        serving.address, **grouped(**{"pipeline": "train", "reconnect_s": 60.0, **PLAIN, **more})
+    )
 
 
 def collect(batches: Iterable[Batch], found: list[str]) -> None:
@@ -440,13 +442,23 @@ def meet(loader: Loader) -> None:
 
 def test_a_wrong_address_is_an_error_at_once(folder) -> None:
     with pytest.raises(ConnectError, match="no daemon listens"):
-        Loader(f"ipc://{folder}/stoker.sock", pipeline="train", batch_size=2, reconnect_s=600)
+        Loader(
+            f"ipc://{folder}/stoker.sock",
+            pipeline="train",
+            batch_size=2,
+            connection=Connection(reconnect_s=600),
+        )
 
 
 @pytest.mark.parametrize("given", [0, -1.0, True, "60", float("inf"), float("nan")])
 def test_a_wrong_time_limit(folder, given) -> None:
     with pytest.raises(UsageError, match=r"reconnect_s=.*: expected a positive number of seconds"):
-        Loader(f"ipc://{folder}/stoker.sock", pipeline="train", batch_size=2, reconnect_s=given)
+        Loader(
+            f"ipc://{folder}/stoker.sock",
+            pipeline="train",
+            batch_size=2,
+            connection=Connection(reconnect_s=given),
+        )
 
 
 def test_a_misspelled_option(folder) -> None:
@@ -459,15 +471,15 @@ def test_a_private_daemon_is_started_again(dataset, monkeypatch) -> None:
     monkeypatch.setenv("MASTER_ADDR", "h")
     monkeypatch.setenv("MASTER_PORT", "1")
     options = {**PLAIN, "pipeline": "client_pipelines:train", "workers": 1}
-    with Loader(dataset, **options) as loader:
+    with Loader(dataset, **grouped(**options)) as loader:
         expected = [digest(batch) for batch in loader]
     del options["batch_size"]
     with contextlib.ExitStack() as stack:
         ranks = [
             stack.enter_context(
                 Loader(
-                    dataset, global_batch_size=BATCH, rank=rank, world_size=2, reconnect_s=60,
-                    prefetch=1, **options,
+                    dataset, global_batch_size=BATCH, rank=rank, world_size=2,
+                    connection=Connection(reconnect_s=60), prefetch=1, **options,
                 )
             )
             for rank in range(2)
@@ -488,9 +500,14 @@ def test_a_private_daemon_is_started_again(dataset, monkeypatch) -> None:
 def test_a_private_daemon_that_is_stopped_is_replaced(dataset) -> None:
     """The stopped one is killed in the end, because it handles no other request to end."""
     options = {**PLAIN, "pipeline": "client_pipelines:train", "workers": 1, "reconnect_s": 60}
-    with Loader(dataset, **options) as loader:
+    with Loader(dataset, **grouped(**options)) as loader:
         expected = [digest(batch) for batch in loader]
-    with Loader(dataset, **options, prefetch=1, timeout_s=1.0, connect_timeout_s=0.5) as loader:
+    with Loader(
+        dataset,
+        **grouped(
+            **options, prefetch=1, connection=Connection(timeout_s=1.0, connect_timeout_s=0.5)
+        ),
+    ) as loader:
         found = []
         for batch in loader:
             found.append(digest(batch))
@@ -505,10 +522,11 @@ def test_a_private_daemon_that_is_stopped_is_replaced(dataset) -> None:
 RANK = """
 import sys
 import numpy as np
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 options = {"batch_size": None, "device": "numpy", "on_error": "mask", "views": 3}
 with Loader(sys.argv[1], pipeline="client_pipelines:train", global_batch_size=2, workers=1,
-            rank=int(sys.argv[2]), world_size=2, reconnect_s=60, prefetch=1, **options) as loader:
+            rank=int(sys.argv[2]), world_size=2, prefetch=1,
+            connection=Connection(reconnect_s=60), **options) as loader:
     for batch in loader:
         print(loader._connection.daemon_stream.session.address, flush=True)
         print(np.asarray(batch.image).tobytes().hex()[:4000], flush=True)
@@ -520,7 +538,9 @@ with Loader(sys.argv[1], pipeline="client_pipelines:train", global_batch_size=2,
 def test_ranks_in_processes_share_the_new_private_daemon(dataset) -> None:
     """Both find the daemon dead at the same time; one of them starts another."""
     environment = {**os.environ, "PYTHONPATH": str(HERE), "MASTER_ADDR": "h", "MASTER_PORT": "2"}
-    with Loader(dataset, pipeline="client_pipelines:train", workers=1, **PLAIN) as loader:
+    with Loader(
+        dataset, **grouped(pipeline="client_pipelines:train", workers=1, **PLAIN)
+    ) as loader:
         expected = [[np.asarray(batch.image)[row : row + 3] for row in (0, 3)] for batch in loader]
     ranks = [
         Script(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.client.private import private_daemon
 from stoker.client.private import runtime_folder as runtime
 from stoker.client.private.runtime_folder import RuntimeFolder, base_folder, is_running
@@ -245,7 +245,8 @@ def test_a_daemon_that_ends_without_a_word(start) -> None:
 
 def test_a_daemon_that_never_gets_ready(start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stoker.client.private.private_daemon.START_TIMEOUT_S", 0.5)
-    error = start("sys.stdin.read(); import signal; signal.pause()", connect_timeout_s=0.1)
+    limits = Connection(connect_timeout_s=0.1)
+    error = start("sys.stdin.read(); import signal; signal.pause()", connection=limits)
     assert type(error) is ConnectError
     assert "the private daemon was not ready in 0.5 s" in error.message
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from proxy import BATCHES, RECORDS, Proxy
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.dataset import schema, write
 from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import DaemonLostError
@@ -56,7 +56,10 @@ def digest(batch) -> str:
 
 @CUTS
 def test_a_cut_is_a_lost_daemon(served, proxy, ports) -> None:
-    with Loader(proxy.address, **OPTIONS) as loader, Loader(served.ipc, **OPTIONS) as other:
+    with (
+        Loader(proxy.address, **OPTIONS) as loader,
+        Loader(served.ipc, **OPTIONS) as other,
+    ):
         batches = iter(loader)
         next(batches)
         proxy.cut(*ports)
@@ -70,7 +73,9 @@ def test_with_reconnect_s_no_byte_is_lost(served, proxy, ports) -> None:
     with Loader(served.ipc, **OPTIONS) as loader:
         expected = [digest(batch) for _ in range(4) for batch in loader]
     found = []
-    with Loader(proxy.address, **OPTIONS, prefetch=2, reconnect_s=60) as loader:
+    with Loader(
+        proxy.address, **OPTIONS, prefetch=2, connection=Connection(reconnect_s=60)
+    ) as loader:
         for epoch in range(4):
             for batch in loader:
                 found.append(digest(batch))
@@ -96,7 +101,9 @@ def test_with_several_daemons_the_others_go_on(served, proxy, ports) -> None:
 
 def test_a_cut_during_the_handshake(served, proxy) -> None:
     """The daemon is there, but the connection ends before WELCOME: tried again for a while."""
-    with Loader(proxy.address, **OPTIONS, prefetch=1, reconnect_s=60) as loader:
+    with Loader(
+        proxy.address, **OPTIONS, prefetch=1, connection=Connection(reconnect_s=60)
+    ) as loader:
         expected = [digest(batch) for batch in loader]
         loader.set_epoch(0)
         batches = iter(loader)
@@ -117,7 +124,7 @@ def test_a_proxy_may_end_handshakes_until_its_daemon_is_back(
     with Loader(served.ipc, **OPTIONS) as loader:
         expected = [digest(batch) for batch in loader]
     where = [proxy.address] if several else proxy.address
-    with Loader(where, **OPTIONS, prefetch=1, reconnect_s=60) as loader:
+    with Loader(where, **OPTIONS, prefetch=1, connection=Connection(reconnect_s=60)) as loader:
         batches = iter(loader)
         found = [digest(next(batches))]
         done = proxy.refuse(RECORDS, 6)

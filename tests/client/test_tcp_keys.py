@@ -17,9 +17,10 @@ import daemons
 import numpy as np
 import pytest
 from keyed import OPTIONS, ROWS, greeted, keyed_daemon, make_key, served_with
+from loading import grouped
 from proxy import Proxy
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.client.remote.loader_keys import DAEMON_KEY_VARIABLE, KEY_VARIABLE
 from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import (
@@ -45,7 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
 
 
 def digests(address: str, epochs: int = 2, **options: object) -> list[str]:
-    with Loader(address, **{**OPTIONS, **options}) as loader:
+    with Loader(address, **grouped(**{**OPTIONS, **options})) as loader:
         return [
             batch_digest(digest_parts(batch), batch.epoch, batch.step)
             for _ in range(epochs)
@@ -68,7 +69,10 @@ def test_keys_change_no_byte(served, options) -> None:
 
 
 def test_replay_travels_with_keys_too(served) -> None:
-    with Loader(served.ipc, **OPTIONS) as here, Loader(served.tcp, **OPTIONS, **served.keys) as far:
+    with (
+        Loader(served.ipc, **grouped(**OPTIONS)) as here,
+        Loader(served.tcp, **grouped(**OPTIONS, **served.keys)) as far,
+    ):
         expected, got = here.replay(3, 0), far.replay(3, 0)
     for one, other in zip(expected.outputs, got.outputs, strict=True):
         np.testing.assert_array_equal(one.array, other.array)
@@ -99,20 +103,28 @@ def test_keys_and_lists_with_a_byte_order_mark_are_read(served, tmp_path) -> Non
     }
     for argument, text in lines.items():
         given = {argument: marked(tmp_path / argument, text.encode())}
-        with Loader(served.tcp, **OPTIONS, **given, key=secret, daemon_key=public) as loader:
+        with Loader(
+            served.tcp,
+            **grouped(**OPTIONS, **given, connection=Connection(key=secret, daemon_key=public)),
+        ) as loader:
             assert {int(number) for batch in loader for number in batch["index"]} <= odd
         (tmp_path / argument).write_bytes(text.encode("utf-16"))
         with pytest.raises(UsageError, match=f"{argument}.*UTF-16 .its byte order mark is ff fe"):
-            Loader(served.tcp, **OPTIONS, **given, key=secret, daemon_key=public)
+            Loader(
+                served.tcp,
+                **grouped(**OPTIONS, **given, connection=Connection(key=secret, daemon_key=public)),
+            )
     secret.write_bytes((served.root / "alice.key").read_text().encode("utf-16"))
     with pytest.raises(ConfigError, match=r"a.key: expected text in UTF-8, as stoker"):
-        Loader(served.tcp, **OPTIONS, key=secret, daemon_key=public)
+        Loader(
+            served.tcp, **grouped(**OPTIONS, connection=Connection(key=secret, daemon_key=public))
+        )
 
 
 def test_nothing_readable_crosses_the_network(served) -> None:
     """A proxy in front of both ports sees no pixel, name or token in plain."""
     with Proxy(tcp_address(served.tcp)) as proxy:
-        with Loader(proxy.address, **OPTIONS, **served.keys) as loader:
+        with Loader(proxy.address, **grouped(**OPTIONS, **served.keys)) as loader:
             batches = [np.array(batch.pixels) for batch in loader]
         seen = proxy.seen()
     assert len(seen) > sum(batch.nbytes for batch in batches)
@@ -128,7 +140,7 @@ def test_nothing_readable_crosses_the_network(served) -> None:
 def test_keys_for_a_daemon_without(served, tmp_path) -> None:
     with served_with(served.root, tmp_path / "d", "--insecure") as daemon:
         with pytest.raises(AccessError, match=r"has no keys|its key is not"):
-            Loader(daemon.ready["tcp"], **OPTIONS, **served.keys)
+            Loader(daemon.ready["tcp"], **grouped(**OPTIONS, **served.keys))
         assert len(digests(daemon.ready["tcp"], 1)) == ROWS // 4
 
 
@@ -136,7 +148,7 @@ def test_refused_keys_are_not_tried_again(served) -> None:
     """With `reconnect_s` a Loader waits for daemons, but not for one that refuses its key."""
     keys = {"key": served.root / "mallory.key", "daemon_key": served.public}
     with pytest.raises(AccessError):
-        Loader(served.tcp, **OPTIONS, **keys, reconnect_s=3600)
+        Loader(served.tcp, **OPTIONS, connection=Connection(**keys, reconnect_s=3600))
     assert f"client_not_in_list key={served.mallory}" in served.daemon.log.read_text()
 
 
@@ -166,15 +178,16 @@ def test_keys_that_are_refused(served, address, given, error, message) -> None:
     keys = {name: texts.get(v, served.root / v) for name, v in pairs if v is not None}
     where = {"tcp": served.tcp, "ipc": served.ipc, "data": served.root / "data"}[address]
     with pytest.raises(error, match=message.replace("MALLORY", served.mallory)):
-        Loader(where, **OPTIONS, **keys)
+        Loader(where, **OPTIONS, connection=Connection(**keys))
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
 def test_a_secret_that_others_can_read(served, tmp_path, mode) -> None:
     make_key(tmp_path / "a.key")
     os.chmod(tmp_path / "a.key", mode)
+    connection = Connection(key=tmp_path / "a.key", daemon_key=served.public)
     with pytest.raises(ConfigError, match=r"no other user can read or write.*chmod 600"):
-        Loader(served.tcp, **OPTIONS, key=tmp_path / "a.key", daemon_key=served.public)
+        Loader(served.tcp, **OPTIONS, connection=connection)
 
 
 # ---------------------------------------------------------------- the daemon's side
@@ -235,8 +248,8 @@ def test_sighup_reads_the_list_again_and_ends_sessions_of_removed_keys(served, t
         tcp = daemon.ready["tcp"]
         mallory = {"key": root / "mallory.key", "daemon_key": served.public}
         with (
-            Loader(tcp, **OPTIONS, **served.keys) as loader,
-            Loader(daemon.address, **OPTIONS) as local,
+            Loader(tcp, **grouped(**OPTIONS, **served.keys)) as loader,
+            Loader(daemon.address, **grouped(**OPTIONS)) as local,
         ):
             next(iter(loader))
             clients.write_text(f"{served.mallory}\n")  # without a name: the old list stays
@@ -250,7 +263,7 @@ def test_sighup_reads_the_list_again_and_ends_sessions_of_removed_keys(served, t
                 [list(loader) for _ in range(10_000)]
             assert len(list(local)) == len(local)
         with pytest.raises(AccessError, match="list of clients lacks"):
-            Loader(tcp, **OPTIONS, **served.keys)
+            Loader(tcp, **grouped(**OPTIONS, **served.keys))
         assert len(digests(tcp, 1, **mallory)) == ROWS // 4
 
 
@@ -328,7 +341,7 @@ def test_older_tls_is_refused(served) -> None:
 @pytest.mark.parametrize("data", [frame(Attach(b"w" * 16)), b"GET / HTTP/1.1\r\n\r\n", b"\x16"])
 def test_plain_bytes_on_the_carrier(served, data) -> None:
     address = tcp_address(served.tcp)
-    with Loader(served.tcp, **OPTIONS, **served.keys) as loader:
+    with Loader(served.tcp, **grouped(**OPTIONS, **served.keys)) as loader:
         batches = iter(loader)
         next(batches)
         with socket.create_connection((address.host, address.carrier_port), 10) as sock:
@@ -352,7 +365,7 @@ def test_another_certificate_on_the_carrier_than_the_daemon_sent(served, monkeyp
         Proxy(tcp_address(served.tcp), make_identity("mallory")) as proxy,
         pytest.raises(AccessError, match="has another certificate than the daemon"),
     ):
-        Loader(proxy.address, **OPTIONS, **served.keys)
+        Loader(proxy.address, **grouped(**OPTIONS, **served.keys))
 
 
 def test_no_daemon_listens_with_keys(served) -> None:
@@ -360,14 +373,14 @@ def test_no_daemon_listens_with_keys(served) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1] - 1
         with pytest.raises(ConnectError, match="no daemon listens"):
-            Loader(f"tcp://127.0.0.1:{port}", **OPTIONS, **served.keys)
+            Loader(f"tcp://127.0.0.1:{port}", **grouped(**OPTIONS, **served.keys))
 
 
 def test_a_killed_daemon_is_lost_at_once(served, tmp_path) -> None:
     flags = f"--key={served.root}/daemon.key", f"--clients={served.root}/clients"
     with (
         served_with(served.root, tmp_path / "d", *flags) as daemon,
-        Loader(daemon.ready["tcp"], **OPTIONS, **served.keys) as loader,
+        Loader(daemon.ready["tcp"], **grouped(**OPTIONS, **served.keys)) as loader,
     ):
         next(iter(loader))
         began = time.monotonic()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from keyed import OPTIONS, greeted, keyed_daemon
+from keyed import OPTIONS, greeted, keyed_daemon, limited
 from proxy import BATCHES, RECORDS, Proxy, Stop
 
 from stoker.client import Loader
@@ -157,7 +157,9 @@ def test_a_loader_whose_connection_ends_while_it_opens(
             proxy.stop_after(Stop(port, to_daemon, size, how))
             with pytest.raises((ConnectError, AccessError, PeerError)):
                 Loader(
-                    proxy.address, **OPTIONS, **served.keys, connect_timeout_s=1.0, timeout_s=1.0
+                    proxy.address,
+                    **OPTIONS,
+                    connection=limited(served, connect_timeout_s=1.0, timeout_s=1.0),
                 )
         proxy.stop_after(None)
         with Loader(proxy.address, **OPTIONS, **served.keys) as loader:
@@ -169,7 +171,11 @@ def test_a_daemon_that_falls_silent_in_the_handshake(served, neighbor) -> None:
         proxy.stop_after(Stop(BATCHES, False, 100, "silence"))
         began = time.monotonic()
         with pytest.raises(ConnectError, match="did not answer within 1 s"):
-            Loader(proxy.address, **OPTIONS, **served.keys, connect_timeout_s=1.0)
+            Loader(
+                proxy.address,
+                **OPTIONS,
+                connection=limited(served, connect_timeout_s=1.0),
+            )
         assert time.monotonic() - began < PATIENCE_S
 
 
@@ -182,7 +188,11 @@ def test_a_reset_while_batches_come(served, neighbor, ports) -> None:
             proxy.reset(*ports)
             with pytest.raises(DaemonLostError, match="went away"):
                 [list(batches)] + [list(loader) for _ in range(100)]
-        with Loader(proxy.address, **OPTIONS, **served.keys, reconnect_s=60) as loader:
+        with Loader(
+            proxy.address,
+            **OPTIONS,
+            connection=limited(served, reconnect_s=60),
+        ) as loader:
             found = []
             for batch in loader:
                 found.append(batch_digest(digest_parts(batch), batch.epoch, batch.step))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fake_daemons import DEADLINE_S, FakeDaemon
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
 from stoker.protocol.errors import CorruptBatchError, ProtocolError, UsageError, VersionError
 from stoker.protocol.layout import slot_layout
@@ -75,7 +75,7 @@ def test_batches_carry_their_digests(daemon, sealer, same) -> None:
 
 def test_the_chain_goes_on_after_a_reconnect_and_a_jump(daemon, sealer, folder) -> None:
     """It is that of the batches that the caller got, one after the other."""
-    with load(daemon, reconnect_s=20) as loader:
+    with load(daemon, connection=Connection(reconnect_s=20)) as loader:
         batches = iter(loader)
         found = [next(batches), next(batches)]
         daemon.close()

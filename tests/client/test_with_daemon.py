@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from commands import pack_folder
 from daemons import Daemon, serving
+from loading import grouped
 from PIL import Image
 from user_folders import importing_from
 from warm import Script
@@ -83,7 +84,7 @@ def shared(session_folder: Path, dataset: Path) -> Iterator[Path]:
 
 def load(folder: Path, **more) -> Loader:
     arguments = {"dataset": "photos", "pipeline": "train", "batch_size": BATCH, "device": "numpy"}
-    return Loader(f"ipc://{folder}/stoker.sock", **{**arguments, **more})
+    return Loader(f"ipc://{folder}/stoker.sock", **grouped(**{**arguments, **more}))
 
 
 def digests(loader: Loader, epochs: int = 1) -> list[str]:
@@ -115,7 +116,7 @@ def test_named_object_and_private_pipelines_are_one_stream(shared, dataset, refe
     with load(shared, pipeline=client_pipelines.train, dataset=None, prefetch=1) as loader:
         assert digests(loader, 2) == reference
     with Loader(
-        dataset, pipeline=client_pipelines.train, global_batch_size=BATCH, as_numpy=True, workers=2
+        dataset, pipeline=client_pipelines.train, global_batch_size=BATCH, device="numpy", workers=2
     ) as loader:
         assert digests(loader, 2) == reference
 

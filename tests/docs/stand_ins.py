@@ -25,7 +25,7 @@ REPLACED = {
         "batch_size=256": "batch_size=16",
         "~/.stoker/alice.key": "alice.key",
     },
-    "docs/guides/sweeps.md": {"batch_size=256": "batch_size=16", "group_size=4": "group_size=1"},
+    "docs/guides/sweeps.md": {"batch_size=256": "batch_size=16", "size=4": "size=1"},
 }
 """Page -> what is otherwise with 37 photographs."""
 

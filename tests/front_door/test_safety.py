@@ -16,7 +16,7 @@ import zmq
 from daemons import Daemon, serving
 from user_folders import importing_from
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.dataset import schema, write
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError, ResourceError
@@ -121,13 +121,15 @@ def test_a_module_that_was_not_allowed_is_not_imported(served):
 def test_a_client_without_room_asks_again_until_its_time_is_over(served):
     loaders = [load(served) for _ in range(4)]
     with pytest.raises(ResourceError):
-        load(served, connect_timeout_s=0.5)
+        load(served, connection=Connection(connect_timeout_s=0.5))
     code = (
-        "import sys\nfrom stoker.client import Loader\nfrom stoker.pipeline import pipeline\n"
+        "import sys\nfrom stoker.client import Connection, Loader\n"
+        "from stoker.pipeline import pipeline\n"
         "@pipeline\ndef labels(sample):\n    return {'label': sample.label}\n"
         "print('asking', flush=True)\n"
         "with Loader(sys.argv[1], pipeline=labels, batch_size=8, device='numpy',\n"
-        "            connect_timeout_s=60) as loader:\n    print(len(list(loader)), flush=True)\n"
+        "            connection=Connection(connect_timeout_s=60)) as loader:\n"
+        "    print(len(list(loader)), flush=True)\n"
     )
     command = [sys.executable, "-c", code, served.address]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as late:

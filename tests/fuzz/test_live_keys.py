@@ -17,7 +17,7 @@ import zmq
 from test_live import OPTIONS, bad_bytes, digests, served_daemon
 from test_targets import inputs
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.client.remote.loader_keys import Keys, resolve_keys
 from stoker.protocol import version
 from stoker.protocol.codec import decode_from_daemon, encode
@@ -42,7 +42,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
     (root / "clients").write_text((root / "client.key.pub").read_text())
     flags = f"--key={root}/daemon.key", f"--clients={root}/clients"
     with served_daemon(root, *flags) as found:
-        found.keys = {"key": root / "client.key", "daemon_key": root / "daemon.key.pub"}
+        found.keys = {
+            "connection": Connection(key=root / "client.key", daemon_key=root / "daemon.key.pub")
+        }
         yield found
 
 
@@ -70,7 +72,8 @@ def send_to(host: str, port: int, data: bytes) -> None:
 
 
 def keys_of(served: SimpleNamespace) -> Keys:
-    keys = resolve_keys(served.tcp, **served.keys)
+    options = served.keys["connection"]
+    keys = resolve_keys(served.tcp, options.key, options.daemon_key)
     assert keys is not None
     return keys
 

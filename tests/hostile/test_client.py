@@ -15,7 +15,7 @@ import msgpack
 import pytest
 from fake_daemons import FakeDaemon
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.protocol import messages as m
 from stoker.protocol.errors import StokerError
 
@@ -118,9 +118,9 @@ def use(daemon: FakeDaemon) -> str:
     """Load some batches and a replay; return the code of the error that came, if one did."""
     try:
         with Loader(
-            daemon.address, pipeline="train", batch_size=16, device="numpy", timeout_s=0.1,
-            connect_timeout_s=0.1,
-        ) as loader:  # fmt: skip
+            daemon.address, pipeline="train", batch_size=16, device="numpy",
+            connection=Connection(timeout_s=0.1, connect_timeout_s=0.1),
+            ) as loader:  # fmt: skip
             for batch in islice(loader, 3):
                 assert all(array.sum() is not None for array in batch.values())
             loader.replay(3, 0)

@@ -133,6 +133,10 @@ def test_each_room_says_what_it_is_for(root: Path) -> None:
             assert 3 <= said.count("\n") + 1 <= 8, short(root, path)
 
 
+RECORDS_OF_A_LOADER = ("Group", "Shuffle")
+"""What a caller asks for, and what the server makes of it."""
+
+
 def test_each_class_name_has_one_meaning(root: Path) -> None:
     """So each word of the glossary, too, names at most one class."""
     found: dict[str, list[str]] = {}
@@ -141,6 +145,8 @@ def test_each_class_name_has_one_meaning(root: Path) -> None:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(short(root, path))
     several = {name: sorted(paths) for name, paths in found.items() if len(paths) > 1}
+    for name in RECORDS_OF_A_LOADER:
+        assert len(several.pop(name)) == 2, name
     of_ffcv = {
         name: sum(path.startswith(OF_FFCV) for path in paths) for name, paths in several.items()
     }

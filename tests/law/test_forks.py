@@ -18,7 +18,7 @@ from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, children
 from law_damage import ROWS, damage, write_pictures
 from law_rig import serving
-from loading import digest, in_step
+from loading import digest, grouped, in_step
 from warm import Script
 
 from stoker import ops
@@ -122,13 +122,13 @@ def loaders(address: str, group: str, wanted: Sequence[dict], **more: object) ->
     with contextlib.ExitStack() as stack:
         options = {"device": "numpy", "dataset": "whole", "group": group, "mode": "fork", **ORDER}
         options |= {"group_size": len(wanted), **more}
-        made = [stack.enter_context(Loader(address, **options, **one)) for one in wanted]
+        made = [stack.enter_context(Loader(address, **grouped(**options, **one))) for one in wanted]
         yield made
 
 
 def alone(address: str, wanted: dict, count: int = EPOCHS) -> list[str]:
     options = {"dataset": "whole", "device": "numpy", **ORDER, **wanted}
-    with Loader(address, **options) as loader:
+    with Loader(address, **grouped(**options)) as loader:
         return [digest(b) for _ in range(count) for b in loader]
 
 
@@ -188,7 +188,9 @@ def test_a_rank_resumes_while_workers_die(served, name) -> None:
     rank = {**order, "batch_size": 2, "rank": 1, "world_size": 2}
     expected, states = [], []
     for one in members:
-        with Loader(served.address, **{"dataset": "whole", **ORDER, **rank, **one}) as loader:
+        with Loader(
+            served.address, **grouped(**{"dataset": "whole", **ORDER, **rank, **one})
+        ) as loader:
             loop = iter(loader)
             skipped = [digest(next(loop)) for _ in range(2)]
             states.append(loader.state_dict())
@@ -238,12 +240,12 @@ def test_a_late_member_and_one_that_stops(served, lone) -> None:
 
 MEMBER = """
 import sys
-from stoker.client import Loader
+from stoker.client import Group, Loader, Shuffle
 from stoker.protocol.digest import batch_digest
 
 loader = Loader(
-    sys.argv[1], pipeline="evaluation", batch_size=8, device="numpy", group="killed", mode="fork",
-    dataset="whole", seed=2, shuffle_seed=5, on_error="mask",
+    sys.argv[1], pipeline="evaluation", batch_size=8, device="numpy", dataset="whole",
+    group=Group("killed", mode="fork"), seed=2, shuffle=Shuffle(seed=5), on_error="mask",
 )
 for epoch in range(10**6):
     for batch in loader:
@@ -274,10 +276,9 @@ def test_a_member_and_workers_are_killed(served, lone) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"shuffle_seed": None, "seed": 9}, "same shuffle_seed=; then their seed= may differ"),
+        ({"shuffle_seed": None, "seed": 9}, "with one seed; then their seed= may differ"),
         ({"mode": "mirror"}, "its members have mode='fork'"),
-        ({"mode": "both"}, "mode='both': expected one of 'mirror', 'fork'"),
-        ({"group": None}, "mode='fork' without group="),
+        ({"mode": "both"}, "Group.mode='both': expected one of 'mirror', 'fork'"),
         ({"buckets": Buckets(**SIZES), "pipeline": "fitted_mixed"}, "buckets: was None, is"),
         ({"dataset": None, "mix": {"whole": 1}}, "mixture: was [], is [('content:"),
     ],
@@ -286,5 +287,7 @@ def test_what_is_refused(served, changes, named) -> None:
     with loaders(served.address, "refused", MEMBERS[:1], group_size=None):
         options = {"device": "numpy", "dataset": "whole", "group": "refused", "mode": "fork"}
         with pytest.raises(UsageError) as refused:
-            Loader(served.address, **{**options, **ORDER, "pipeline": "crops", **changes})
+            Loader(
+                served.address, **grouped(**{**options, **ORDER, "pipeline": "crops", **changes})
+            )
         assert named in refused.value.message

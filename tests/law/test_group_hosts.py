@@ -14,7 +14,7 @@ from counting import counters, counters_at_rest, wait_for
 from daemons import Daemon, Restarted
 from law_damage import ROWS, write_pictures
 from law_rig import flags, serving
-from loading import digest, in_step
+from loading import digest, grouped, in_step
 
 from stoker.client import Directory, Loader
 from stoker.protocol.errors import UsageError
@@ -54,7 +54,7 @@ def lone(served) -> dict[str, list[list[str]]]:
     """The digests of each member's stream without a group, from one daemon."""
 
     def alone(options: dict) -> list[str]:
-        with Loader(served[0].address, **OPTIONS, **options) as loader:
+        with Loader(served[0].address, **grouped(**OPTIONS, **options)) as loader:
             return [digest(batch) for _ in range(EPOCHS) for batch in loader]
 
     return {mode: [alone(one) for one in wanted] for mode, wanted in GROUPS.items()}
@@ -71,7 +71,7 @@ def members(hosts: Sequence[object], mode: str, **more: object) -> Iterator[list
     with contextlib.ExitStack() as stack:
         turned = [hosts if n % 2 else hosts[::-1] for n in range(len(wanted))]
         yield [
-            stack.enter_context(Loader(named, **options, **one))
+            stack.enter_context(Loader(named, **grouped(**options, **one)))
             for named, one in zip(turned, wanted, strict=True)
         ]
 
@@ -131,7 +131,7 @@ def test_ranks_resume_at_other_daemons(served, lone, mode) -> None:
     given = {**OPTIONS, **ranks}
     states, rest = [], []
     for options in GROUPS[mode]:
-        with Loader(served[0].address, **{**given, **options}) as loader:
+        with Loader(served[0].address, **grouped(**{**given, **options})) as loader:
             loop = iter(loader)
             next(loop)
             states.append(loader.state_dict())
@@ -164,7 +164,9 @@ def test_members_follow_a_directory(served, lone, mode) -> None:
     wanted = GROUPS[mode]
     options = {**OPTIONS, "group": "moved", "mode": mode, "group_size": len(wanted)}
     with contextlib.ExitStack() as stack:
-        made = [stack.enter_context(Loader(directory, **options, **one)) for one in wanted]
+        made = [
+            stack.enter_context(Loader(directory, **grouped(**options, **one))) for one in wanted
+        ]
         assert in_step(made, EPOCHS, act) == lone[mode]
 
 
@@ -172,7 +174,7 @@ def test_members_that_name_other_daemons(served) -> None:
     first, second = addresses(served)
     twin = second.replace("/stoker.sock", "/./stoker.sock")
     options = {**OPTIONS, **SAME, "group": "named"}
-    with Loader([first, second], **options) as member:
+    with Loader([first, second], **grouped(**options)) as member:
         for where, named in (
             (first, f"daemons: was {', '.join(sorted([first, second]))}, is this one alone"),
             ([second], ", is this one alone"),
@@ -180,7 +182,7 @@ def test_members_that_name_other_daemons(served) -> None:
             (Listed([first, second]), ", is those of a directory"),
         ):
             with pytest.raises(UsageError, match=re.escape(named)):
-                Loader(where, **options)
+                Loader(where, **grouped(**options))
         with pytest.raises(UsageError, match="set_hosts: this loader is a member of group 'named'"):
             member.set_hosts([first])
         assert counters(first)["members"] == 1

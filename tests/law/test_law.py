@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from daemons import children, state
 from law_rig import serving
+from loading import grouped
 
 from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.dataset.format.manifest import read_manifest
@@ -303,7 +304,7 @@ def test_a_split_or_a_condition_is_the_subset_of_its_ids(daemon, dataset, law, t
         got = law.delivered(running.address, EPOCHS, subset="train", exclude=ids[:2], **given)
         same = law.delivered(running.address, EPOCHS, 2, subset=ids[2:], **given)
         assert got == same
-        with Loader(running.address, subset="val", **given) as loader:
+        with Loader(running.address, **grouped(subset="val", **given)) as loader:
             assert len(loader) == (37 - len(ids)) // 4
             shown = int(next(iter(loader)).index[0])
             assert loader.replay(shown, 0).id == shown
@@ -325,7 +326,9 @@ def test_a_split_or_a_condition_is_the_subset_of_its_ids(daemon, dataset, law, t
 @pytest.mark.slow
 def test_a_repeated_sample_is_replayed_with_its_own_draws(address):
     """Of a weighted stream, `drawn_as` has the visit of every row."""
-    with Loader(address, device="numpy", verify=True, **_options("weighted classes")) as loader:
+    with Loader(
+        address, **grouped(device="numpy", verify=True, **_options("weighted classes"))
+    ) as loader:
         batch = next(iter(loader))
         visits = batch["drawn_as"][:, 1]
         row = int(visits.argmax())
@@ -342,7 +345,7 @@ def test_batches_of_a_block_shuffle_read_neighboring_samples(address):
     """A batch no longer than a block has two blocks at most; their order differs by epoch."""
     given = {**_options("blocks"), "last": "short"}
     orders = []
-    with Loader(address, device="numpy", **given) as loader:
+    with Loader(address, **grouped(device="numpy", **given)) as loader:
         for _ in EPOCHS:
             blocks = [np.unique(batch.index // 8) for batch in loader]
             assert max(map(len, blocks)) <= 2
@@ -452,7 +455,9 @@ def test_worker_killed_in_mid_batch(daemon, law, expected):
 def test_template_killed(daemon, law, expected):
     """The parent of all workers dies, and they with it: everything is started again."""
     with daemon(2) as running:
-        with Loader(running.address, device="numpy", prefetch=2, **_options("training")) as loader:
+        with Loader(
+            running.address, **grouped(device="numpy", prefetch=2, **_options("training"))
+        ) as loader:
             batches = iter(loader)
             first = next(batches)
             assert first.step == 0
@@ -478,7 +483,7 @@ def test_resume_anywhere_with_another_rank_count(address, law, expected, name):
 
 @pytest.mark.slow
 def test_two_jobs_do_not_disturb_each_other(address, law, expected):
-    with Loader(address, device="numpy", **_options("crops")) as one:
+    with Loader(address, **grouped(device="numpy", **_options("crops"))) as one:
         steps = iter(one)
         held = [next(steps)]
         assert law.delivered(address, EPOCHS, **_options("padded")) == expected["padded"]

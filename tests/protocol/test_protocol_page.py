@@ -1,6 +1,5 @@
 """docs/protocol.md says what the code does: records, fields, types, limits, times, examples."""
 
-import inspect
 import re
 import typing
 
@@ -8,7 +7,7 @@ import msgspec
 import pytest
 import xxhash
 
-from stoker.client import Loader
+from stoker.client import Connection
 from stoker.protocol import (
     buckets,
     codec,
@@ -192,16 +191,12 @@ def test_the_handshake_in_bytes(page: str) -> None:
     assert "".join(shown).replace(" ", "") == codec.encode(b"", [hello]).hex()
 
 
-def default(function: object, name: str) -> float:
-    return inspect.signature(function).parameters[name].default
-
-
 def test_timeouts(page: str) -> None:
     """Each time in the table is the constant of the waiting side, in the order of the rows."""
     assert sidesocket.ATTACH_DEADLINE_S == carriers.ATTACH_DEADLINE_S
     expected = [
-        f"`connect_timeout_s` of `Loader`, {default(Loader.__init__, 'connect_timeout_s'):g} s",
-        f"`timeout_s` of `Loader`, {default(Loader.__init__, 'timeout_s'):g} s",
+        f"`connect_timeout_s` of `Connection`, {Connection().connect_timeout_s:g} s",
+        f"`timeout_s` of `Connection`, {Connection().timeout_s:g} s",
         "`timeout_s`",
         f"{sidesocket.ATTACH_DEADLINE_S:g} s",
         f"{connections.SILENCE_S:g} s",

@@ -21,7 +21,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 import stoker.ray
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import StokerError
 
@@ -136,7 +136,7 @@ def play(data: Path, cluster: Cluster) -> dict[str, Any]:
     seen["keyless"] = named(lambda: Loader(daemons.addresses(), **OPTIONS))
     seen["stored_before"] = stored_bytes(cluster)
     seen["task"] = ray.get(remote_reader(places[0].node).remote(daemons))
-    loader = Loader(daemons, **OPTIONS, reconnect_s=PATIENCE_S)
+    loader = Loader(daemons, **OPTIONS, connection=Connection(reconnect_s=PATIENCE_S))
     first, seen["stored"], seen["batch_bytes"] = read_and_look(loader, cluster)
     epochs = [first]
     kept = ray.put(np.zeros(seen["batch_bytes"], np.uint8))  # what one batch would have added

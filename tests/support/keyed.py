@@ -1,6 +1,7 @@
 """A daemon with keys at `tcp://`, keys of two clients, and a peer that greets it by hand."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import numpy as np
 import zmq
 from zmq.utils import z85
 
+from stoker.client import Connection
 from stoker.client.remote.loader_keys import resolve_keys
 from stoker.dataset import schema, write
 from stoker.protocol import version
@@ -63,7 +65,7 @@ def keyed_daemon(root: Path) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(
             ipc=daemon.address, tcp=daemon.ready["tcp"], daemon=daemon, root=root,
             alice=alice, mallory=mallory, public=daemon_key,
-            keys={"key": root / "alice.key", "daemon_key": daemon_key},
+            keys={"connection": Connection(key=root / "alice.key", daemon_key=daemon_key)},
         )  # fmt: skip
         assert daemon.stop() == 0, daemon.log.read_text()
 
@@ -73,7 +75,8 @@ def greeted(served, certificate: bytes | None = None) -> Iterator[tuple[Welcome 
     """HELLO with alice's key and some certificate: the answer, and the identity."""
     identity = make_identity("test")
     sent = identity.certificate if certificate is None else certificate
-    keys = resolve_keys(served.tcp, **served.keys)
+    options = served.keys["connection"]
+    keys = resolve_keys(served.tcp, options.key, options.daemon_key)
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.linger = 0
         dealer.setsockopt(zmq.CURVE_SERVERKEY, keys.daemon)
@@ -84,3 +87,8 @@ def greeted(served, certificate: bytes | None = None) -> Iterator[tuple[Welcome 
         assert dealer.poll(30_000)
         (answer,) = decode_from_daemon(dealer.recv())[1]
         yield answer, identity
+
+
+def limited(served: SimpleNamespace, **limits: float) -> Connection:
+    """The keys of alice, with time limits."""
+    return dataclasses.replace(served.keys["connection"], **limits)

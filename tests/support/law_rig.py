@@ -17,6 +17,7 @@ import skimage.data
 import sklearn.datasets
 from commands import pack_folder
 from daemons import Daemon
+from loading import grouped
 from PIL import Image
 
 from stoker.client import Loader
@@ -257,7 +258,7 @@ def some(
     parts, states = [], []
     for rank in range(ranks):
         given = {"device": "numpy", "rank": rank, "world_size": ranks, "prefetch": 2}
-        with Loader(address, **given, **options) as loader:
+        with Loader(address, **grouped(**given, **options)) as loader:
             if state is not None:
                 loader.load_state_dict(state)
             every = itertools.chain.from_iterable(itertools.repeat(loader))
@@ -302,7 +303,7 @@ def law() -> SimpleNamespace:
         Without `prefetch`, few batches are made in vain; None is the daemon's choice.
         """
         found = []
-        with Loader(address, device="numpy", **{"prefetch": 2, **options}) as loader:
+        with Loader(address, **grouped(device="numpy", **{"prefetch": 2, **options})) as loader:
             if state is not None:
                 loader.load_state_dict(state)
             else:

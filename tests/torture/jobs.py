@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from loading import grouped
 from reader import batch_parts, loader_options
 from streams import Stream
 from warm import Script
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.protocol.digest import batch_digest
 
 HERE = Path(__file__).parent
@@ -57,12 +58,14 @@ class Training:
                 stack.enter_context(
                     Loader(
                         where,
-                        rank=rank,
-                        world_size=ranks,
-                        prefetch=rng.randrange(1, 6),
-                        device="numpy",
-                        reconnect_s=PATIENCE_S,
-                        **{"verify": rng.random() < 0.5, **given},
+                        **grouped(
+                            rank=rank,
+                            world_size=ranks,
+                            prefetch=rng.randrange(1, 6),
+                            device="numpy",
+                            connection=Connection(reconnect_s=PATIENCE_S),
+                            **{"verify": rng.random() < 0.5, **given},
+                        ),
                     )
                 )
                 for rank in range(ranks)

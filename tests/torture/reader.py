@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from loading import grouped
+
 from stoker.client import Batch, Buckets, LengthBuckets, Loader
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.digest import batch_digest, digest_parts
@@ -63,7 +65,7 @@ def open_loader(where: str | list[str], options: dict[str, object]) -> Loader:
     pause, deadline = threading.Event(), time.monotonic() + (options["reconnect_s"] or 0.0)
     while True:
         try:
-            return Loader(where, device="numpy", **options)
+            return Loader(where, **grouped(device="numpy", **options))
         except PeerError:
             if time.monotonic() > deadline:
                 raise

@@ -19,6 +19,7 @@ from daemons import Daemon, Restarted, children, descendants
 from hosts import free_port
 from jobs import PATIENCE_S, Reader
 from law_rig import flags
+from loading import grouped
 
 from stoker.client import Batch, Loader
 
@@ -71,7 +72,7 @@ def test_memory_does_not_grow_with_batches_of_mixed_sizes(tmp_path, datasets, va
     looks: dict[int, list[tuple[int, int, int]]] = {}
     with (
         contextlib.closing(served),
-        Loader(address, device="numpy", prefetch=3, **STREAM, **options) as loader,
+        Loader(address, **grouped(device="numpy", prefetch=3, **STREAM, **options)) as loader,
     ):
         shapes = set()
         for number, batch in enumerate(itertools.islice(epochs(loader), count)):
@@ -118,7 +119,7 @@ def test_nothing_is_left_after_kill_9_of_everything(tmp_path, datasets, seed):
         served.kill()
         assert set(os.listdir("/dev/shm")) <= before
         served.start()  # at the same address, among the sockets and locks of the dead
-        with Loader(served.address, device="numpy", **STREAM, seed=seed) as loader:
+        with Loader(served.address, **grouped(device="numpy", **STREAM, seed=seed)) as loader:
             assert len(list(loader)) == len(loader)
         served.stop()
         assert list(tmp_path.glob("*.sock*")) == []

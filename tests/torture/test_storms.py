@@ -10,6 +10,7 @@ import random
 
 import pytest
 from hosts import KEYS, LOCAL, OPEN, Hosts, plan
+from loading import CONNECTION
 from options import ORDER, ROWS
 from storm import Storm
 from streams import USUAL, Streams, draw_batches
@@ -47,11 +48,12 @@ def test_storm(tmp_path, stormy, seed, record_property):
 def test_storms_draw_every_argument_of_a_loader_but_these():
     drawn = {option.name for option in (*ORDER, *ROWS)} | draw_batches(random.Random(0)).keys()
     drawn |= {"dataset", "mix", "pipeline", "buckets", "on_error"}  # with the pipeline
-    drawn |= {"rank", "world_size", "prefetch", "verify", "group", "mode", "timeout_s"}
-    drawn |= {"address_or_path", "key", "daemon_key"}
-    taken = inspect.signature(Loader).parameters.keys() - {"unknown"}
+    drawn |= {"rank", "world_size", "prefetch", "verify", "address_or_path"}
+    drawn |= {"group", "mode", "timeout_s", "key", "daemon_key"}  # see `loading.grouped`
+    taken = inspect.signature(Loader).parameters.keys() - {"unknown", "connection"}
+    taken |= {"shuffle_seed", "shuffle_block_size", "group_size", "mode", *CONNECTION}
     assert taken - drawn == {
-        "batch_size", "drop_last", "as_numpy",  # others name the same
+        "batch_size", "drop_last",  # others name the same
         "device", "as_tuple", "as_dict",  # where batches go
         "group_size", "connect_timeout_s", "reconnect_s",  # for how long to wait
         "workers",  # of private daemons

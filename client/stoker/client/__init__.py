@@ -11,11 +11,23 @@ from stoker.client.batches.batch import Batch
 from stoker.client.hosts.directory import Directory
 from stoker.client.loader import Loader
 from stoker.client.loader_statistics import Statistics
+from stoker.client.options.records import Connection, Group, Shuffle
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.ragged import Ragged
 
-__all__ = ["Batch", "Buckets", "Directory", "LengthBuckets", "Loader", "Ragged", "Statistics"]
+__all__ = [
+    "Batch",
+    "Buckets",
+    "Connection",
+    "Directory",
+    "Group",
+    "LengthBuckets",
+    "Loader",
+    "Ragged",
+    "Shuffle",
+    "Statistics",
+]
 
 __version__: str
 

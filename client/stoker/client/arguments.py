@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Required, TypedDict
 
 from stoker.client.batches.batch import Batch
+from stoker.client.options.records import Connection, Group, Shuffle
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.lengths import LengthBuckets
 
@@ -23,6 +24,10 @@ else:
 """The type of a loop's items: `Loader` alone, as an annotation, is `Loader[Batch]`."""
 
 
+Samples = str | os.PathLike[str] | Iterable[int]
+"""Samples of a dataset: a split, the path of a file of ids, or ids."""
+
+
 class EvaluationArguments(TypedDict, total=False):
     """Keyword arguments of `Loader.for_evaluation`."""
 
@@ -35,34 +40,25 @@ class EvaluationArguments(TypedDict, total=False):
     world_size: int | None
     device: object
     prefetch: int | None
-    group: str | None
-    group_size: int | None
-    mode: str | None
+    group: str | Group | None
     on_error: str
-    exclude: str | os.PathLike[str] | Iterable[int] | None
-    subset: str | os.PathLike[str] | Iterable[int] | None
+    exclude: Samples | Mapping[str, Samples] | None
+    subset: Samples | Mapping[str, Samples] | None
     views: int
     freeze: Mapping[str, int | str] | None
     total_epochs: int | None
     workers: int | None
-    as_numpy: bool
     buckets: Buckets | LengthBuckets | None
     params: bool
-    connect_timeout_s: float
-    timeout_s: float
-    reconnect_s: float | None
     verify: bool
-    key: str | os.PathLike[str] | None
-    daemon_key: str | os.PathLike[str] | None
+    connection: Connection | None
 
 
 class LoaderArguments(EvaluationArguments, total=False):
     """Keyword arguments of `Loader`, with the arguments for the order and for the last batch."""
 
     mix: Mapping[str, float] | None
-    shuffle: bool
-    shuffle_seed: int | None
-    shuffle_block_size: int | None
+    shuffle: bool | Shuffle
     drop_last: bool
     last: str | None
     weights: object

@@ -63,7 +63,7 @@ def flag(name: str, value: object) -> bool:
     """
     if not isinstance(value, numbers.Number | np.bool_) or value not in (0, 1):
         is_block = isinstance(value, str) and value == "block"
-        hint = "; for a block shuffle give shuffle_block_size=" if is_block else ""
+        hint = "; for a block shuffle give Shuffle(block_size=...)" if is_block else ""
         raise UsageError(f"{name}={value!r}: expected True or False{hint}")
     return bool(value)
 

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from stoker.client.address import check_dataset, is_address
-from stoker.client.checks import seconds, wait_s
 from stoker.client.client_session import Asked, ClientSession
 from stoker.client.daemon_stream import DaemonStream, Taken
 from stoker.client.delivery import Delivery, forget_from
@@ -26,9 +25,9 @@ from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
 from stoker.client.loader_statistics import Statistics
 from stoker.client.opening import OpenedStream, check_same
-from stoker.client.options import LoaderOptions
+from stoker.client.options.records import Connection
 from stoker.client.private.private_daemon import PrivateDaemon
-from stoker.client.remote.loader_keys import PathOrText, resolve_keys
+from stoker.client.remote.loader_keys import resolve_keys
 from stoker.client.remote.remote_session import RemoteSession
 from stoker.client.remote.watch import HandshakeError
 from stoker.client.retrying import Outage, connect_with_retries
@@ -57,7 +56,7 @@ PASSING: Final = (
 Done = TypeVar("Done")
 
 
-class Connection:
+class DaemonConnection:
     """An open stream with everything that belongs to it.
 
     Attributes:
@@ -65,37 +64,31 @@ class Connection:
         delivered: batches given to the caller, counted by the loader.
     """
 
-    def __init__(  # noqa: PLR0913  (the loader's arguments)
+    def __init__(
         self,
         address_or_path: str | os.PathLike[str],
-        options: LoaderOptions,
+        request: Open,
         target: Target,
+        options: Connection,
         *,
         workers: int | None,
-        connect_timeout_s: float,
-        timeout_s: float,
-        reconnect_s: float | None,
-        key: PathOrText | None = None,
-        daemon_key: PathOrText | None = None,
-        record: Open | None = None,
         crashed: dict[int, tuple[int, int]] | None = None,
     ) -> None:
         """Connect, open the stream and map it.
 
-        A loader with several daemons gives `record`, which is made from `options` otherwise, and
-        `crashed`, which its connections share.
+        The connections of a loader with several daemons share `crashed`.
 
         Raises:
             StokerError: as in `Loader`.
         """
-        self._keys = resolve_keys(os.fspath(address_or_path), key, daemon_key)
+        self._keys = resolve_keys(os.fspath(address_or_path), options.key, options.daemon_key)
         self._pid = os.getpid()
         self._last: Statistics | None = None
         self._before = Statistics(0, 0, 0, 0.0, 0, 0)
         self._target = target
-        self._connect_timeout_s = wait_s("connect_timeout_s", connect_timeout_s)
-        self._timeout_s = wait_s("timeout_s", timeout_s)
-        self._reconnect_s = seconds("reconnect_s", reconnect_s)
+        self._connect_timeout_s = options.connect_timeout_s
+        self._timeout_s = options.timeout_s
+        self._reconnect_s = options.reconnect_s
         self._daemon_stream: DaemonStream | None = None
         self._first: tuple[Opened, StreamSpec] | None = None
         self._outage: Outage | None = None
@@ -105,11 +98,11 @@ class Connection:
         self.delivered = 0
         if is_address(address_or_path):
             self._address = str(address_or_path)
-            self._record = record or options.record(target.leases)
+            self._record = request
             _refuse_workers(address_or_path, workers)
         else:
-            self._daemon = PrivateDaemon(check_dataset(address_or_path), options, workers)
-            self._record = self._daemon.options.record(target.leases)
+            self._daemon = PrivateDaemon(check_dataset(address_or_path), request, workers)
+            self._record = self._daemon.request
         try:
             self._daemon_stream = self._begin()
             self._first = self._daemon_stream.stream.opened, self._daemon_stream.stream.spec

@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from stoker.client.checks import flag
 from stoker.client.delivery import Delivery
 from stoker.client.slab import SlabMap
 from stoker.protocol.errors import UsageError
@@ -61,14 +60,14 @@ DEVICES: Final = "'cpu', 'numpy' or 'cuda[:number]'"
 
 
 class Target:
-    """The caller's arguments `device` and `as_numpy`, resolved.
+    """The caller's argument `device`, resolved.
 
     Attributes:
         leases: number of slots to request in addition to the prefetched ones.
     """
 
-    def __init__(self, device: object, as_numpy: object) -> None:
-        """Resolve the arguments; imports torch unless `numpy` is the device.
+    def __init__(self, device: object) -> None:
+        """Resolve the argument; imports torch unless `numpy` is the device.
 
         Raises:
             UsageError: the device is unknown or missing, or torch is missing.
@@ -76,7 +75,7 @@ class Target:
         self._torch: Any = None
         self._device: Any = None
         self.leases = LEASES
-        if flag("as_numpy", as_numpy) or str(device) == "numpy":
+        if str(device) == "numpy":
             return
         self._torch = _torch_or_none()
         if self._torch is None:

@@ -1,4 +1,4 @@
-"""Arguments that other data loaders have, and what takes their place here."""
+"""Arguments that other data loaders have, or a record of rare ones, and what to write here."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -9,13 +9,19 @@ from stoker.protocol.errors import UsageError
 LEAVE: Final = "leave it out"
 ELSEWHERE: Final = {
     "batch_sampler": "buckets=, or batch_size= and shuffle=",
-    "block_size": "shuffle_block_size=",
+    "as_numpy": "device='numpy'",
+    "block_size": "shuffle=Shuffle(block_size=...)",
     "class_weight": "weights={class: weight}",
     "collate_fn": "outputs.pad, outputs.ragged or outputs.as_list in the pipeline",
+    "connect_timeout_s": "connection=Connection(connect_timeout_s=...)",
+    "daemon_key": "connection=Connection(daemon_key=...)",
     "epochs": "total_epochs=",
     "generator": "seed=",
+    "group_size": "group=Group(NAME, size=...)",
     "indices": "subset=",
+    "key": "connection=Connection(key=...)",
     "loader": f"{LEAVE}: a Loader wraps no other loader",
+    "mode": "group=Group(NAME, mode=...)",
     "multiprocessing_context": "workers=",
     "num_epochs": "total_epochs=",
     "num_workers": "workers=",
@@ -26,13 +32,17 @@ ELSEWHERE: Final = {
     "pin_memory_device": "device='cuda:0'",
     "pipelines": "pipeline=, with stoker.pipeline.pipelines for one list per field",
     "prefetch_factor": "prefetch=, in batches",
+    "reconnect_s": "connection=Connection(reconnect_s=...)",
     "sampler": "subset=, weights= and shuffle=",
+    "shuffle_block_size": "shuffle=Shuffle(block_size=...)",
+    "shuffle_seed": "shuffle=Shuffle(seed=...)",
     "split": "subset='NAME'",
-    "timeout": "timeout_s=",
+    "timeout": "connection=Connection(timeout_s=...)",
+    "timeout_s": "connection=Connection(timeout_s=...)",
     "transform": "pipeline=",
     "worker_init_fn": f"{LEAVE}: draws belong to samples, not to workers",
 }
-"""Argument of a DataLoader or of FFCV -> what to write here."""
+"""Argument of a DataLoader, of FFCV, or of a record -> what to write here."""
 
 
 def refuse_unknown(given: Mapping[str, object], known: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from stoker.client.batch_sampler import EpochSampler, Steps, only
 from stoker.client.batches.batch import Batch
 from stoker.client.checks import within
-from stoker.client.connection import Connection
+from stoker.client.connection import DaemonConnection
 from stoker.client.epoch_iterator import EpochIterator
 from stoker.client.hosts.fleet import Fleet
 from stoker.client.loader_samples import Samples, by_name, samples_in_words
@@ -24,7 +24,7 @@ from stoker.protocol.spec import MAX_VIEWS, StreamSpec
 class Inspecting(ABC):
     """The part of `Loader` that reads no batches."""
 
-    _connection: Connection | Fleet
+    _connection: DaemonConnection | Fleet
     _opened: Opened
     _position: Position
     prefetch_factor: None = None

@@ -4,27 +4,38 @@ It runs in the training process, in one thread at a time. The constructor opens 
 wrong argument raises there. `Position` holds its place in the stream.
 """
 
-import dataclasses
 import inspect
 import logging
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, Self, Unpack, overload
 
-from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments
+from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments, Samples
 from stoker.client.batches.batch import Batch, BatchOrigin, ReadMarks
 from stoker.client.batches.received import receiving
 from stoker.client.batches.short_batch import first_rows, real_rows
+from stoker.client.checks import flag
 from stoker.client.device import Target
 from stoker.client.epoch_iterator import EpochIterator
 from stoker.client.foreign_arguments import refuse_unknown
 from stoker.client.hosts.connecting import Where, connect
 from stoker.client.last_batch import PaddingWarning, resolve_last
 from stoker.client.opening import batch_names, steps_of
-from stoker.client.options import LoaderOptions
+from stoker.client.options.records import Connection, Group, Shuffle
+from stoker.client.options.stream_options import (
+    OPEN_REQUEST,
+    batch_of,
+    check_request,
+    connection_of,
+    delivery_of,
+    draws_of,
+    order_of,
+    sources_of,
+)
 from stoker.client.position import Position
+from stoker.client.progress import is_shown
 from stoker.client.ranks.call_site import CallSite
 from stoker.client.ranks.launcher import job_key
 from stoker.client.ranks.rank_numbers import resolve_ranks
@@ -35,9 +46,11 @@ from stoker.client.verifying import SessionChain
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import ClosedError, UsageError
 from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.messages import Open
+from stoker.protocol.request.stream import StreamRequest
 
 _log = logging.getLogger("stoker.client")
-_FIXED = {"drop_last", "last", "mix", "shuffle", "shuffle_block_size", "shuffle_seed", "weights"}
+_FIXED = {"drop_last", "last", "mix", "shuffle", "weights"}
 
 
 class Loader(Resuming, Generic[Item]):
@@ -60,9 +73,8 @@ class Loader(Resuming, Generic[Item]):
         batch_size: positions per rank in a batch; the global batch is batch_size * world_size.
         global_batch_size: positions in a batch over all ranks. Give exactly one of the two.
         seed: seed of the shuffle and of every draw, 0 to 2**64 - 1.
-        shuffle: whether each epoch has its own order.
-        shuffle_seed: seed of the order, so that `seed` is that of the draws alone. None: `seed`.
-        shuffle_block_size: shuffle blocks of this many neighboring samples, for slow storage.
+        shuffle: whether each epoch has its own order; or a `Shuffle`, for a seed of the order, or
+            blocks of neighboring samples.
         drop_last: whether an incomplete last batch is dropped; see `last`.
         last: what becomes of an incomplete last batch: "drop", "short" (it has fewer rows; on one
             rank only), or "pad" (rows that are not `valid` fill it). None follows `drop_last`:
@@ -73,23 +85,22 @@ class Loader(Resuming, Generic[Item]):
             "cuda[:number]".
         prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 16: as
             many as fit into 512 MiB with those that you hold, or 2.
-        group: name of a group: loaders of one stream share batches, each computed once.
-        group_size: number of its loaders, if the first batch is to wait for them, up to a minute.
-        mode: what they share: "mirror" (None), whole batches; "fork", decoded samples, and each has
-            a seed and a pipeline of its own.
+        group: name of a group: loaders of one stream share batches, each computed once;
+            or a `Group`, for its size, or to share decoded samples alone.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
-            such as a quarantine file of the daemon.
+            such as a quarantine file of the daemon; with `mix` name of a dataset -> samples.
         subset: the only samples to visit: a split of the dataset, such as "train", or ids or a file
-            as for `exclude`, each id once (with `shuffle=False` ascending).
+            as for `exclude`, each id once (with `shuffle=False` ascending); with `mix` one split
+            for all, or name of a dataset -> samples.
         weights: how often each sample comes: one number per sample (an array, or a file), the name
-            of a numeric field, or {class: weight}. Batches then have `drawn_as`, as with buckets.
+            of a numeric field, or {class: weight}; with `mix` one field for all, or name of a
+            dataset -> weights. Batches then have `drawn_as`, as with buckets.
         views: rows per position, each with its own draws.
         freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
             "epoch" to fix only the epoch.
         total_epochs: length of schedules, for pipelines that read it.
         workers: worker processes of a private daemon; None lets the daemon count the processors.
-        as_numpy: the same as device="numpy".
         buckets: batches of one size each, chosen by the size of each image, or batches of sequences
             of similar length; see `Buckets` and `LengthBuckets`. Every batch then has an output
             `drawn_as`: (rows, 3) int64, the epoch, visit and view that each row draws with.
@@ -98,14 +109,8 @@ class Loader(Resuming, Generic[Item]):
             `for images, labels in loader`.
         as_dict: names of outputs, such as the arguments of a model, or True for all entries; every
             batch is then a plain dict of them, as in `model(**batch)`.
-        connect_timeout_s: time limit for the daemon to answer (for a private one: to start).
-        timeout_s: time limit for the daemon to open the stream, and for each batch.
-        reconnect_s: how long to wait for a daemon that is lost to come back (a private one is
-            started again); the stream then goes on where it was, with the same bytes. None raises
-            `DaemonLostError` at once.
         verify: whether each batch must have the digests that its workers computed (`Batch.digest`).
-        key: file of this client's secret key, for `tcp://`; None: STOKER_CLIENT_KEY (environment).
-        daemon_key: the daemon's public key, or its file; None: STOKER_CLIENT_DAEMON_KEY.
+        connection: time limits, how long to wait for a lost daemon, and keys; see `Connection`.
 
     Raises:
         UsageError: an argument is wrong; the message says which one and what is expected.
@@ -142,88 +147,64 @@ class Loader(Resuming, Generic[Item]):
         batch_size: int | None = None,
         global_batch_size: int | None = None,
         seed: int = 0,
-        shuffle: bool = True,
-        shuffle_seed: int | None = None,
-        shuffle_block_size: int | None = None,
+        shuffle: bool | Shuffle = True,
         drop_last: bool = True,
         last: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         device: object = "cpu",
         prefetch: int | None = None,
-        group: str | None = None,
-        group_size: int | None = None,
-        mode: str | None = None,
+        group: str | Group | None = None,
         on_error: str = "raise",
-        exclude: str | os.PathLike[str] | Iterable[int] | None = None,
-        subset: str | os.PathLike[str] | Iterable[int] | None = None,
+        exclude: Samples | Mapping[str, Samples] | None = None,
+        subset: Samples | Mapping[str, Samples] | None = None,
         weights: object = None,
         views: int = 1,
         freeze: Mapping[str, int | str] | None = None,
         total_epochs: int | None = None,
         workers: int | None = None,
-        as_numpy: bool = False,
         buckets: Buckets | LengthBuckets | None = None,
         params: bool = False,
         as_tuple: Sequence[str] | None = None,
         as_dict: bool | Sequence[str] | None = None,
-        connect_timeout_s: float = 10.0,
-        timeout_s: float = 600.0,
-        reconnect_s: float | None = None,
         verify: bool = False,
-        key: str | os.PathLike[str] | None = None,
-        daemon_key: str | os.PathLike[str] | None = None,
+        connection: Connection | None = None,
         **unknown: object,
     ) -> None:
         refuse_unknown(unknown, inspect.signature(Loader).parameters)
         chosen = rank is not None
         rank, world_size = resolve_ranks(rank, world_size)
         last = resolve_last(last, drop_last, world_size)
-        options = LoaderOptions(
-            dataset=dataset,
-            mix=mix,
-            pipeline=pipeline,
-            batch_size=batch_size,
-            global_batch_size=global_batch_size,
-            seed=seed,
-            shuffle=shuffle,
-            shuffle_seed=shuffle_seed,
-            shuffle_block_size=shuffle_block_size,
-            last=last,
-            rank=rank,
-            world_size=world_size,
-            prefetch=prefetch,
-            group=group,
-            group_size=group_size,
-            mode=mode,
-            on_error=on_error,
-            exclude=exclude,
-            subset=subset,
-            weights=weights,
-            views=views,
-            freeze=freeze,
-            total_epochs=total_epochs,
-            params=params,
-            buckets=buckets,
-            verify=verify,
-        )
         self._rank, self._world_size = rank, world_size
-        self._params = params
+        self._params = flag("params", params)
         self._short = last == "short"
         self._padding = PaddingWarning()
         self._pid = os.getpid()
         kind = f"{'chosen' if chosen else 'known'} ranks, {world_size}"
         with CallSite(kind, rank) as place:
+            target, order = Target(device), order_of(shuffle, buckets)
+            stream = StreamRequest(
+                sources=sources_of(
+                    dataset, mix, pipeline, subset=subset, exclude=exclude, weights=weights,
+                    sort=order.shuffle,
+                ),
+                batch=batch_of(
+                    batch_size, global_batch_size, world_size=world_size, views=views, last=last,
+                    on_error=on_error,
+                ),
+                order=order,
+                draws=draws_of(seed, freeze, total_epochs),
+                params=self._params,
+            )  # fmt: skip
+            delivery = delivery_of(
+                prefetch, target.leases, verify=verify, group=group,
+                progress=rank == 0 and is_shown(),
+            )  # fmt: skip
+            check_request(stream, delivery)
+            job = job_key(place, world_size) if chosen else b""
+            request = Open(OPEN_REQUEST, stream, delivery, rank, world_size, job)
             self._connection = connect(
-                address_or_path,
-                dataclasses.replace(options, job=job_key(place, world_size) if chosen else b""),
-                Target(device, as_numpy),
-                workers=workers,
-                connect_timeout_s=connect_timeout_s,
-                timeout_s=timeout_s,
-                reconnect_s=reconnect_s,
-                key=key,
-                daemon_key=daemon_key,
+                address_or_path, request, target, connection_of(connection), workers
             )
         self._close = weakref.finalize(self, self._connection.close)
         self._turn = 0
@@ -233,7 +214,7 @@ class Loader(Resuming, Generic[Item]):
         self._steps = steps_of(self._opened)
         self._position = Position(self._steps)
         self._chain = SessionChain(self._spec.stream_id)
-        self._accounts_told = options.rank == 0 and bool(self._opened.buckets)
+        self._accounts_told = rank == 0 and bool(self._opened.buckets)
         self._received = receiving(as_tuple, as_dict, batch_names(self._opened))
         try:
             self._others = None if chosen else RankStreams(self._spec, rank, world_size, place)

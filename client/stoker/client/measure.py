@@ -52,7 +52,7 @@ def main() -> int:
         drop_last=buckets is not None,  # buckets carry samples that fill no batch
         buckets=buckets,
         exclude=arguments.exclude,
-        as_numpy=True,
+        device="numpy",
     ) as loader:
         found = _measure(loader, begun, arguments.seconds)
     sys.stdout.write(json.dumps(found) + "\n")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.client.client_session import ClientSession
 from stoker.client.retrying import connect_with_retries
 from stoker.protocol.errors import TryAgainError
@@ -17,9 +17,9 @@ PATIENCE_S = 60.0
 
 def open_loader(address: str, connect_timeout_s: float = PATIENCE_S) -> Loader:
     return Loader(
-        address, dataset="photos", pipeline="train", batch_size=10, as_numpy=True,
-        connect_timeout_s=connect_timeout_s,
-    )  # fmt: skip
+        address, dataset="photos", pipeline="train", batch_size=10, device="numpy",
+        connection=Connection(connect_timeout_s=connect_timeout_s),
+        )  # fmt: skip
 
 
 def greeted(address: str) -> bool:

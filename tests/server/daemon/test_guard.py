@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stoker.server.state.instructions as ins
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.protocol.errors import PeerError, StokerError
 from stoker.protocol.messages import AskStatus
 from stoker.server.daemon.failure_events import FOR_A_WORKER, failure_event
@@ -22,7 +22,8 @@ def loader(address: str) -> Loader:
         try:
             return Loader(
                 address, dataset="photos", pipeline="train", batch_size=10, drop_last=True,
-                as_numpy=True, reconnect_s=20.0, connect_timeout_s=10.0, timeout_s=10.0,
+                connection=Connection(reconnect_s=20.0, connect_timeout_s=10.0, timeout_s=10.0),
+                device="numpy",
             )  # fmt: skip
         except StokerError as refused:
             error = refused
@@ -57,7 +58,7 @@ def test_the_error_comes_before_the_end_of_the_session(start, eventually):
     """Messages of ZeroMQ may be slower than the side socket: here they are not read at all."""
     running = start()
     with Loader(
-        running.address, dataset="photos", pipeline="train", batch_size=10, as_numpy=True
+        running.address, dataset="photos", pipeline="train", batch_size=10, device="numpy"
     ) as batches:
         session = batches._connection.daemon_stream.session
         running.daemon._guard._fail = FailPoints("daemon.message:error:1")

@@ -14,7 +14,7 @@ import pytest
 from commands import call
 from users import ATTACKER, VICTIM, as_user, shared_folder, why_none
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.client.client_session import ClientSession
 from stoker.client.peer_credentials import TRUSTED, check_listener
 from stoker.protocol.errors import ConfigError, ConnectError
@@ -70,7 +70,8 @@ def test_a_client_refuses_a_socket_of_another_user(suffixes, monkeypatch):
 def test_a_loader_refuses_a_socket_of_another_user():
     with shared_folder() as base:
         path = base / "tmp" / "s.sock"
-        options = {"pipeline": "any", "batch_size": 1, "connect_timeout_s": 0.3}
+        limits = Connection(connect_timeout_s=0.3)
+        options = {"pipeline": "any", "batch_size": 1, "connection": limits}
         with listening(path, "", ".fd"), pytest.raises(ConnectError) as caught:
             Loader(f"ipc://{path}", **options)
     assert f"is of user {ATTACKER}; expected user 0" in caught.value.message

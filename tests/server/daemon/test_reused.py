@@ -53,7 +53,7 @@ def test_a_client_that_leaves_before_attach_has_nobody_else_cut(
     for leaver in leavers:
         leaver.close()
     eventually(lambda: not known._open)
-    options = {"dataset": "photos", "pipeline": "train", "batch_size": 10, "as_numpy": True}
+    options = {"dataset": "photos", "pipeline": "train", "batch_size": 10, "device": "numpy"}
     with contextlib.ExitStack() as stack:
         fill_except(left.keys(), stack)
         loader = stack.enter_context(Loader(running.address, drop_last=True, **options))

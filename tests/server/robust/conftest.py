@@ -10,6 +10,7 @@ from pathlib import Path
 import counting
 import pytest
 from daemons import Daemon
+from loading import grouped
 
 from stoker.client import Loader
 from stoker.dataset import open_dataset
@@ -67,7 +68,7 @@ def loader() -> Callable[..., Loader]:
 
     def make(daemon: Daemon, pipeline: str = "labels", **changes: object) -> Loader:
         options = {"dataset": "small", "pipeline": pipeline, "batch_size": 5, "device": "numpy"}
-        return Loader(daemon.address, **{**options, **changes})
+        return Loader(daemon.address, **grouped(**{**options, **changes}))
 
     return make
 

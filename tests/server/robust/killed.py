@@ -10,7 +10,7 @@ import time
 
 import handshake
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.client.client_session import ClientSession
 from stoker.client.private.private_daemon import daemon_pids
 from stoker.protocol.messages import AskReplay
@@ -31,7 +31,7 @@ def begin(kind: str, where: str) -> object:
         options = json.loads(where)
         loader = Loader(
             options.pop("address"), pipeline=pipeline, batch_size=5, device="numpy", **named,
-            **options,
+            connection=Connection(**options),
         )  # fmt: skip
         return loader, next(iter(loader))
     session = ClientSession(where, handshake.TIMEOUT_S)

@@ -21,7 +21,7 @@ from daemons import children, descendants, state
 from hosts import free_port, make_keys
 from warm import Script
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 HERE = Path(__file__).parent
@@ -87,20 +87,19 @@ def test_killed_with_tcp_and_keys_nothing_is_left(serve, folder):
     port = free_port()
     flags = [f"--tcp=tcp://127.0.0.1:{port}", f"--key={folder}/daemon.key"]
     flags.append(f"--clients={folder}/clients")
-    where = {
-        "address": f"tcp://127.0.0.1:{port}",
+    keys = {
         "key": str(folder / "client.key"),
         "daemon_key": (folder / "daemon.key.pub").read_text().split()[0],
     }
+    where = {"address": f"tcp://127.0.0.1:{port}", **keys}
     daemon = serve(*flags, warm=True)
     with training("tcp", json.dumps(where)) as (process, _):
         kill([daemon.pid, process.pid, *descendants(daemon.pid)])
     daemon.wait()
     again = serve(*flags, warm=True)
-    options = {name: value for name, value in where.items() if name != "address"}
     loader = Loader(
         where["address"], dataset="small", pipeline="labels", batch_size=5, device="numpy",
-        **options,
+        connection=Connection(**keys),
     )  # fmt: skip
     assert steps(loader) == [0, 1]
     assert again.stop() == 0

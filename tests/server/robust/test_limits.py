@@ -77,7 +77,7 @@ for where, named in (
     (dataset, dict(pipeline="robust_pipelines:labels")),
 ):
     try:
-        Loader(where, batch_size=5, as_numpy=True, **named)
+        Loader(where, batch_size=5, device="numpy", **named)
     except ResourceError as error:
         print(error.message)
 """
@@ -121,7 +121,7 @@ def connect(address):
     raise ConnectError("refused")
 open(f"{group}/cgroup.procs", "w").write(str(os.getpid()))
 open(f"{group}/pids.max", "w").write(open(f"{group}/pids.current").read())
-options = dict(dataset="small", pipeline="labels", batch_size=5, as_numpy=True)
+options = dict(dataset="small", pipeline="labels", batch_size=5, device="numpy")
 refused(lambda: Loader([address], **options))
 refused(lambda: Loader(One(), **options))
 refused(lambda: Watch(One(), [address]))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from daemons import Restarted
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 from stoker.protocol.digest import batch_digest
 
 pytestmark = pytest.mark.slow
@@ -39,8 +39,8 @@ def test_200_clients_come_back_after_a_restart(folder, small_dataset, expected, 
 
     def train(_: int) -> list[str]:
         with Loader(
-            daemon.address, dataset="small", pipeline="labels", batch_size=5, as_numpy=True,
-            prefetch=1, reconnect_s=WAIT_S, connect_timeout_s=WAIT_S,
+            daemon.address, dataset="small", pipeline="labels", batch_size=5, device="numpy",
+            connection=Connection(reconnect_s=WAIT_S, connect_timeout_s=WAIT_S), prefetch=1,
         ) as batches:  # fmt: skip
             seen = []
             for batch in itertools.chain.from_iterable(itertools.repeat(batches, EPOCHS)):

@@ -104,6 +104,6 @@ def test_a_training_with_1500_descriptors_makes_a_loader(
             stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         with Loader(
             small_dataset, pipeline="robust_pipelines:labels", batch_size=5, workers=1,
-            as_numpy=True,
+            device="numpy",
         ) as batches:  # fmt: skip
             assert digests(batches) == expected("labels", 1)

@@ -278,7 +278,7 @@ def test_a_member_of_another_order_is_refused(rig, changes, named):
     join(rig)
     message = refusal(rig, **changes)
     assert named in message
-    assert ("give all members the same shuffle_seed=" in message) == ("shuffle_seed" in named)
+    assert ("shuffle=Shuffle(seed=...) with one seed" in message) == ("shuffle_seed" in named)
 
 
 def test_a_mirror_is_no_fork(rig):

@@ -1,16 +1,16 @@
 """Opens a loader's stream: at one daemon, or at several."""
 
+import dataclasses
 import os
 from collections.abc import Sequence
 
 import msgspec
 
-from stoker.client.checks import seconds
-from stoker.client.connection import Connection
+from stoker.client.connection import DaemonConnection
 from stoker.client.device import Target
 from stoker.client.hosts.directory import Directory, check_addresses
 from stoker.client.hosts.fleet import Fleet
-from stoker.client.options import LoaderOptions
+from stoker.client.options.records import Connection
 from stoker.client.remote.loader_keys import PathOrText
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open
@@ -19,45 +19,35 @@ from stoker.protocol.remote.tcp import SCHEME
 Where = str | os.PathLike[str] | Sequence[str] | Directory
 
 
-def connect(  # noqa: PLR0913  (the loader's arguments)
-    where: Where,
-    options: LoaderOptions,
-    target: Target,
-    *,
-    workers: int | None,
-    connect_timeout_s: float,
-    timeout_s: float,
-    reconnect_s: float | None,
-    key: PathOrText | None,
-    daemon_key: PathOrText | None,
-) -> Connection | Fleet:
+def connect(
+    where: Where, request: Open, target: Target, connection: Connection, workers: int | None
+) -> DaemonConnection | Fleet:
     """Open the stream at an address, a path, or the addresses of a list or directory.
 
     Raises:
         StokerError: as in `Loader`.
     """
     if isinstance(where, str | os.PathLike):
-        return Connection(
-            where, options, target, workers=workers, connect_timeout_s=connect_timeout_s,
-            timeout_s=timeout_s, reconnect_s=reconnect_s, key=key, daemon_key=daemon_key,
-        )  # fmt: skip
+        return DaemonConnection(where, request, target, connection, workers=workers)
+    key, daemon_key = connection.key, connection.daemon_key
     if isinstance(where, Directory):
         key, daemon_key = key or where.key, daemon_key or where.daemon_key
     else:
         where = check_addresses(where)
         _check_keys(where, key=key, daemon_key=daemon_key)
-    record = options.record(target.leases)
+    local = dataclasses.replace(connection, reconnect_s=None, key=None, daemon_key=None)
+    remote = dataclasses.replace(local, key=key, daemon_key=daemon_key)
 
-    def open_at(address: str, crashed: dict[int, tuple[int, int]], later: bool) -> Connection:
-        keys = (key, daemon_key) if address.startswith(SCHEME) else (None, None)
-        return Connection(
-            address, options, target, workers=workers, connect_timeout_s=connect_timeout_s,
-            timeout_s=timeout_s, reconnect_s=None, key=keys[0], daemon_key=keys[1],
-            record=_of_several(record, where, later=later), crashed=crashed,
-        )  # fmt: skip
+    def open_at(address: str, crashed: dict[int, tuple[int, int]], later: bool) -> DaemonConnection:
+        chosen = remote if address.startswith(SCHEME) else local
+        asked = _of_several(request, where, later=later)
+        return DaemonConnection(address, asked, target, chosen, workers=workers, crashed=crashed)
 
-    wait_s = seconds("reconnect_s", reconnect_s)
-    return Fleet(where, open_at, rank=record.rank, reconnect_s=wait_s, group=options.group)
+    group = request.delivery.group
+    return Fleet(
+        where, open_at, rank=request.rank, reconnect_s=connection.reconnect_s,
+        group=None if group is None else group.name,
+    )  # fmt: skip
 
 
 def _of_several(record: Open, where: Sequence[str] | Directory, *, later: bool) -> Open:

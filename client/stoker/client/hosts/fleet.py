@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from stoker.client.client_session import Asked
-from stoker.client.connection import LOST_OR_SILENT, Connection
+from stoker.client.connection import LOST_OR_SILENT, DaemonConnection
 from stoker.client.daemon_stream import Taken
 from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
@@ -50,7 +50,7 @@ class Fleet:
     def __init__(
         self,
         addresses: Sequence[object] | Directory,
-        connect: Callable[[str, dict[int, Place], bool], Connection],
+        connect: Callable[[str, dict[int, Place], bool], DaemonConnection],
         *,
         rank: int,
         reconnect_s: float | None,
@@ -84,7 +84,7 @@ class Fleet:
         self._one_left = False
         self._share: HostShare | None = None
         self._stream: StreamAnswer | None = None
-        self._members: dict[str, Connection] = {}
+        self._members: dict[str, DaemonConnection] = {}
         self._returns = Returns(self._connect)
         directory = addresses if isinstance(addresses, Directory) else None
         self._wanted = check_addresses(addresses if directory is None else directory.addresses())
@@ -219,14 +219,14 @@ class Fleet:
 
     # ---------------------------------------------------------------- the daemons
 
-    def _open(self, addresses: Sequence[str]) -> dict[str, Connection]:
+    def _open(self, addresses: Sequence[str]) -> dict[str, DaemonConnection]:
         """Open the stream at all addresses at the same time, or at none."""
         if not addresses:
             return {}
         check_threads(len(addresses), "a Loader with several daemons")
         later = self._stream is not None
-        opening: list[Future[Connection]] = []
-        opened: dict[str, Connection] = {}
+        opening: list[Future[DaemonConnection]] = []
+        opened: dict[str, DaemonConnection] = {}
         try:
             with ThreadPoolExecutor(len(addresses), "stoker-opening") as pool:
                 opening.extend(
@@ -244,7 +244,7 @@ class Fleet:
             raise
         return opened
 
-    def _connect(self, address: str) -> Connection:
+    def _connect(self, address: str) -> DaemonConnection:
         """Open the stream at a daemon that was lost; runs in the thread of `Returns`."""
         connection = self._connect_to(address, self.crashed, True)
         try:
@@ -254,7 +254,7 @@ class Fleet:
             raise
         return connection
 
-    def _check(self, address: str, connection: Connection) -> None:
+    def _check(self, address: str, connection: DaemonConnection) -> None:
         if self._stream is None:
             stream = connection.stream  # whose memory goes with its connection
             self._stream, self._first = StreamAnswer(stream.opened, stream.spec), address
@@ -272,7 +272,7 @@ class Fleet:
         while (found := self._returns.take()) is not None:
             self._add(*found)
 
-    def _add(self, address: str, connection: Connection) -> None:
+    def _add(self, address: str, connection: DaemonConnection) -> None:
         if address not in self._wanted or address in self._members:  # changed while it came back
             connection.close()
             return
@@ -302,7 +302,7 @@ class Fleet:
                 raise error
             raise DaemonLostError(
                 f"all daemons of this loader were lost, the last one at {address}: {error.message}"
-                " With reconnect_s= the loader waits for one to come back",
+                " With Connection(reconnect_s=...) the loader waits for one to come back",
                 address=address,
             )
 
@@ -386,7 +386,7 @@ def _sum(one: Statistics, other: Statistics) -> Statistics:
     )
 
 
-def _close_opened(opening: "Future[Connection]") -> None:
+def _close_opened(opening: "Future[DaemonConnection]") -> None:
     """Close a connection that is not needed; runs in the thread that opened it, or at once."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from stoker.client.connection import PASSING, Connection
+from stoker.client.connection import PASSING, DaemonConnection
 from stoker.protocol.descriptors import too_few_threads
 from stoker.protocol.errors import StokerError
 
@@ -25,10 +25,10 @@ class Returns:
         connect: opens the stream at an address.
     """
 
-    def __init__(self, connect: Callable[[str], Connection]) -> None:
+    def __init__(self, connect: Callable[[str], DaemonConnection]) -> None:
         self._connect = connect
         self._lost: set[str] = set()
-        self._back: queue.SimpleQueue[tuple[str, Connection]] = queue.SimpleQueue()
+        self._back: queue.SimpleQueue[tuple[str, DaemonConnection]] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -52,7 +52,7 @@ class Returns:
         with self._changed:
             self._lost.discard(address)
 
-    def take(self, timeout_s: float = 0.0) -> tuple[str, Connection] | None:
+    def take(self, timeout_s: float = 0.0) -> tuple[str, DaemonConnection] | None:
         """Return the next daemon that is back; None if no daemon comes back in that time."""
         if self._lost and self._thread is None:
             self._start()

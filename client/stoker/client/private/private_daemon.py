@@ -10,7 +10,6 @@ becomes part of the error.
 """
 
 import contextlib
-import dataclasses
 import errno
 import hashlib
 import json
@@ -22,8 +21,9 @@ import time
 import warnings
 import weakref
 
+import msgspec
+
 from stoker.client.client_session import ClientSession
-from stoker.client.options import LoaderOptions
 from stoker.client.private.runtime_folder import RuntimeFolder, is_running
 from stoker.client.ranks.launcher import host_key
 from stoker.client.retrying import connect_with_retries
@@ -43,6 +43,7 @@ from stoker.protocol.importing import (
     without_working_folder,
     working_folder,
 )
+from stoker.protocol.messages import Open
 from stoker.protocol.spec import MAX_WORKERS, as_integer
 
 START_TIMEOUT_S = 60.0
@@ -60,16 +61,16 @@ class PrivateDaemon:
     """A client's use of the private daemon of its job.
 
     Attributes:
-        options: the loader's options, with the names used at the private daemon.
+        request: the loader's, with the names used at the private daemon.
     """
 
-    def __init__(self, dataset: str, options: LoaderOptions, workers: int | None) -> None:
+    def __init__(self, dataset: str, request: Open, workers: int | None) -> None:
         """Check the arguments; starts nothing yet.
 
         Raises:
             UsageError: `dataset`, `pipeline` or `workers` do not go with a path.
         """
-        self.options, self._code = _private_options(options)
+        self.request, self._code = _private_request(request)
         number = as_integer(workers)
         if workers is not None and (number is None or not 1 <= number <= MAX_WORKERS):
             raise UsageError(
@@ -77,7 +78,7 @@ class PrivateDaemon:
             )
         self._dataset = dataset
         self._workers = number
-        key = host_key(options.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
+        key = host_key(request.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
         parts = "\0".join([dataset, self._code or "", str(number), key, *_places_of_code()])
         name = hashlib.blake2b(os.fsencode(parts), digest_size=8).hexdigest()
         self._folder = RuntimeFolder(name)
@@ -255,41 +256,46 @@ def _session(address: str, deadline: float) -> ClientSession:
     return connect_with_retries(lambda left_s: ClientSession(address, left_s), limit_s)
 
 
-def _private_options(options: LoaderOptions) -> tuple[LoaderOptions, str | None]:
-    """Return the options with the private daemon's names, and `module:attribute` if given."""
-    if options.mix is not None:
+def _private_request(request: Open) -> tuple[Open, str | None]:
+    """Return the request with the private daemon's names, and `module:attribute` if given."""
+    stream, group = request.stream, request.delivery.group
+    if stream.is_mixture:
         raise UsageError(
             "mix: a path is one dataset; start a daemon that serves all of them (stoker serve "
             "--dataset NAME=PATH ...) and give its address"
         )
-    if options.dataset is not None:
+    (source,) = stream.sources
+    if source.dataset:
         raise UsageError(
-            f"dataset={options.dataset!r}: the path already names the dataset; leave dataset out"
+            f"dataset={source.dataset!r}: the path already names the dataset; leave dataset out"
         )
-    if options.group is not None:
+    if group is not None:
         raise UsageError(
-            f"group={options.group!r}: with the path of a dataset each program starts its own"
+            f"group={group.name!r}: with the path of a dataset each program starts its own"
             " daemon, so no other would share its batches; start one with `stoker serve`, and give"
             " all members its address"
         )
-    if not isinstance(options.pipeline, str):
-        checked = dataclasses.replace(options, dataset=DATASET)
-        checked.record(1)
-        return checked, None
-    module, colon, attribute = options.pipeline.partition(":")
+    code = source.pipeline or None
+    if code is not None:
+        _check_importable(code)
+    replace = msgspec.structs.replace
+    source = replace(source, dataset=DATASET, pipeline=PIPELINE if code else "")
+    return replace(request, stream=replace(stream, sources=(source,))), code
+
+
+def _check_importable(pipeline: str) -> None:
+    """Check the name of a pipeline that the private daemon imports."""
+    module, colon, attribute = pipeline.partition(":")
     if not (module and colon and attribute):
         raise UsageError(
-            f"pipeline={options.pipeline!r}: expected 'module:attribute' or a pipeline object, "
+            f"pipeline={pipeline!r}: expected 'module:attribute' or a pipeline object, "
             "because the dataset is given by its path"
         )
     if module == "__main__":
         raise UsageError(
-            f"pipeline={options.pipeline!r}: the daemon cannot import your script; move the "
+            f"pipeline={pipeline!r}: the daemon cannot import your script; move the "
             "pipeline into a module, or pass the pipeline object"
         )
-    checked = dataclasses.replace(options, dataset=DATASET, pipeline=PIPELINE)
-    checked.record(1)
-    return checked, options.pipeline
 
 
 def read_line(reader: int, deadline: float) -> bytes | None:

@@ -82,8 +82,8 @@ class SocketWatch:
     def _mismatch(self) -> str:
         if self._keys is None:
             return (
-                "requires keys: give the Loader key= (this client's secret key file) and"
-                " daemon_key= (the daemon's public key)"
+                "requires keys: give the Loader connection=Connection(key=, daemon_key=), with this"
+                " client's secret key file and the daemon's public key"
             )
         return (
             "has no keys (it was started with --insecure), but this client expects some: start it"

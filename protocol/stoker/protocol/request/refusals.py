@@ -61,10 +61,10 @@ OPTIONS: Final[dict[str, Option]] = {
         _selects("subset", "split", "condition"),
     ),
     "block": Option(
-        "shuffle_block_size", "order.block", lambda stream, _: bool(stream.order.block)
+        "Shuffle(block_size=...)", "order.block", lambda stream, _: bool(stream.order.block)
     ),
     "order seed": Option(
-        "shuffle_seed", "order.seed", lambda stream, _: stream.order.seed is not None
+        "Shuffle(seed=...)", "order.seed", lambda stream, _: stream.order.seed is not None
     ),
     "no shuffle": Option(
         "shuffle=False", "order.shuffle=false", lambda stream, _: not stream.order.shuffle

@@ -166,7 +166,9 @@ def _check_alike(
         return
     remedy = "give all members the same arguments, or give this one another group"
     if {line.partition(":")[0] for line in changed} & {"order", "shuffle_seed"} == {"shuffle_seed"}:
-        remedy = "give all members the same shuffle_seed=; then their seed= may differ"
+        remedy = (
+            "give all members shuffle=Shuffle(seed=...) with one seed; then their seed= may differ"
+        )
     raise UsageError(
         f"group {group.name!r}: {asked}, but this one asks for others (was: the group; is: this"
         " member):\n  " + "\n  ".join(changed) + f"\n{remedy}",

@@ -1,0 +1,113 @@
+"""Records of arguments that few callers set: of the shuffle, of a group, of the connection.
+
+Each checks its fields when it is made, so an error points to the line that made it.
+"""
+
+import dataclasses
+import os
+
+from stoker.client.checks import flag, name_of, one_of, seconds, wait_s, within
+from stoker.protocol.errors import UsageError
+from stoker.protocol.spec import MAX_ROWS, MAX_SEED
+
+MOST_MEMBERS = 64
+MODES = ("mirror", "fork")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shuffle:
+    """How a Loader shuffles: `shuffle=Shuffle(...)` in place of `shuffle=True`.
+
+    Attributes:
+        seed: seed of the order, so that the Loader's `seed` is that of the draws alone; None: the
+            Loader's.
+        block_size: samples in a block of neighbors: blocks are shuffled, and the samples inside
+            each, for slow storage; None: all samples are shuffled together.
+        samples: whether samples are shuffled. False, with `weights` or `mix`: they come in the
+            order of their ids, and the seed draws which of them come once more, or the turns of the
+            datasets.
+    """
+
+    seed: int | None = None
+    block_size: int | None = None
+    samples: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the fields.
+
+        Raises:
+            UsageError: one has another type, or is out of bounds.
+        """
+        object.__setattr__(self, "samples", flag("Shuffle.samples", self.samples))
+        _bounded(self, "seed", 0, MAX_SEED)
+        _bounded(self, "block_size", 1, MAX_ROWS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A group of loaders that share work: `group=Group(...)` in place of `group="name"`.
+
+    Attributes:
+        name: the name that all its loaders give.
+        size: number of its loaders, if the first batch is to wait for them, up to a minute.
+        mode: what they share: "mirror", whole batches, each computed once; "fork", decoded samples,
+            and each has a seed and a pipeline of its own.
+    """
+
+    name: str
+    size: int | None = None
+    mode: str = "mirror"
+
+    def __post_init__(self) -> None:
+        """Check the fields.
+
+        Raises:
+            UsageError: the name is empty or not text, or another field is out of bounds.
+        """
+        if not name_of("group", self.name):
+            raise UsageError(
+                "group='': expected a name that the members of the group share, or None for a"
+                " loader of its own"
+            )
+        _bounded(self, "size", 1, MOST_MEMBERS)
+        one_of("Group.mode", self.mode, MODES)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Connection:
+    """How a Loader reaches its daemons: `connection=Connection(...)`.
+
+    Attributes:
+        connect_timeout_s: time limit for the daemon to answer (for a private one: to start).
+        timeout_s: time limit for the daemon to open the stream, and for each batch.
+        reconnect_s: how long to wait for a daemon that is lost to come back (a private one is
+            started again); the stream then goes on where it was, with the same bytes. None raises
+            `DaemonLostError` at once.
+        key: file of this client's secret key, for `tcp://`; None: STOKER_CLIENT_KEY (environment).
+        daemon_key: the daemon's public key, or its file; None: STOKER_CLIENT_DAEMON_KEY.
+    """
+
+    connect_timeout_s: float = 10.0
+    timeout_s: float = 600.0
+    reconnect_s: float | None = None
+    key: str | os.PathLike[str] | None = None
+    daemon_key: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the times, and convert them to floats.
+
+        Raises:
+            UsageError: one is not a positive time.
+        """
+        for name in ("connect_timeout_s", "timeout_s"):
+            object.__setattr__(self, name, wait_s(f"Connection.{name}", getattr(self, name)))
+        wait = seconds("Connection.reconnect_s", self.reconnect_s)
+        object.__setattr__(self, "reconnect_s", wait)
+
+
+def _bounded(record: object, name: str, low: int, high: int) -> None:
+    """Check a field that is None or an integer, and make a Python integer of it."""
+    given = getattr(record, name)
+    if given is not None:
+        number = within(f"{type(record).__name__}.{name}", given, low, high, " or None")
+        object.__setattr__(record, name, number)
