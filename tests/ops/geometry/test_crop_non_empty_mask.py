@@ -49,7 +49,7 @@ def oracle(op, key, mask):
     pixel = found[integers(key, 0, len(found))] if len(found) else (-1, -1)
     start = []
     for axis in range(2):
-        side, window = mask.shape[axis], op.sides()[axis]
+        side, window = mask.shape[axis], op.size[axis]
         spare = side - window
         if len(found) and spare >= 0:
             start.append(int(np.clip(pixel[axis] - integers(key, 1 + axis, window), 0, spare)))
@@ -76,7 +76,7 @@ def test_every_window_contains_a_marked_pixel(op):
         mask = masks(seed, "int32")
         marked = ~np.isin(mask, op.ignore)
         _, (top, left, row, column) = draw(op, seed, mask)
-        height, width = op.sides()
+        height, width = op.size
         seen = marked[max(top, 0) : top + height, max(left, 0) : left + width]
         assert seen.any() == marked.any(), seed
         if marked.any():

@@ -158,7 +158,11 @@ def test_every_length_is_drawn(run_op):
         ),
         (
             lambda: RandomShortSideScale((4, 9), None),
-            "random_short_side_scale: expected max_size to be an integer from 9 to 65535, got None",
+            "random_short_side_scale: expected max_size to be an integer from 1 to 65535, got None",
+        ),
+        (
+            lambda: RandomShortSideScale((4, 9), 8),
+            "random_short_side_scale: expected max_size to be an integer from 9 to 65535, got 8",
         ),
     ],
 )

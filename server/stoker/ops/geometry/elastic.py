@@ -140,10 +140,9 @@ class Elastic(Fills, PixelOp):
 
     def check(self) -> None:
         """Check the parameters, and that points do not overtake each other."""
+        given = self.amount_range
         super().check()
-        most = STEEPEST * self.spacing
-        amounts = checks.span(self.name, "amount_range", self.amount_range, 0.0, most)
-        self.settle(amount_range=amounts)
+        checks.span(self.name, "amount_range", given, 0.0, STEEPEST * self.spacing)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of points, weights and a row of moves and positions."""

@@ -62,8 +62,9 @@ class Clip(Op):
 
     def check(self) -> None:
         """Check the parameters, and their order."""
+        given = self.high
         super().check()
-        checks.number(self.name, "high", self.high, self.low, MOST)
+        checks.number(self.name, "high", given, self.low, MOST)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged.
