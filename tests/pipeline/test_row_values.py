@@ -17,7 +17,8 @@ from stoker import ops
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
 from stoker.ops.bases.row_values import row_value
-from stoker.ops.contract.registry import lookup, registered
+from stoker.ops.contract.parameters import rules_of
+from stoker.ops.contract.registry import registered
 from stoker.ops.contract.states import State
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
@@ -365,16 +366,48 @@ def test_two_calls_with_one_number_are_one_move():
             bind(pipeline(lambda s, other=other: parted(s, other)).graph(), STATES)
 
 
-def test_every_number_that_a_declaration_gives_is_written_where_the_op_reads_it():
-    """Run-time parameters that a row writes are those that the op's constructor would give."""
-    found = 0
-    for cls in map(lookup, registered()):
-        for name, rule in [(n, row_value(cls, n)) for n in cls.__dataclass_fields__]:
-            if rule is None:
-                continue
-            for number in (rule.low, rule.high):
-                given = {**(getattr(cls, "examples", ({},)) or ({},))[0], name: rule.given(number)}
-                params = cls(**given).params()
-                assert all(params[field] == number for field in rule.fields), (cls, name)
-            found += 1
-    assert found > 3
+TAKEN = [
+    (name, parameter)
+    for name, cls in {**registered()}.items()
+    for parameter in rules_of(cls)
+    if row_value(cls, parameter) is not None and not cls.by_user
+]
+SMALL = np.random.default_rng(8).integers(0, 256, (24, 24, 3), np.uint8)
+
+
+def test_every_parameter_takes_a_number_as_its_constant():
+    """The number of a row does what a constant does: for a range, as both of its ends."""
+    refused = {}
+    for name, parameter in TAKEN:
+        cls, rule = registered()[name], row_value(registered()[name], parameter)
+        given = dict(next(iter(cls.examples), {}))
+
+        def made_with(number=None, cls=cls, given=given, parameter=parameter):
+            def define(sample):
+                one = sample.number if number is None else number
+                return {"x": cls(**given | {parameter: one})(sample.image)}
+
+            return pipeline(define).graph()
+
+        states = {
+            "image": State.fixed("image", "uint8", SMALL.shape),
+            "number": State.fixed("scalar", "int64" if rule.whole else "float64", ()),
+        }
+        try:
+            bind(made_with(rule.given(rule.middle)), states)
+        except BuildError:
+            continue  # it needs a mask or boxes
+        try:
+            engine = Interpreter(bind(made_with(), states))
+        except BuildError as error:
+            refused[name, parameter] = error.message
+            continue
+        for part in (0.13, 1.0):
+            number = min(rule.low + part * (rule.high - rule.low), 64.0)
+            number = int(number) if rule.whole else float(number)
+            fixed = Interpreter(bind(made_with(rule.given(number)), {"image": states["image"]}))
+            inputs = {"image": SMALL, "number": np.array(number)}
+            made = run(engine, 1, [inputs[field] for field in engine.plan.fields])
+            assert made == run(fixed, 1, [SMALL]), (name, parameter, number)
+    assert all("must be a constant" in message for message in refused.values()), refused
+    assert len(refused) < len(TAKEN) / 3

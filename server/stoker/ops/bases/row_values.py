@@ -1,8 +1,8 @@
-"""The parameters of an op that may be a value of each row, and the storage of its number.
+"""Parameters of an op that may be a number of each row: their bounds, and where it is stored.
 
 They follow from the declaration: a number, or a range, for which a value is both ends. An op that
-stores other run-time parameters than the declared ones, or checks several together, takes none. A
-batch op draws after the rows are computed, so it takes none either.
+stores other run-time parameters than the declared ones, or checks several together, takes constants
+unless the rule says `per_row`. A batch op draws after the rows are computed, so it takes constants.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stoker.ops.contract.parameters import (
 
 @dataclass(frozen=True)
 class RowValue:
-    """A parameter that takes a value of each row.
+    """The number of a row in place of a parameter.
 
     Attributes:
         fields: the run-time parameters that hold the number, all of one dtype.
@@ -76,15 +76,14 @@ def row_value(cls: type[Op], name: str) -> RowValue | None:
     fields = tuple(field[0] for field in rule.fields(name))
     pair = len(fields) == 2
     found = None
-    match rule:
-        case Whole(low=low, high=high) | WholeSpan(low=low, high=high):
-            found = RowValue(fields, low, high, whole=True, pair=pair)
-        case Interval(low=low, high=high):
-            found = RowValue(fields, math.nextafter(low, math.inf), high, pair=True, above=True)
-        case Number(low=low, high=high) | Span(low=low, high=high):
-            found = RowValue(fields, low, high, pair=pair)
-        case Spread(most=most):
-            found = RowValue(fields, -most, most, pair=True)
+    if type(rule) not in (Whole, WholeSpan, Number, Span, Interval, Spread):
+        return None  # a rule made of one of these has more conditions
+    if isinstance(rule, Whole | Number | Span):
+        whole, above = isinstance(rule, Whole | WholeSpan), isinstance(rule, Interval)
+        low = math.nextafter(rule.low, math.inf) if above else rule.low
+        found = RowValue(fields, low, rule.high, whole, pair, above)
+    elif isinstance(rule, Spread):
+        found = RowValue(fields, -rule.most, rule.most, pair=True)
     return found if found is not None and math.isfinite(found.high) else None
 
 

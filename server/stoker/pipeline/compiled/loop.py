@@ -216,7 +216,7 @@ def measure(code, at, row, words, parts, note, found):  # type: ignore[no-untype
     elif op == WITHIN.code:
         number = as_float(words[code[at, WITHIN.src], 0])
         low, high = as_float(code[at, WITHIN.low0]), as_float(code[at, WITHIN.high0])
-        if not low <= number <= high:  # also if it is no number
+        if not low <= number <= high:  # NaN is not
             refuse(found, row, (words[code[at, WITHIN.src], 0], 0), (0, 0))
             return code[at, WITHIN.check]
     elif op == ROOM.code:
