@@ -26,6 +26,7 @@ from stoker.jit import set_cache_root
 pytest_plugins = ["leaks", "starts"]
 
 LONGEST = (
+    "front_door/test_lock.py",  # two minutes of waiting for a lock, which take no processor
     "ops/test_contract.py",
     "law/test_law.py",
     "docs/test_pages.py",
@@ -33,6 +34,7 @@ LONGEST = (
     "examples/test_ray_train.py",
     "scale_out/test_serve.py",
     "pipeline/test_random_pipelines.py",
+    "law/test_promises.py",
     "client/test_tcp_links.py",
     "client/test_reconnect.py",
     "ops/test_machine_code.py",  # behind what compiles most kernels
