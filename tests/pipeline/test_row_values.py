@@ -33,7 +33,7 @@ from stoker.rng.row import Row
 from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.states import field_states
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 ROWS, SIDE, BAD = 16, 40, {3: np.nan, 7: np.inf, 9: 361.0}
 RNG = np.random.default_rng(2)
 BASE = np.kron(RNG.integers(0, 256, (5, 5, 3), np.uint8), np.ones((8, 8, 1), np.uint8))
