@@ -246,7 +246,7 @@ def test_the_first_sample_of_a_live_source_decides(daemon):
         ({"weights": "negative"}, ("weights", "'negative'", "-1.0")),
         ({"weights": "unknown"}, ("weights", "'unknown'", "nan")),
         ({"weights": "zero"}, ("weights", "all 2 weights are 0")),
-        ({"weights": [1.0, 2.0, 3.0]}, ("weights", "2 samples", "3")),
+        ({"weights": [1.0, 2.0, 3.0]}, ("weights", "(2, also with subset= or exclude=)", "got 3")),
         (
             {"pipeline": fitted, "buckets": LengthBuckets(field="text", bounds=(4,))},
             ("id 0 has length 6", "2 are longer than 4"),

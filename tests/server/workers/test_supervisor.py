@@ -297,7 +297,7 @@ def test_a_builder_reports_what_it_built(rig, small_dataset, stream_of):
     assert built.pipeline_id == opened.served.spec.pipeline
     assert built.fingerprint == opened.served.spec.dataset
     assert [output.name for output in built.outputs] == ["image", "label"]
-    assert built.graph == opened.served.sources[0].graph
+    assert built.sources[0].graph == opened.served.sources[0].graph
 
 
 NEW_OP = """
