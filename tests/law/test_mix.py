@@ -39,6 +39,11 @@ MIXES = {
         {"photos": "cropped", "boxed": "cropped_flips"},
         {**SELECTED, "order": OrderSpec(shuffle=False, seed=9)},
     ),
+    "scheduled": (
+        {"photos": 0.6, "boxed": 0.4},
+        "scheduled",
+        {"batch_size": 7, "seed": 3, "total_epochs": 2, "on_error": "replace"},
+    ),
     "one pipeline": ({"photos": 0.7, "tars": 0.3}, "windows", {"batch_size": 7, "seed": 5}),
     "in order": (
         {"tars": 1, "boxed": 2, "photos": 5},
@@ -132,8 +137,9 @@ def options(name):
 
 
 def uses(option, given):
-    """Whether a Loader with these arguments uses an option."""
-    name, _, value = option.argument.partition("=")
+    """Whether a stream with these options uses one of the table."""
+    names = {"order.block": "shuffle_block_size", "order.seed": "shuffle_seed"}
+    name, _, value = names.get(option.field, option.argument).partition("=")
     return given.get(name) is False if value else given.get(name) is not None
 
 
