@@ -462,7 +462,7 @@ def test_a_wrong_time_limit(folder, given) -> None:
 
 
 def test_a_misspelled_option(folder) -> None:
-    with pytest.raises(UsageError, match="did you mean 'reconnect_s'"):
+    with pytest.raises(UsageError, match=r"'reconnect_s'\? Write connection=Connection\(rec"):
         Loader(f"ipc://{folder}/stoker.sock", pipeline="train", batch_size=2, reconnect=60)
 
 

@@ -56,6 +56,8 @@ def refuse_unknown(given: Mapping[str, object], known: Iterable[str]) -> None:
             advice = ELSEWHERE[name]
             use = "" if advice.startswith(LEAVE) else "use "
             raise UsageError(f"Loader has no argument {name!r}: {use}{advice}")
-        close = difflib.get_close_matches(name, list(known), 1)
+        close = difflib.get_close_matches(name, [*known, *ELSEWHERE], 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
+        if close and close[0] in ELSEWHERE:
+            hint += f" Write {ELSEWHERE[close[0]]}"
         raise UsageError(f"Loader has no argument {name!r}{hint}")
