@@ -63,7 +63,11 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "given", "kept", "stored", "wrong", "expected"), RULES, ids=str)
+@pytest.mark.parametrize(
+    ("rule", "given", "kept", "stored", "wrong", "expected"),
+    RULES,
+    ids=[type(rule).__name__ for rule, *_ in RULES],
+)
 def test_one_declaration_is_the_check_and_the_run_time_form(
     rule, given, kept, stored, wrong, expected
 ):
