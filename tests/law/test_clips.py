@@ -217,10 +217,13 @@ def test_a_split_of_whole_clips(served, law, smaller):
     first = list(range(ids[1])) + list(range(ids[3], ids[4]))
     split(smaller, {"some": first, "cut": [*range(ids[1], ids[2] - 1)], "rest": "rest"})
     given = {**STREAM, "dataset": "smaller", "batch_size": 1}
-    with Loader(served, device="numpy", subset="some", **given) as loader:
-        assert sorted(int(batch.index[0]) for batch in loader) == [0, 3]
-    with pytest.raises(UsageError, match=r"split 'cut' has 11 of the 12 frames of clip 1, so the"):
-        Loader(served, subset="cut", **given)
+    for subset in ("some", "split == 'some'"):
+        with Loader(served, device="numpy", subset=subset, **given) as loader:
+            assert sorted(int(batch.index[0]) for batch in loader) == [0, 3]
+    why = r"split 'cut' has 11 of the 12 frames of clip 1, so the"
+    for subset in ("cut", "id > 0 and split == 'cut'"):
+        with pytest.raises(UsageError, match=why):
+            Loader(served, subset=subset, **given)
 
 
 def test_frames_that_do_not_follow_each_other_are_refused(tmp_path, photographs):

@@ -23,6 +23,7 @@ from stoker.order.selected import Selected, exclude_of, weights_of
 from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
+from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.rng.streams import ORDER_STREAM, make_key, stream_key
 
@@ -398,4 +399,12 @@ def test_a_block_of_a_bucket_has_neighbors_of_the_bucket():
 def test_a_dataset_with_fewer_rows_than_buckets_is_refused():
     case = Case([300, 40], mix=[1, 0.002], batch=2, buckets=BUCKETS)
     with pytest.raises(UsageError, match="mix: dataset 1 has 1 rows in an epoch, by its ratio"):
+        case.make()
+
+
+def test_a_dataset_that_buckets_leave_out_is_refused():
+    buckets = LengthBuckets("tokens", bounds=(8,), longer="drop")
+    case = Case([300, 40], mix=[1, 1], batch=2, buckets=buckets)
+    case.sizes = [(5, 5)] * 300 + [(9, 9)] * 40
+    with pytest.raises(UsageError, match="mix: dataset 1 has no sample in any bucket"):
         case.make()

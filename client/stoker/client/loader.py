@@ -90,9 +90,10 @@ class Loader(Resuming, Generic[Item]):
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".
         exclude: samples to leave out: ids, or the path of a file that lists them, one per line,
             such as a quarantine file of the daemon; with `mix` name of a dataset -> samples.
-        subset: the only samples to visit: a split of the dataset, such as "train", or ids or a file
-            as for `exclude`, each id once (with `shuffle=False` ascending); with `mix` one split
-            for all, or name of a dataset -> samples.
+        subset: the only samples to visit: a split of the dataset, such as "train", a condition on
+            its columns, such as "width >= 256", or ids or a file as for `exclude`, each id once
+            (with `shuffle=False` ascending); with `mix` one split or condition for all, or name of
+            a dataset -> samples.
         weights: how often each sample comes: one number per sample (an array, or a file), the name
             of a numeric field, or {class: weight}; with `mix` one field for all, or name of a
             dataset -> weights. Batches then have `drawn_as`, as with buckets.

@@ -29,7 +29,7 @@ MAX_WORKERS = 1024
 """Worker processes of one daemon."""
 _DIGEST = re.compile("[0-9a-f]{32}")
 _FINGERPRINT = re.compile("(content|stat|declared):[0-9a-f]{32}")
-_EXCLUDE = re.compile("[1-9][0-9]{0,7}:[0-9a-f]{32}")
+_EXCLUDE = re.compile("[1-9][0-9]{0,14}:[0-9a-f]{32}")
 _LATER = ("mix",)
 """Fields that were added after version 1; their default is None."""
 _MADE_OF = {

@@ -20,6 +20,7 @@ from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.request.refusals import check_combination
 from stoker.protocol.request.stream import (
+    MAX_CONDITION,
     MAX_GRAPH_BYTES,
     MAX_PREFETCH,
     MAX_RATIO,
@@ -241,6 +242,11 @@ def _selection(subset: object, exclude: object, weights: object, *, sort: bool) 
     if isinstance(subset, str) and is_split_name(subset):
         split = subset
     elif isinstance(subset, str) and is_condition(subset):
+        if len(subset) > MAX_CONDITION:
+            raise UsageError(
+                f"subset: expected a condition of at most {MAX_CONDITION} characters, got "
+                f"{len(subset)}; give ids, or a file that lists them"
+            )
         condition = subset
     elif subset is not None:
         ids = Subset(_ids("subset", subset), sort=sort).to_bytes()

@@ -161,8 +161,13 @@ class StreamRequest(RequestPart, frozen=True):
         """Check that the sources fit together.
 
         Raises:
-            UsageError: a source of a mixture has no ratio, or comes twice.
+            UsageError: a source of a mixture has no ratio, or comes twice; or samples are chosen in
+                several ways.
         """
+        for source in self.sources:
+            chosen = source.selection
+            if (bool(chosen.split) + bool(chosen.condition) + bool(chosen.subset)) > 1:
+                raise UsageError("subset: expected one of a split, a condition and a list of ids")
         if not self.is_mixture:
             return
         names = [source.dataset for source in self.sources]

@@ -51,7 +51,7 @@ def pieces_of(
         shares: of the datasets of a mixture; None: there is one dataset.
 
     Raises:
-        UsageError: a dataset of a mixture has fewer rows in an epoch than buckets.
+        UsageError: a dataset of a mixture has fewer rows in an epoch than buckets, or no bucket.
     """
     firsts = np.cumsum([0, *(selection.rows for selection in selections)])
     cuts = [np.searchsorted(plan.ids(k), firsts) for k in range(len(plan.buckets))]
@@ -65,6 +65,11 @@ def pieces_of(
             for bucket, cut in enumerate(cuts)
             if cut[dataset] < cut[dataset + 1]
         ]
+        if shares is not None and not parts:
+            raise UsageError(
+                f"mix: dataset {dataset} has no sample in any bucket, because all of them are left"
+                " out: use larger bounds, or take the dataset out of the mixture"
+            )
         if count < len(parts):
             raise UsageError(
                 f"mix: dataset {dataset} has {count} rows in an epoch, by its ratio, and samples "

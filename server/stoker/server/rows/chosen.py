@@ -7,13 +7,10 @@ leave samples out, in addition to the exclude list or subset; what remains has p
 from typing import Literal
 
 import numpy as np
-from msgspec import UNSET
 from numpy.typing import NDArray
 
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.manifest_splits import split_subset
-from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.order.repeat import Weighting
 from stoker.order.selected import Selected
 from stoker.protocol.errors import UnknownNameError, UsageError
@@ -30,6 +27,7 @@ from stoker.protocol.weights import (
     weights_from_bytes,
 )
 from stoker.server.rows.condition import samples_where
+from stoker.server.rows.named_splits import named_split
 from stoker.server.work.suggestions import resolve
 
 LABEL = "label"
@@ -56,55 +54,21 @@ def resolved(dataset: Dataset, selection: Selection) -> Selection:
     if selection.condition:
         chosen = samples_where(dataset, selection.condition)
     elif selection.split:
-        chosen = named_split(dataset, selection.split)
+        chosen = split_named(dataset, selection.split)
     else:
         return selection
     subset = chosen.without(Excluded.from_bytes(selection.exclude)).to_bytes()
     return Selection(subset=subset, weights=selection.weights)
 
 
-def named_split(dataset: Dataset, name: str) -> Subset:
-    """Return the samples of a split.
-
-    Raises:
-        DatasetError: the dataset's splits are damaged.
-        UnknownNameError: the dataset has no such split; the message lists those that it has.
-    """
-    if isinstance(dataset, ClipDataset):
-        return _clips_of(dataset, name, named_split(dataset.frames, name))
-    splits = dataset.manifest.splits
-    names = {} if splits is UNSET else {known: known for known in splits.names}
+def split_named(dataset: Dataset, name: str) -> Subset:
+    """Return the samples of the split that `subset=` names; errors as those of `named_split`."""
     try:
-        resolve("split", name, names, "the dataset")
+        return named_split(dataset, name)
     except UnknownNameError as error:
-        how = "" if names else " (stoker split makes them)"
         raise UnknownNameError(
-            f"subset: {error.message}{how}; for a file of ids give ./{name} or a Path",
-            **error.details,
+            f"subset: {error.message}; for a file of ids give ./{name} or a Path", **error.details
         ) from None
-    assert splits is not UNSET
-    return split_subset(splits, name, len(dataset))
-
-
-def _clips_of(clips: ClipDataset, name: str, frames: Subset) -> Subset:
-    """Return the clips whose frames are all in a split.
-
-    Raises:
-        UsageError: a clip has frames inside and outside of the split.
-    """
-    chosen = np.zeros(len(clips.frames), np.bool_)
-    chosen[frames.ids] = True
-    ranges = [clips.rows(clip) for clip in range(len(clips))]
-    counts = np.array([np.count_nonzero(chosen[rows.start : rows.stop]) for rows in ranges])
-    cut = np.flatnonzero((counts > 0) & (counts < [len(rows) for rows in ranges]))
-    if cut.size:
-        clip = int(cut[0])
-        raise UsageError(
-            f"subset: the split {name!r} has {counts[clip]} of the {len(ranges[clip])} frames of "
-            f"clip {clip}, so the clip is neither in it nor outside: make a split of whole clips, "
-            "or give the ids of clips"
-        )
-    return Subset(np.flatnonzero(counts))
 
 
 def chosen_of(dataset: Dataset, selection: Selection) -> Selected:

@@ -5,7 +5,9 @@ becomes an expression of pyarrow over the columns that it names, and anything el
 image is read: sizes, lengths and numbers are columns of their own. A comparison with a value that
 a sample lacks is neither true nor false, as in SQL, so the sample is left out.
 
-Runs in builders and commands, which import pyarrow here only when there is a condition.
+Integers are compared as int64, anything else as float64; a constant that is compared with a column
+of float32 is rounded to float32 first, as in conditions of pipelines. Arithmetic is that of
+float64. Runs in builders and commands, which import pyarrow here only when there is a condition.
 """
 
 import ast
@@ -17,16 +19,19 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from msgspec import UNSET
 
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.manifest_splits import split_subset
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.request.stream import MAX_CONDITION
 from stoker.protocol.subset import Subset
+from stoker.server.rows.named_splits import named_split
 from stoker.server.work.suggestions import resolve
 
+MOST_COLUMNS: Final = 16
+"""Columns of one condition, each of which is held as eight bytes a sample."""
+SHOWN: Final = 80
+"""Characters of a condition, or of a part of it, in an error."""
 _ID: Final = "id"
 _SPLIT: Final = "split"
 _SIDES: Final = ("width", "height")
@@ -38,14 +43,13 @@ _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
+_ARITHMETIC: Final[dict[type[ast.operator], str]] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
 }
 _EXAMPLE: Final = "width >= 256 and label in ('cat', 'dog')"
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -54,17 +58,17 @@ class _Operand(NamedTuple):
 
     Attributes:
         expression: what pyarrow computes.
-        kind: "number" or "truth".
+        kind: "truth", "int", "float", or "text" for a constant.
         label: the field whose class numbers these are, if it is a label.
         literal: the constant that the condition has here; None for a column.
-        dtype: dtype of the column; None for a constant or a computed value.
+        single: whether it is a column of float32.
     """
 
     expression: Any
     kind: str
     label: Field | None = None
     literal: int | float | str | bool | None = None
-    dtype: np.dtype[Any] | None = None
+    single: bool = False
 
 
 def samples_where(dataset: Dataset, condition: str) -> Subset:
@@ -76,18 +80,24 @@ def samples_where(dataset: Dataset, condition: str) -> Subset:
 
     Raises:
         UnknownNameError: it names an unknown field, class or split.
-        UsageError: it is not a condition, or holds for no sample.
+        UsageError: it is no condition, or holds for no sample.
     """
     reader = _ConditionReader(dataset, condition)
+    arrow: Any = importlib.import_module("pyarrow")
     try:
         found = reader.truth(reader.tree)
+        table = arrow.table({**reader.columns, _ID: np.arange(len(dataset))})
+        ids = table.filter(found)[_ID].to_numpy()
     except UnknownNameError as error:
-        raise UnknownNameError(f"subset={condition!r}: {error.message}", **error.details) from None
-    arrow: Any = importlib.import_module("pyarrow")
-    table = arrow.table({**reader.columns, _ID: np.arange(len(dataset))})
-    ids = table.filter(found)[_ID].to_numpy()
+        raise UnknownNameError(
+            f"subset={_shown(condition)!r}: {error.message}", **error.details
+        ) from None
+    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
+        raise reader.error(error) from None
     if not len(ids):
-        raise UsageError(f"subset: the condition {condition!r} holds for no sample of the dataset")
+        raise UsageError(
+            f"subset: the condition {_shown(condition)!r} holds for no sample of the dataset"
+        )
     return Subset(ids)
 
 
@@ -101,30 +111,39 @@ class _ConditionReader:
 
     def __init__(self, dataset: Dataset, text: str) -> None:
         self._dataset = dataset
-        self._text = text
+        self._text = text.strip()
         self._fields = {field.name: field for field in dataset.schema.fields}
+        self._read: dict[str, _Operand] = {}
         self.columns: dict[str, Any] = {}
+        self._arrow: Any = importlib.import_module("pyarrow")
         self._compute: Any = importlib.import_module("pyarrow.compute")
         try:
             if len(text) > MAX_CONDITION:
                 raise ValueError(f"it has {len(text)} characters, and at most {MAX_CONDITION} fit")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.tree: ast.expr = ast.parse(text.strip(), mode="eval").body
+                self.tree: ast.expr = ast.parse(self._text, mode="eval").body
         except (SyntaxError, ValueError) as error:
-            raise self._error(error.msg if isinstance(error, SyntaxError) else error) from None
+            raise self.error(error.msg if isinstance(error, SyntaxError) else error) from None
         except (RecursionError, MemoryError):
-            raise self._error("it is nested too deeply") from None
+            raise self.error("it is nested too deeply") from None
 
     def truth(self, node: ast.expr) -> Any:
         """Return the expression of a part that is true or false."""
         try:
             found = self._value(node)
         except RecursionError:
-            raise self._error("it is nested too deeply") from None
+            raise self.error("it is nested too deeply") from None
         if found.kind != "truth":
             raise self._unexpected(node, "a comparison")
         return found.expression
+
+    def error(self, reason: object) -> UsageError:
+        """Return the error of the condition as a whole."""
+        return UsageError(
+            f"subset={_shown(self._text)!r}: {reason}; a condition is like {_EXAMPLE!r}, and a"
+            " file is named by ./FILE or a Path"
+        )
 
     def _value(self, node: ast.expr) -> _Operand:
         match node:
@@ -140,8 +159,8 @@ class _ConditionReader:
             case ast.Compare(left, operators, others):
                 found = self._compared(left, operators, others)
             case ast.BinOp(left, op, right) if type(op) in _ARITHMETIC:
-                sides = [self._number(side) for side in (left, right)]
-                found = _Operand(_ARITHMETIC[type(op)](*sides), "number")
+                compute = getattr(self._compute, _ARITHMETIC[type(op)])
+                found = _Operand(compute(self._number(left), self._number(right)), "float")
             case ast.Name() | ast.Attribute(ast.Name()) | ast.Call(ast.Name("len")):
                 found = self._column(node)
             case _:
@@ -159,70 +178,117 @@ class _ConditionReader:
 
     def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(op, ast.In | ast.NotIn):
-            if not isinstance(right, ast.Tuple | ast.List | ast.Set) or not right.elts:
-                raise self._unexpected(right, "the values in parentheses, such as (1, 2)")
-            each = [self._comparison(left, ast.Eq(), value) for value in right.elts]
-            found = functools.reduce(operator.or_, each)
+            found = self._among(left, right)
             return found if isinstance(op, ast.In) else ~found
         if isinstance(op, ast.Is | ast.IsNot):
             if not (isinstance(right, ast.Constant) and right.value is None):
                 raise self._unexpected(right, "None after is")
             lacks = ~self._add(self._present(self._field(left)))
             return lacks if isinstance(op, ast.Is) else ~lacks
-        if self._is_split(left):
-            return self._in_split(op, right)
-        one, other = self._value(left), self._value(right)
-        texts = [isinstance(side.literal, str) for side in (one, other)]
-        if any(texts):
-            return self._classes(one, op, other, left if texts[0] else right)
-        if one.kind != other.kind and "truth" in (one.kind, other.kind):
-            raise self._unexpected(right, "two numbers, or two truth values, to compare")
-        compare = _COMPARISONS[type(op)]
-        return compare(_rounded(one, other.dtype), _rounded(other, one.dtype))
+        if self._is_split(left) or self._is_split(right):
+            return self._in_split(op, right if self._is_split(left) else left)
+        return self._values_compared(left, op, right)
 
-    def _classes(self, one: _Operand, op: ast.cmpop, other: _Operand, text: ast.expr) -> Any:
-        """Compare a label with the name of a class."""
-        named, label = (one, other) if isinstance(one.literal, str) else (other, one)
+    def _values_compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Any:
+        one, other = self._value(left), self._value(right)
+        kinds = {one.kind, other.kind}
+        only_equality = bool(kinds & {"text", "truth"})
+        if only_equality and not isinstance(op, ast.Eq | ast.NotEq):
+            what = "the name of a class" if "text" in kinds else "truth values"
+            raise self._unexpected(
+                left if one.kind in ("text", "truth") else right, f"== or != with {what}"
+            )
+        sides = one.expression, other.expression
+        if one.kind == "text":
+            sides = self._class_number(other, one.literal, left), other.expression
+        elif other.kind == "text":
+            sides = one.expression, self._class_number(one, other.literal, right)
+        elif "truth" in kinds and len(kinds) > 1:
+            raise self._unexpected(right, "two numbers, or two truth values, to compare")
+        elif "float" in kinds:
+            sides = self._float(one, single=other.single), self._float(other, single=one.single)
+        return _COMPARISONS[type(op)](*sides)
+
+    def _among(self, left: ast.expr, right: ast.expr) -> Any:
+        """Return the expression of `left in (a, b, c)`."""
+        if not isinstance(right, ast.Tuple | ast.List | ast.Set) or not right.elts:
+            raise self._unexpected(right, "the values in parentheses, such as (1, 2)")
+        if self._is_split(left):
+            each = [self._in_split(ast.Eq(), value) for value in right.elts]
+            return functools.reduce(operator.or_, each)
+        one = self._value(left)
+        values: list[int | float] = []
+        for node in right.elts:
+            value = self._value(node)
+            if value.kind == "text":
+                values.append(self._class_number(one, value.literal, node))
+            elif value.literal is None or isinstance(value.literal, bool | str):
+                raise self._unexpected(node, "numbers or names of classes in parentheses")
+            else:
+                values.append(value.literal)
+        if one.kind not in ("int", "float"):
+            raise self._unexpected(left, "a number before in")
+        if one.kind == "int" and all(isinstance(value, int) for value in values):
+            column, wanted = one.expression, self._arrow.array(values, self._arrow.int64())
+        else:
+            column = self._float(one)
+            rounded = [_as_float(value, single=one.single) for value in values]
+            wanted = self._arrow.array(rounded, self._arrow.float64())
+        unknown = self._compute.scalar(self._arrow.scalar(None, self._arrow.bool_()))
+        return self._compute.if_else(column.is_valid(), column.isin(wanted), unknown)
+
+    def _class_number(self, label: _Operand, name: object, node: ast.expr) -> int:
+        """Return the number of a class of a label."""
         if label.label is None or label.label.classes is None:
-            raise self._unexpected(text, "a number: only classes with names are compared with text")
-        if not isinstance(op, ast.Eq | ast.NotEq):
-            raise self._unexpected(text, "== or != with the name of a class")
-        classes = {name: str(number) for number, name in enumerate(label.label.classes)}
-        number = resolve("class", str(named.literal), classes, f"field {label.label.name!r}")
-        return _COMPARISONS[type(op)](label.expression, int(number))
+            raise self._unexpected(node, "a number: only classes with names are compared with text")
+        classes = {known: str(number) for number, known in enumerate(label.label.classes)}
+        return int(resolve("class", str(name), classes, f"field {label.label.name!r}"))
 
     def _is_split(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == _SPLIT and _SPLIT not in self._fields
 
-    def _in_split(self, op: ast.cmpop, right: ast.expr) -> Any:
-        name = right.value if isinstance(right, ast.Constant) else None
+    def _in_split(self, op: ast.cmpop, node: ast.expr) -> Any:
+        name = node.value if isinstance(node, ast.Constant) else None
         if not isinstance(name, str) or not isinstance(op, ast.Eq | ast.NotEq):
-            raise self._unexpected(right, "== or != with the name of a split")
-        splits = self._dataset.manifest.splits
-        names = {} if splits is UNSET else {known: known for known in splits.names}
-        resolve("split", name, names, "the dataset")
-        assert splits is not UNSET
-        inside = np.zeros(len(self._dataset), np.bool_)
-        inside[split_subset(splits, name, len(inside)).ids] = True
-        found = self._add(inside)
+            raise self._unexpected(node, "== or != with the name of a split")
+        key = f"{_SPLIT} {name}"
+        if key not in self._read:
+            inside = np.zeros(len(self._dataset), np.bool_)
+            inside[named_split(self._dataset, name).ids] = True
+            self._read[key] = _truth(self._add(inside))
+        found = self._read[key].expression
         return found if isinstance(op, ast.Eq) else ~found
 
     def _number(self, node: ast.expr) -> Any:
         found = self._value(node)
-        if found.kind != "number" or isinstance(found.literal, str):
+        if found.kind not in ("int", "float"):
             raise self._unexpected(node, "a number")
-        return found.expression.cast("float64")
+        return self._float(found)
+
+    def _float(self, value: _Operand, *, single: bool = False) -> Any:
+        """Return a number as float64; a constant next to float32 is rounded to that first."""
+        if isinstance(value.literal, int | float):
+            return self._compute.scalar(_as_float(value.literal, single=single))
+        if value.kind == "int":
+            return value.expression.cast("float64", safe=False)
+        return value.expression
 
     def _constant(self, node: ast.expr, value: object) -> _Operand:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise self._unexpected(node, "a number of at most 64 bits")
-        if not isinstance(value, bool | int | float | str):
-            raise self._unexpected(node, "a number, True, False, or text in quotes")
-        kind = "truth" if isinstance(value, bool) else "number"
-        return _Operand(self._compute.scalar(value), kind, literal=value)
+        for kind, types in (("truth", bool), ("int", int), ("float", float), ("text", str)):
+            if isinstance(value, types):
+                return _Operand(self._compute.scalar(value), kind, literal=value)
+        raise self._unexpected(node, "a number, True, False, or text in quotes")
 
     def _column(self, node: ast.expr) -> _Operand:
-        """Return a column: a number of a field, a side or a length of one, or the ids."""
+        key = ast.unparse(node)
+        if key not in self._read:
+            self._read[key] = self._new_column(node)
+        return self._read[key]
+
+    def _new_column(self, node: ast.expr) -> _Operand:
+        """Read a column: a number of a field, a side or a length of one, or the ids."""
         label = None
         match node:
             case ast.Call(_, [ast.Name() as name], []):
@@ -235,25 +301,29 @@ class _ConditionReader:
                 field = self._only_image(node)
                 values = self._sides(field, side)
             case ast.Name(name) if name == _ID and _ID not in self._fields:
-                ids = np.arange(len(self._dataset))
-                return _Operand(self._add(ids), "number", dtype=ids.dtype)
+                return _Operand(self._add(np.arange(len(self._dataset))), "int")
             case ast.Name():
                 field = self._field(node)
                 values = np.concatenate(list(self._dataset.numbers(field.name)))
                 label = field if field.kind == "label" else None
             case _:
                 raise self._unexpected(node, "a field, len(field), field.width or field.height")
-        if values.dtype.kind in "iu":
-            if len(values) and int(values.max()) >= 2**63:
-                raise self._unexpected(node, "values below 2**63")
-            values = values.astype(np.int64)
-        kind = "truth" if values.dtype == np.bool_ else "number"
         present = self._present(field) if field.optional is True else None
-        return _Operand(self._add(values, present), kind, label, dtype=values.dtype)
+        single = values.dtype == np.float32
+        match values.dtype.kind:
+            case "b":
+                kind = "truth"
+            case "f":
+                kind, values = "float", values.astype(np.float64)
+            case _:
+                if len(values) and int(values.max()) >= 2**63:
+                    raise self._unexpected(node, "values below 2**63")
+                kind, values = "int", values.astype(np.int64)
+        return _Operand(self._add(values, present), kind, label, single=single)
 
     def _sides(self, field: Field, side: str) -> Array:
         if not field.is_picture:
-            raise self._error(f"field {field.name!r} has no {side}: it is not an image or mask")
+            raise self.error(f"field {field.name!r} has no {side}: it is not an image or mask")
         found = list(self._dataset.sizes(field.name))
         return np.concatenate([sizes[_SIDES.index(side)] for sizes in found])
 
@@ -261,7 +331,7 @@ class _ConditionReader:
         images = [field for field in self._fields.values() if field.kind == "image"]
         if len(images) != 1:
             names = ", ".join(f"{field.name}.{node.id}" for field in images) or "none"
-            raise self._error(
+            raise self.error(
                 f"{node.id} is that of the only image, and the dataset has {len(images)}: expected"
                 f" one of {names}"
             )
@@ -270,6 +340,8 @@ class _ConditionReader:
     def _field(self, node: ast.expr) -> Field:
         if not isinstance(node, ast.Name):
             raise self._unexpected(node, "the name of a field")
+        if self._is_split(node):
+            raise self._unexpected(node, "== or != with the name of a split")
         known = {name: name for name in self._fields}
         return self._fields[resolve("field", node.id, known, "the dataset")]
 
@@ -280,32 +352,25 @@ class _ConditionReader:
 
     def _add(self, values: Array, present: Array | None = None) -> Any:
         """Add a column; return its expression, which is null where a value is not present."""
+        if len(self.columns) == MOST_COLUMNS:
+            raise self.error(f"it reads more than {MOST_COLUMNS} columns")
         name = f"column {len(self.columns)}"
-        arrow: Any = importlib.import_module("pyarrow")
-        self.columns[name] = arrow.array(values, mask=None if present is None else ~present)
+        self.columns[name] = self._arrow.array(values, mask=None if present is None else ~present)
         return self._compute.field(name)
 
     def _unexpected(self, node: ast.expr, expected: str) -> UsageError:
-        return self._error(f"expected {expected}, got {ast.unparse(node)}")
-
-    def _error(self, reason: object) -> UsageError:
-        return UsageError(
-            f"subset={self._text!r}: {reason}; a condition is like {_EXAMPLE!r}, and a file is"
-            " named by ./FILE or a Path"
-        )
+        part = ast.get_source_segment(self._text, node) or ""
+        return self.error(f"expected {expected}, got {_shown(part)}")
 
 
 def _truth(expression: Any) -> _Operand:
     return _Operand(expression, "truth")
 
 
-def _rounded(value: _Operand, dtype: np.dtype[Any] | None) -> Any:
-    """Return a side of a comparison: a constant has the precision of the float32 column it meets.
+def _as_float(value: float, *, single: bool) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(value)) if single else float(value)
 
-    So `score >= 0.7` holds for a stored 0.7, as in conditions of pipelines.
-    """
-    if dtype == np.float32 and value.literal is not None:
-        arrow: Any = importlib.import_module("pyarrow")
-        compute: Any = importlib.import_module("pyarrow.compute")
-        return compute.scalar(arrow.scalar(value.literal, arrow.float32()))
-    return value.expression
+
+def _shown(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -41,7 +41,7 @@ from stoker.protocol.splits import is_condition, is_split_name
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import Weights, weights_of
 from stoker.rng.row import Row
-from stoker.server.rows.chosen import named_split, order_spec, weighted
+from stoker.server.rows.chosen import order_spec, split_named, weighted
 from stoker.server.rows.clips import samples_of
 from stoker.server.rows.condition import samples_where
 from stoker.server.rows.counts import RowCounts
@@ -261,7 +261,7 @@ def excluded_by(dataset: Dataset, exclude: Path | None, subset: str | None) -> E
     if subset is None:
         return excluded
     if is_split_name(subset):
-        chosen = named_split(dataset, subset)
+        chosen = split_named(dataset, subset)
     elif is_condition(subset):
         chosen = samples_where(dataset, subset)
     else:

@@ -28,7 +28,7 @@ from stoker.pipeline.planning.memory_layout import Working, working_memory
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.buckets import Bucket
 from stoker.protocol.canonical import canonical_digest
-from stoker.protocol.errors import BuildError
+from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
 from stoker.protocol.request.stream import Selection
 from stoker.server.rows.chosen import chosen_of, resolved
@@ -97,7 +97,12 @@ def _opened(wanted: SourceToBuild, stack: ExitStack) -> _Source:
     else:
         graph = graph_from_bytes(wanted.graph)
     samples = samples_of(dataset, graph)
-    return _Source(wanted, samples, graph, resolved(samples, wanted.selection))
+    try:
+        return _Source(wanted, samples, graph, resolved(samples, wanted.selection))
+    except StokerError as error:
+        if not wanted.name:
+            raise
+        raise type(error)(f"dataset {wanted.name!r}: {error.message}", **error.details) from None
 
 
 def _still(known: BuildResult, sources: Sequence[_Source], code: UserCode) -> bool:
