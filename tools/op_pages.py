@@ -120,8 +120,9 @@ def text_of(value: object) -> str:
     """Return a default as the page writes it."""
     if isinstance(value, tuple):
         return f"({', '.join(map(text_of, value))})"
-    plain = isinstance(value, float)
-    return f"{value:g}" if plain else json.dumps(value) if isinstance(value, str) else str(value)
+    if isinstance(value, float) and value == float(f"{value:g}"):
+        return f"{value:g}"
+    return json.dumps(value) if isinstance(value, str) else str(value)
 
 
 def parameters(cls: type[Op]) -> str:

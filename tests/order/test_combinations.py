@@ -403,7 +403,7 @@ def test_a_dataset_with_fewer_rows_than_buckets_is_refused():
 
 
 def test_a_dataset_that_buckets_leave_out_is_refused():
-    buckets = LengthBuckets("tokens", bounds=(8,), longer="drop")
+    buckets = LengthBuckets(field="tokens", bounds=(8,), longer="drop")
     case = Case([300, 40], mix=[1, 1], batch=2, buckets=buckets)
     case.sizes = [(5, 5)] * 300 + [(9, 9)] * 40
     with pytest.raises(UsageError, match="mix: dataset 1 has no sample in any bucket"):

@@ -39,9 +39,9 @@ class Session:
             return "gone" if self.token else "[*]"
         if not found.attached:
             return "greeted"
-        if found.group is not None and found.wish is None:
+        if found.group is not None and found.opening is None:
             return "open"
-        return "opening" if found.wish is not None else "attached"
+        return "opening" if found.opening is not None else "attached"
 
     def go(self, label: str) -> None:
         """Do what a label says; check that the daemon answers as it says."""

@@ -93,7 +93,9 @@ def test_equal_schedules_agree_and_others_do_not():
         a = ops.rotate(sample.a, degrees=10 + 20 * ctx.progress, stream="s")
         return {"a": a, "b": ops.rotate(sample.b, degrees=10 + 30 * ctx.progress, stream="s")}
 
-    with pytest.raises(BuildError, match=r"other parameters \(another schedule\)"):
+    with pytest.raises(
+        BuildError, match=r"other parameters \(another schedule or value of the row\)"
+    ):
         differ.graph()
 
 

@@ -78,6 +78,11 @@ class OddSpan(WholeSpan):
             raise checks.refuse(op, name, "two odd numbers", (low, high))
         return low, high
 
+    @property
+    def text(self) -> str:
+        """The bounds."""
+        return f"odd {super().text}"
+
 
 @dataclass(frozen=True)
 class BlurOp(PixelOp):

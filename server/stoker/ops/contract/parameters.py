@@ -218,6 +218,11 @@ class WholeSpan(Span):
         """Return a field for each end."""
         return _ends(name, "i4")
 
+    @property
+    def text(self) -> str:
+        """The bounds."""
+        return f"integers {super().text}"
+
 
 @dataclass(frozen=True)
 class Spread(ParameterRule):

@@ -29,7 +29,7 @@ from stoker.ops.bases.weighted import (
 from stoker.ops.bases.wide_floats import through_floats
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.parameters import Interval, Probability, Range, WholeRange, WholeSpan
+from stoker.ops.contract.parameters import Probability, Range, Span, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -41,7 +41,8 @@ LEAST: Final = 8
 """Half a window is not smaller, so that small disks have room for the Gaussian."""
 LARGEST: Final = 31
 RADIUS: Final = WholeSpan(1, LARGEST)
-SOFT: Final = Interval(0.0, 10.0)
+SOFT: Final = Span(1e-3, 10.0)
+"""Its square is a divisor, and that of a tiny number is 0."""
 
 
 @kernel

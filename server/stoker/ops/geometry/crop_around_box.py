@@ -100,7 +100,7 @@ class CropAroundBox(Op):
     margin: Annotated[
         float,
         Number(0.0, MOST_MARGIN),
-        "what is added on each side, as part of the box's width or height;",
+        "what is added on each side, as part of the box's width or height",
     ] = 0.0
 
     image_dtypes = ANY_DTYPE

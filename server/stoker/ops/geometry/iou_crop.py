@@ -171,9 +171,9 @@ class IouCrop(Op):
     def check(self) -> None:
         """Check the parameters, and both ranges."""
         scale, aspect = (self.min_scale, self.max_scale), (self.min_aspect, self.max_aspect)
-        scale = checks.interval(self.name, "(min_scale, max_scale)", scale, 0.0, 1.0)
+        checks.interval(self.name, "(min_scale, max_scale)", scale, 0.0, 1.0)
         most = float(checks.MAX_SIDE)
-        aspect = checks.interval(self.name, "(min_aspect, max_aspect)", aspect, 0.0, most)
+        checks.interval(self.name, "(min_aspect, max_aspect)", aspect, 0.0, most)
         super().check()
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

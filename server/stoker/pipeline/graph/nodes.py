@@ -96,8 +96,8 @@ class Draw(_Struct, frozen=True, tag="draw", omit_defaults=True):
         params: constructor parameters, plain data.
         stream: stream name that it draws from; None for an op that draws nothing.
         of: values that the decision reads; the first gives height and width. May be empty.
-        varies: parameters that follow the place in the stream; null in `params`. Their values are
-            computed from constants and the context's epoch, step and progress.
+        varies: parameters that are null in `params`: schedules, which are computed from constants
+            and the context's epoch, step and progress, and values of the row.
         shared: whether all views of a position share the decision: the key's view is 0.
     """
 

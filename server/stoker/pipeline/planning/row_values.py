@@ -9,9 +9,10 @@ needs at the ends.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import lookup, make, name_of
 from stoker.ops.contract.states import State
 from stoker.pipeline.graph.graph import Graph
-from stoker.pipeline.graph.nodes import Draw, Expr, If, Input, Node, Varying, draws_of
+from stoker.pipeline.graph.nodes import Apply, Draw, Expr, If, Input, Node, Varying, draws_of
 from stoker.pipeline.graph.normal import first_inside, number_nodes
 from stoker.pipeline.graph.schedule import Formulas, not_a_schedule
 from stoker.pipeline.planning.op_declarations import declared
@@ -82,19 +83,33 @@ def settled(node: Draw, parameters: tuple[RowParameter, ...]) -> Draw:
 
 
 def trials(op: Op, parameters: tuple[RowParameter, ...]) -> Iterator[Op]:
-    """Yield an op with numbers over the range of each parameter of rows; the ends come first."""
+    """Yield an op with numbers over the range of each parameter of rows, and at all ends at once.
+
+    Those of a parameter come together; its ends come first. The others have what the op has.
+    """
     params = op.params_data()
     for one in parameters:
-        low, high = one.rule.low, one.rule.high
         for part in TRIED:
-            number = min(max(low * (1 - part) + high * part, low), high)
-            yield make(name_of(op), params | {one.name: one.rule.given(number)}, op.version)
+            yield _tried(op, params, {one: part})
+    if len(parameters) > 1:
+        for ends in itertools.product(TRIED[:2], repeat=len(parameters)):
+            yield _tried(op, params, dict(zip(parameters, ends, strict=True)))
+
+
+def _tried(op: Op, params: Mapping[str, Any], parts: Mapping[RowParameter, float]) -> Op:
+    given = {}
+    for one, part in parts.items():
+        low, high = one.rule.low, one.rule.high
+        given[one.name] = one.rule.given(min(max(low * (1 - part) + high * part, low), high))
+    return make(name_of(op), {**params, **given}, op.version)
 
 
 def check_trials(
     op: Op, parameters: tuple[RowParameter, ...], given: tuple[State, ...], state: State
 ) -> int:
     """Return the scratch bytes that an op needs for every number of its parameters of rows.
+
+    It is that of the greatest need at the ends of the ranges: scratch has no peak between them.
 
     Args:
         op: the op.
@@ -118,9 +133,10 @@ def check_trials(
                 f"result, {state} or {made}, and memory is laid out before the first row"
             )
         needs.append(scratch)
-    ends = [need for place, need in enumerate(needs) if place % len(TRIED) < 2]
-    if max(needs) > max(ends) or (len(parameters) > 1 and min(needs) < max(needs)):
-        raise BuildError(f"{_names(parameters)} {_CONSTANT}: it decides the memory of the op")
+    for one, at in zip(parameters, itertools.count(0, len(TRIED)), strict=False):
+        alone = needs[at : at + len(TRIED)]
+        if max(alone) > max(alone[:2]):
+            raise BuildError(f"{_names((one,))} {_CONSTANT}: it decides the memory of the op")
     return max(needs)
 
 
@@ -139,7 +155,7 @@ class Presence:
     """
 
     def __init__(self, graph: Graph, given: Mapping[str, State], formulas: Formulas) -> None:
-        self._nodes: dict[int, Node] = {}
+        self._made: dict[int, tuple[Node, int]] = {}
         self._given = given
         self._collect(graph.nodes, 0)
         values = {one[2] for draw in draws_of(graph.nodes) for one in of_rows(draw, formulas)}
@@ -147,7 +163,7 @@ class Presence:
 
     def _collect(self, nodes: tuple[Node, ...], start: int) -> None:
         for node, first in number_nodes(nodes, start)[0]:
-            self._nodes[first] = node
+            self._made |= {first + index: (node, index) for index in range(node.width)}
             if isinstance(node, If):
                 starts = first_inside(node, first)
                 for block, begin in zip((node.then, node.orelse), starts, strict=True):
@@ -156,15 +172,23 @@ class Presence:
     def _companions(self, value: int) -> tuple[str, ...]:
         """Return the companions of the fields that a value is computed from, unless it reads them.
 
-        An `if` chooses a value by itself, so what is before it is not looked at.
+        A value of an `if` is computed from its condition and from both branches.
         """
         read: set[str] = set()
-        pending = [value]
+        pending, seen = [value], {value}
         while pending:
-            node = self._nodes.get(pending.pop())
-            if isinstance(node, Input):
-                read.add(node.field)
-            elif isinstance(node, Expr) and node.op != "record":
-                pending += node.args
+            before: tuple[int, ...] = ()
+            match self._made.get(pending.pop()):
+                case (Input(field=field), _):
+                    read.add(field)
+                case (Expr() as node, _) if node.op != "record":
+                    before = tuple(node.args)
+                case (If() as node, index):
+                    results = (block.results[index] for block in (node.then, node.orelse))
+                    before = (node.cond, *results)
+                case (Apply() as node, index):
+                    before = node.made_of(index)
+            pending += [number for number in before if number not in seen]
+            seen.update(before)
         names = (f"{name}{PRESENT}" for name in sorted(read))
         return tuple(name for name in names if name in self._given and name not in read)

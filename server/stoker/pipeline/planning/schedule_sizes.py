@@ -16,6 +16,7 @@ from stoker.pipeline.graph.schedule import Moment
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.op_declarations import declared
 from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.row_values import trials
 from stoker.pipeline.planning.steps import KernelStep, walk
 from stoker.protocol.errors import BuildError, StokerError
 
@@ -68,15 +69,16 @@ def check_states(plan: Plan, decision: Decision, op: Op) -> None:
     """
     for step, _ in walk(plan.steps):
         if isinstance(step, KernelStep) and step.decision.index == decision.index:
-            state, scratch = declared(op, tuple(plan.states[src] for src in step.srcs))
-            planned = plan.states[step.dst]
-            if _form(state) != _form(planned) or scratch > step.scratch_bytes:
-                raise BuildError(
-                    "a parameter that decides the size or the memory of an op cannot follow a "
-                    f"schedule: expected {planned} with {step.scratch_bytes} bytes of scratch, got "
-                    f"{state} with {scratch} from {op.name}. Give it a constant, or choose between "
-                    "two calls with an `if` whose results have one size"
-                )
+            given, planned = tuple(plan.states[src] for src in step.srcs), plan.states[step.dst]
+            for tried in (op, *trials(op, decision.row_parameters)):
+                state, scratch = declared(tried, given)
+                if _form(state) != _form(planned) or scratch > step.scratch_bytes:
+                    raise BuildError(
+                        "a parameter that decides the size or the memory of an op cannot follow a "
+                        f"schedule: expected {planned} with {step.scratch_bytes} bytes of scratch, "
+                        f"got {state} with {scratch} from {op.name}. Give it a constant, or choose "
+                        "between two calls with an `if` whose results have one size"
+                    )
 
 
 def _form(state: State) -> tuple[object, ...]:

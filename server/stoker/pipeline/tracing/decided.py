@@ -76,7 +76,8 @@ class Decided:
         if switch is None:
             names = ", ".join(numbers_of(op))
             remedy = f'; ops.drawn(image, "NAME") reads what it drew: {names}' if names else ""
-            raise fault(f"{what}: {op.name} has no probability to apply{remedy}", op=op.name)
+            why = "does not record whether it was applied" if hasattr(op, "p") else "always applies"
+            raise fault(f"{what}: {op.name} {why}{remedy}", op=op.name)
         return call, switch
 
 

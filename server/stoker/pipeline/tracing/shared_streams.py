@@ -63,7 +63,7 @@ class Sharing:
 
     def _refuse(self, op: str, stream: str, other: _Call, call: _Call) -> None:
         names = [name for name in call.params if call.params[name] != other.params.get(name)]
-        what = "another schedule"
+        what = "another schedule or value of the row"
         if names:
             one, two = (found.params.get(names[0]) for found in (other, call))
             what = f"{names[0]}={_shown(two)} here and {names[0]}={_shown(one)} there"
