@@ -136,16 +136,30 @@ def of_an_array(sample):
     return {"image": sample.image, "number": ops.drawn(IMAGE, "angle")}
 
 
+@pipeline
+def of_a_scaled_value(sample):
+    image, mask = ops.random_crop(sample.image, sample.mask, size=4, relative=True)
+    return {"image": image, "mask": mask, "top": ops.drawn(mask, "top")}
+
+
+@pipeline
+def without_a_switch(sample):
+    zoom = ops.ZoomOut()
+    return {"image": zoom(sample.image), "applied": zoom.applied}
+
+
 @pytest.mark.parametrize(
     ("made", "parts"),
     [
         (not_called, ("horizontal_flip.applied", "has not been called", "image = flip(image)")),
-        (always, ("rotate.applied", "no probability", 'ops.drawn(image, "NAME")', "angle")),
+        (always, ("rotate.applied", "always applies", 'ops.drawn(image, "NAME")', "angle")),
         (of_a_batch, ("mixup.applied", "mixes finished rows", "params=True")),
         (of_a_batch_by_name, ("weight", "mixes finished rows", "params=True")),
         (in_a_branch, ("horizontal_flip.applied", "inside a branch")),
         (in_a_choice, ("horizontal_flip.applied", "inside a branch")),
         (unknown, ("rotate has no number 'degrees'", "angle")),
+        (of_a_scaled_value, ("top", "scaled the decision", "from the first result")),
+        (without_a_switch, ("zoom_out.applied", "does not record whether it was applied")),
         (of_a_field, ("angle", "expected the result of an op")),
         (of_an_array, ("ops.drawn", "got ndarray")),
     ],

@@ -6,7 +6,7 @@ its values (`flip.applied`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stoker.ops.bases.batch import BatchOp
@@ -29,11 +29,16 @@ class Decided:
     def __init__(self) -> None:
         self._of_value: dict[int, OpCall] = {}
         self._last: dict[int, OpCall] = {}
+        self._scaled: set[int] = set()
 
     def note(self, call: OpCall, results: Sequence[int]) -> None:
         """Note a call and its results; the instance stays alive, so its id is its own."""
         self._of_value |= dict.fromkeys(results, call)
         self._last[id(call.op)] = call
+
+    def note_scaled(self, results: Iterable[int]) -> None:
+        """Note results whose sizes differ from that which the decision was made for."""
+        self._scaled.update(results)
 
     def op_of(self, result: int) -> Op | None:
         """Return the op that made a value; None for all other values."""
@@ -50,6 +55,12 @@ class Decided:
         if call is None:
             raise fault(f"{name}: expected the result of an op that decided it")
         _require_draw_of_row(call.op, name)
+        if result in self._scaled:
+            raise fault(
+                f"{name}: {call.op.name} decided for the first value of its call, and scaled the "
+                "decision to the size of this one (relative=True): read it from the first result",
+                op=call.op.name,
+            )
         names = numbers_of(call.op)
         if name not in names:
             raise fault(

@@ -141,6 +141,9 @@ class GraphTracer:
                 for number in numbers
             ]
         self._decided.note(OpCall(op, draw, self._block_of[draw]), applied)
+        if relative and not op.folds:
+            pairs = zip(applied, numbers, strict=True)
+            self._decided.note_scaled(result for result, number in pairs if number != first)
         linked = [is_linked(value) for value in values]
         marks = [all(linked)] if op.folds else linked
         return tuple(
