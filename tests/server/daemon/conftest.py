@@ -28,7 +28,15 @@ from stoker.server.daemon.daemon import Daemon
 from stoker.server.settings import config as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.state.events import Built, ChunkDone, Event, WorkerDown, WorkerUp
-from stoker.server.work.records import AddSlab, BuildResult, Done, DropSlab, OpenStream, Work
+from stoker.server.work.records import (
+    AddSlab,
+    BuildResult,
+    BuiltSource,
+    Done,
+    DropSlab,
+    OpenStream,
+    Work,
+)
 
 PATIENCE_S = 20.0
 ROWS = 103
@@ -82,8 +90,9 @@ class FakeSupervisor:
         """A fake worker has done all its work."""
 
     def start_build(self, request) -> None:
+        source = BuiltSource("/data", "content:" + "0" * 32, ROWS, "1" * 32, b"graph")
         result = BuildResult(
-            request.build, "content:" + "0" * 32, ROWS, "1" * 32, b"graph", OUTPUTS
+            request.build, source.fingerprint, ROWS, source.pipeline_id, OUTPUTS, (source,)
         )
         self._answer(Built(self._now(), result))
 
