@@ -177,7 +177,7 @@ def test_a_lost_daemon_is_noticed_after_the_copies(make_daemon, accelerator) -> 
 def test_leases_are_asked_for_copies_in_flight(daemon) -> None:
     with load(daemon):
         assert daemon.of(Open)[0].delivery.leases == 2
-    target = Target("numpy", False)
+    target = Target("numpy")
     assert target.leases == 2
 
 

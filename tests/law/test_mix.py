@@ -7,6 +7,7 @@ import law_pipelines
 import numpy as np
 import pytest
 from law_rig import serving
+from loading import grouped
 
 from stoker.client import Buckets, Loader
 from stoker.protocol.digest import batch_digest
@@ -176,7 +177,7 @@ def test_workers_that_die(datasets, daemon, law, expected, name):
 @pytest.mark.parametrize("name", ["one pipeline", "selected", "buckets"])
 def test_resume_with_another_rank_count(address, law, expected, name):
     given = options(name)
-    with Loader(address, device="numpy", **given) as loader:
+    with Loader(address, device="numpy", **grouped(**given)) as loader:
         steps = len(loader)
         batches = iter(loader)
         for _ in range(4):
@@ -195,7 +196,7 @@ def test_resume_with_another_rank_count(address, law, expected, name):
 def test_rows_of_any_mixture_replay_and_say_what_they_drew(address, name):
     """Of each dataset: the bytes of the batch, and what the decisions of its pipeline drew."""
     given = options(name)
-    with Loader(address, device="numpy", params=True, **given) as loader:
+    with Loader(address, device="numpy", params=True, **grouped(**given)) as loader:
         batch = next(iter(loader))
         made = {decision: batch.params[decision]["made"] for decision in batch.params}
         for ids in loader.mixture.values():
@@ -212,7 +213,9 @@ def test_rows_of_any_mixture_replay_and_say_what_they_drew(address, name):
 @pytest.mark.slow
 def test_an_id_tells_its_dataset_and_replays(address, datasets):
     """`loader.mixture` has the ids of each dataset; replay computes a row by its own pipeline."""
-    with Loader(address, device="numpy", verify=True, **options("own pipelines")) as loader:
+    with Loader(
+        address, device="numpy", verify=True, **grouped(**options("own pipelines"))
+    ) as loader:
         assert loader.mixture == {"photos": range(37), "boxed": range(37, 74)}
         batch = next(iter(loader))
         for ids in loader.mixture.values():
@@ -223,7 +226,7 @@ def test_an_id_tells_its_dataset_and_replays(address, datasets):
         state = loader.state_dict()
         given = {**options("own pipelines"), "mix": {"photos": 0.5, "boxed": 0.5}}
         with (
-            Loader(address, **given) as other,
+            Loader(address, **grouped(**given)) as other,
             pytest.raises(Exception, match=r"mix: was .* \(the datasets of the mixture, their pip"),
         ):
             other.load_state_dict(state)
@@ -267,4 +270,4 @@ def test_an_id_tells_its_dataset_and_replays(address, datasets):
 )
 def test_mixtures_that_cannot_be(address, changes, error, message):
     with pytest.raises(error, match=message):
-        Loader(address, **{**options("own pipelines"), "freeze": {}, **changes})
+        Loader(address, **grouped(**{**options("own pipelines"), "freeze": {}, **changes}))

@@ -12,15 +12,17 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-from loading import grouped
 
 from stoker.client import Batch, Buckets, LengthBuckets, Loader
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.digest import batch_digest, digest_parts
 from stoker.protocol.errors import PeerError
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+from loading import grouped
 
 
 def main() -> None:

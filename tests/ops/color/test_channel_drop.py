@@ -1,6 +1,5 @@
 """channel_drop: which channels become the fill, and that the others stay."""
 
-import numpy as np
 import pytest
 
 from stoker.ops import ChannelDrop
@@ -35,4 +34,4 @@ def test_one_channel_always_stays(run_op, noise, channels):
 
 
 def test_the_default_fill_is_black():
-    assert np.array_equal(ChannelDrop().params()["fill"], [0, 0, 0, 0])
+    assert not ChannelDrop().params()["fill"].any()

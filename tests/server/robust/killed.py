@@ -26,9 +26,10 @@ def main(kind: str, where: str) -> None:
 def begin(kind: str, where: str) -> object:
     """Begin what the kind names; return what must stay open."""
     if kind in ("tcp", "private"):
-        named = {"dataset": "small"} if kind == "tcp" else {}
+        named: dict = {"dataset": "small"} if kind == "tcp" else {}
         pipeline = "labels" if kind == "tcp" else "robust_pipelines:labels"
         options = json.loads(where)
+        named |= {name: options.pop(name) for name in ("workers",) if name in options}
         loader = Loader(
             options.pop("address"), pipeline=pipeline, batch_size=5, device="numpy", **named,
             connection=Connection(**options),
