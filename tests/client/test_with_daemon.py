@@ -33,7 +33,7 @@ from stoker.protocol.errors import (
     UnknownNameError,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 HERE = Path(__file__).parent
 ROWS, BATCH = 41, 8
 STEPS = ROWS // BATCH
@@ -235,7 +235,6 @@ def private_daemon() -> int:
     return pid
 
 
-@pytest.mark.as_a_user
 def test_a_private_daemon_ends_with_its_loader(dataset, reference) -> None:
     with Loader(dataset, pipeline="client_pipelines:train", batch_size=BATCH, workers=1) as loader:
         (pid,) = private_processes()
@@ -266,7 +265,6 @@ def test_the_private_daemon_is_killed(dataset) -> None:
             consume(loader)
 
 
-@pytest.mark.as_a_user
 def test_no_dataset_and_no_pipeline(dataset, tmp_path) -> None:
     with pytest.raises(DatasetError):
         Loader(tmp_path, pipeline="client_pipelines:train", batch_size=4)
