@@ -97,8 +97,8 @@ def test_a_flat_image_stays_and_without_chance_nothing_changes(run_op, photo):
         ),
         (
             lambda: Defocus(alias_blur_range=(0, 0.5)),
-            "defocus: expected alias_blur_range to be (low, high) with low <= high, above 0 and at "
-            "most 10, got (0, 0.5)",
+            "defocus: expected alias_blur_range to be (low, high) with low <= high, from 0.001 "
+            "to 10, got (0, 0.5)",
         ),
     ],
 )
