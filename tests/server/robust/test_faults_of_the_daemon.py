@@ -1,5 +1,6 @@
 """Faults inside a real daemon, with real workers: a Loader gets every byte, maybe later."""
 
+import contextlib
 import json
 import signal
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker.protocol.digest import batch_digest
+from stoker.protocol.errors import StokerError
 
 pytestmark = pytest.mark.slow
 OFTEN = (2, 3, 5, 8, 13, 21, 34, 55, 89, 144)
@@ -25,5 +27,10 @@ def test_handlers_that_raise_cost_time_and_no_byte(
             batch_digest(batch, batch.epoch, batch.step) for _ in range(3) for batch in batches
         ]
     assert found == expected("labels", 3)
-    assert counters(daemon)["unexpected_errors_total"] >= len(PLACES) * 5
+    # A fault that is left may meet the session that reads the counters; each is met once.
+    for _ in range(len(PLACES) * len(OFTEN) + 1):
+        with contextlib.suppress(StokerError):
+            errors = counters(daemon)["unexpected_errors_total"]
+            break
+    assert errors >= len(PLACES) * 5
     assert daemon.stop(signal.SIGTERM) == 0
