@@ -1,0 +1,91 @@
+"""A guard of names: a module's file name says what it holds, without the name of its folder.
+
+Tracebacks, search results and editors' tabs show the file name first. A second file of the same
+name has to be told from the first one by its folder.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+BY_PYTHON = {"__init__.py", "__main__.py"}
+"""Names that Python gives."""
+
+SHARED: dict[str, int] = {
+    "accounts.py": 2,
+    "arrays.py": 2,
+    "base.py": 2,
+    "batch.py": 2,
+    "batches.py": 2,
+    "blocks.py": 2,
+    "buckets.py": 2,
+    "calls.py": 2,
+    "checks.py": 2,
+    "choices.py": 2,
+    "clip.py": 2,
+    "clips.py": 2,
+    "color_jitter.py": 2,
+    "compiled.py": 2,
+    "config.py": 2,
+    "context.py": 2,
+    "crop.py": 2,
+    "cut.py": 2,
+    "dataset.py": 2,
+    "delivery.py": 2,
+    "drawn.py": 2,
+    "explain.py": 2,
+    "faults.py": 2,
+    "fit.py": 2,
+    "float_sums.py": 2,
+    "folds.py": 2,
+    "forms.py": 2,
+    "functions.py": 2,
+    "instructions.py": 2,
+    "items.py": 2,
+    "joining.py": 2,
+    "layout.py": 2,
+    "lengths.py": 2,
+    "loader.py": 2,
+    "lookup.py": 2,
+    "marked.py": 2,
+    "mixup.py": 2,
+    "normalize.py": 2,
+    "opening.py": 2,
+    "pixels.py": 2,
+    "plan.py": 2,
+    "random_resized_crop.py": 2,
+    "reading.py": 2,
+    "records.py": 3,
+    "refusals.py": 2,
+    "replay.py": 3,
+    "row_values.py": 2,
+    "runs.py": 2,
+    "samples.py": 2,
+    "shortcuts.py": 2,
+    "slab.py": 2,
+    "slots.py": 2,
+    "states.py": 2,
+    "stored.py": 2,
+    "stream.py": 2,
+    "streams.py": 2,
+    "tap_sums.py": 2,
+    "tap_tables.py": 2,
+    "testing.py": 2,
+    "vectors.py": 3,
+    "warm.py": 2,
+    "words.py": 2,
+}
+"""File name -> the number of modules with it. The list is older than the rule: it only shrinks."""
+
+
+def test_no_two_modules_share_a_file_name(root: Path) -> None:
+    tops = ("protocol", "server", "client")
+    paths = [path for top in tops for path in (root / top / "stoker").rglob("*.py")]
+    counts = Counter(path.name for path in paths if path.name not in BY_PYTHON)
+    found = {name: count for name, count in sorted(counts.items()) if count > 1}
+    new = {
+        name: sorted(str(path.relative_to(root)) for path in paths if path.name == name)
+        for name, count in found.items()
+        if count > SHARED.get(name, 1)
+    }
+    assert not new, "rename the new module: its name must say what it holds without its folder"
+    assert found == SHARED, "the list only shrinks: remove the names that are no longer shared"
