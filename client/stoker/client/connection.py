@@ -101,7 +101,8 @@ class DaemonConnection:
             self._record = request
             _refuse_workers(address_or_path, workers)
         else:
-            self._daemon = PrivateDaemon(check_dataset(address_or_path), request, workers)
+            path = check_dataset(address_or_path)
+            self._daemon = PrivateDaemon(path, request, workers, meanwhile=target.load)
             self._record = self._daemon.request
         try:
             self._daemon_stream = self._begin()

@@ -8,6 +8,7 @@ fails (a memory lock limit), the same copies run from pageable memory: slower, w
 A privately mapped slab is never page-locked, since locking would make a private copy of its pages.
 """
 
+import sys
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -67,15 +68,16 @@ class Target:
     """
 
     def __init__(self, device: object) -> None:
-        """Resolve the argument; imports torch unless `numpy` is the device.
+        """Resolve the argument; imports torch for any device but `cpu` and `numpy`.
 
         Raises:
             UsageError: the device is unknown or missing, or torch is missing.
         """
         self._torch: Any = None
         self._device: Any = None
+        self._to_load = str(device) == "cpu" and "torch" not in sys.modules
         self.leases = LEASES
-        if str(device) == "numpy":
+        if str(device) == "numpy" or self._to_load:
             return
         self._torch = _torch_or_none()
         if self._torch is None:
@@ -85,9 +87,18 @@ class Target:
         self._device = _checked_device(self._torch, device)
         self.leases += AHEAD * (self._device.type == "cuda")
 
+    def load(self) -> None:
+        """Import torch if batches shall be its tensors and it is not imported yet.
+
+        That takes seconds, in which a private daemon can start.
+        """
+        if self._to_load:
+            self._torch, self._to_load = _torch_or_none(), False
+
     def source(self, delivery: Delivery, slab: SlabMap) -> BatchSource:
         """Return a source of batches on this device."""
-        if self._torch is not None and self._device.type == "cuda":
+        self.load()
+        if self._device is not None and self._device.type == "cuda":
             return AheadSource(delivery, CudaAccelerator(self._torch, self._device, slab))
         return HostSource(delivery, self._torch.from_numpy if self._torch is not None else None)
 

@@ -20,6 +20,7 @@ import sysconfig
 import time
 import warnings
 import weakref
+from collections.abc import Callable
 
 import msgspec
 
@@ -64,8 +65,20 @@ class PrivateDaemon:
         request: the loader's, with the names used at the private daemon.
     """
 
-    def __init__(self, dataset: str, request: Open, workers: int | None) -> None:
+    def __init__(
+        self,
+        dataset: str,
+        request: Open,
+        workers: int | None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         """Check the arguments; starts nothing yet.
+
+        Args:
+            dataset: path of the dataset.
+            request: of the loader.
+            workers: number of worker processes; None lets the daemon choose.
+            meanwhile: called while a daemon starts, which takes seconds.
 
         Raises:
             UsageError: `dataset`, `pipeline` or `workers` do not go with a path.
@@ -78,6 +91,7 @@ class PrivateDaemon:
             )
         self._dataset = dataset
         self._workers = number
+        self._meanwhile = meanwhile
         key = host_key(request.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
         parts = "\0".join([dataset, self._code or "", str(number), key, *_places_of_code()])
         name = hashlib.blake2b(os.fsencode(parts), digest_size=8).hexdigest()
@@ -167,6 +181,9 @@ class PrivateDaemon:
             os.close(writer)
             writer = -1
             try:
+                begun = time.monotonic()
+                self._meanwhile()
+                deadline += time.monotonic() - begun
                 self._wait_ready(reader, child, deadline)
             except BaseException:
                 end(child, time.monotonic())

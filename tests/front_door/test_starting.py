@@ -1,0 +1,44 @@
+"""What a Loader with the path of a dataset does while its private daemon starts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import pack_folder
+from PIL import Image
+
+pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
+
+TORCH_LATE = """
+import sys
+from pathlib import Path
+
+class Importing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            children = Path("/proc/thread-self/children").read_text().split()
+            started = [Path(f"/proc/{child}/cmdline").read_text() for child in children]
+            print(["stoker.server" in line for line in started])
+
+sys.meta_path.insert(0, Importing())
+
+from stoker.client import Loader
+from stoker.pipeline import pipeline
+
+with Loader(sys.argv[1], pipeline=pipeline(lambda sample: {"label": sample.label}), batch_size=2,
+            workers=1) as loader:
+    print(type(next(iter(loader)).label).__module__)
+"""
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("starting")
+    for label in ("cat", "dog"):
+        (root / "source" / label).mkdir(parents=True)
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(root / "source" / label / "1.jpg")
+    return pack_folder(root / "source", root / "packed")
+
+
+def test_torch_is_imported_while_the_private_daemon_starts(python, packed: Path) -> None:
+    assert python(TORCH_LATE, str(packed)).splitlines() == ["[True]", "torch"]
