@@ -10,9 +10,9 @@ import pytest
 from loading import grouped
 
 from stoker.client import Connection, Group, Loader, Shuffle
-from stoker.client.options.stream_options import pipeline_data
 from stoker.client.ranks.rank_numbers import resolve_ranks
 from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.request.stream_arguments import pipeline_data
 
 
 class Large:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import zmq
 
 from stoker.client.address import check_address, socket_path
-from stoker.client.options.stream_options import OPEN_REQUEST
+from stoker.client.options.delivery_options import OPEN_REQUEST
 from stoker.client.peer_credentials import check_listener
 from stoker.client.progress import PipelineWait
 from stoker.client.side_socket import as_connect_error, connect_side, forked_error, read_memory

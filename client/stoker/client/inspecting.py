@@ -6,7 +6,6 @@ from typing import Any, NoReturn
 
 from stoker.client.batch_sampler import EpochSampler, Steps, only
 from stoker.client.batches.batch import Batch
-from stoker.client.checks import within
 from stoker.client.connection import DaemonConnection
 from stoker.client.epoch_iterator import EpochIterator
 from stoker.client.hosts.fleet import Fleet
@@ -18,6 +17,7 @@ from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Opened
 from stoker.protocol.replay import Replay
+from stoker.protocol.request.argument_checks import within
 from stoker.protocol.spec import MAX_VIEWS, StreamSpec
 
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from stoker.client.batches.batch import Batch, ReadMarks
 from stoker.client.batches.short_batch import real_rows
-from stoker.client.checks import flag
 from stoker.protocol.errors import UsageError
+from stoker.protocol.request.argument_checks import flag
 
 WAYS: Final = ("drop", "short", "pad")
 

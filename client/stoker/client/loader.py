@@ -16,24 +16,19 @@ from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments, 
 from stoker.client.batches.batch import Batch, BatchOrigin, ReadMarks
 from stoker.client.batches.received import receiving
 from stoker.client.batches.short_batch import first_rows, real_rows
-from stoker.client.checks import flag
 from stoker.client.device import Target
 from stoker.client.epoch_iterator import EpochIterator
 from stoker.client.foreign_arguments import refuse_unknown
 from stoker.client.hosts.connecting import Where, connect
 from stoker.client.last_batch import PaddingWarning, resolve_last
 from stoker.client.opening import batch_names, steps_of
-from stoker.client.options.records import Connection, Group, Shuffle
-from stoker.client.options.stream_options import (
+from stoker.client.options.delivery_options import (
     OPEN_REQUEST,
-    batch_of,
     check_request,
     connection_of,
     delivery_of,
-    draws_of,
-    order_of,
-    sources_of,
 )
+from stoker.client.options.records import Connection, Group, Shuffle, shuffle_options
 from stoker.client.position import Position
 from stoker.client.progress import is_shown
 from stoker.client.ranks.call_site import CallSite
@@ -47,7 +42,7 @@ from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import ClosedError, UsageError
 from stoker.protocol.lengths import LengthBuckets
 from stoker.protocol.messages import Open
-from stoker.protocol.request.stream import StreamRequest
+from stoker.protocol.request.stream_arguments import stream_request
 
 _log = logging.getLogger("stoker.client")
 _FIXED = {"drop_last", "last", "mix", "shuffle", "weights"}
@@ -67,7 +62,7 @@ class Loader(Resuming, Generic[Item]):
             a private daemon starts, for all local ranks of one job; it ends with its last client.
         dataset: name of the dataset at the daemon; may be omitted if the daemon has only one, and
             must be omitted with a path.
-        mix: several datasets of the daemon in one stream, name -> ratio; see `mixture`.
+        mix: several datasets in one stream, name at the daemon -> ratio; see `mixture`.
         pipeline: name of a pipeline at the daemon; with a path, `"module:attribute"`; or a pipeline
             object of `stoker.pipeline`; with `mix` one for all, or name of a dataset -> pipeline.
         batch_size: positions per rank in a batch; the global batch is batch_size * world_size.
@@ -98,8 +93,8 @@ class Loader(Resuming, Generic[Item]):
             of a numeric field, or {class: weight}; with `mix` one field for all, or name of a
             dataset -> weights. Batches then have `drawn_as`, as with buckets.
         views: rows per position, each with its own draws.
-        freeze: stream name -> the integer that replaces a draw's (id, epoch, visit, view), or
-            "epoch" to fix only the epoch.
+        freeze: draws that stay the same, by stream name: the integer that replaces (id, epoch,
+            visit, view), or "epoch" to fix only the epoch.
         total_epochs: length of schedules, for pipelines that read it.
         workers: worker processes of a private daemon; None lets the daemon count the processors.
         buckets: batches of one size each, chosen by the size of each image, or batches of sequences
@@ -177,26 +172,21 @@ class Loader(Resuming, Generic[Item]):
         rank, world_size = resolve_ranks(rank, world_size)
         last = resolve_last(last, drop_last, world_size)
         self._rank, self._world_size = rank, world_size
-        self._params = flag("params", params)
         self._short = last == "short"
         self._padding = PaddingWarning()
         self._pid = os.getpid()
         kind = f"{'chosen' if chosen else 'known'} ranks, {world_size}"
         with CallSite(kind, rank) as place:
-            target, order = Target(device), order_of(shuffle, buckets)
-            stream = StreamRequest(
-                sources=sources_of(
-                    dataset, mix, pipeline, subset=subset, exclude=exclude, weights=weights,
-                    sort=order.shuffle,
-                ),
-                batch=batch_of(
-                    batch_size, global_batch_size, world_size=world_size, views=views, last=last,
-                    on_error=on_error,
-                ),
-                order=order,
-                draws=draws_of(seed, freeze, total_epochs),
-                params=self._params,
-            )  # fmt: skip
+            target = Target(device)
+            options = {
+                "mix": mix, "batch_size": batch_size, "global_batch_size": global_batch_size,
+                "seed": seed, **shuffle_options(shuffle), "drop_last": last == "drop",
+                "on_error": on_error, "exclude": exclude, "subset": subset, "weights": weights,
+                "views": views, "freeze": freeze, "total_epochs": total_epochs, "buckets": buckets,
+                "params": params,
+            }  # fmt: skip
+            stream = stream_request(dataset, pipeline, options, world_size)
+            self._params = stream.params
             delivery = delivery_of(
                 prefetch, target.leases, verify=verify, group=group,
                 progress=rank == 0 and is_shown(),

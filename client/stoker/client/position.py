@@ -12,9 +12,9 @@ caller leaves the loop or keeps the batch, or the daemon dies; so the cursor is 
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from stoker.client.checks import within
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.errors import ResumeError, UsageError
+from stoker.protocol.request.argument_checks import within
 from stoker.protocol.skips import MAX_STEP, Skips
 from stoker.protocol.spec import StreamSpec, as_integer
 

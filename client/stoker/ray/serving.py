@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import ray
-from stoker.client.checks import seconds, within
+from stoker.client.time_limits import seconds
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConnectError, ResourceError, UsageError, from_record
+from stoker.protocol.request.argument_checks import within
 from stoker.protocol.request.stream import MAX_HOSTS
 from stoker.ray.daemons import Daemons
 from stoker.ray.key_files import ServeKeys, make_keys

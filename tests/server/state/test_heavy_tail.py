@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from stoker.client.options.stream_options import MOST_CHOSEN
+from stoker.client.options.delivery_options import MOST_CHOSEN
 
 ROWS = 400 * 128
 TURN_S = 5e-4

@@ -1,5 +1,5 @@
-"""The arguments of a Loader, and the request that they become.
+"""What a Loader is asked for besides a stream: records of rare arguments, delivery, connection.
 
-`records` are what a caller writes for rare arguments; `stream_options` checks all arguments and
-makes the records that OPEN carries. It knows no session and no daemon.
+`records` are what a caller writes for rare arguments, `delivery_options` checks the arguments about
+delivery. Options of a stream are declared and checked in `stoker.protocol.request`.
 """

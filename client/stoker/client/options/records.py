@@ -6,9 +6,10 @@ Each checks its fields when it is made, so an error points to the line that made
 import dataclasses
 import os
 
-from stoker.client.checks import flag, name_of, one_of, seconds, wait_s, within
+from stoker.client.time_limits import seconds, wait_s
 from stoker.protocol.errors import UsageError
-from stoker.protocol.spec import MAX_ROWS, MAX_SEED
+from stoker.protocol.request.argument_checks import flag, name_of, one_of, within
+from stoker.protocol.request.stream_options import STREAM_OPTIONS
 
 MOST_MEMBERS = 64
 MODES = ("mirror", "fork")
@@ -39,8 +40,21 @@ class Shuffle:
             UsageError: one has another type, or is out of bounds.
         """
         object.__setattr__(self, "samples", flag("Shuffle.samples", self.samples))
-        _bounded(self, "seed", 0, MAX_SEED)
-        _bounded(self, "block_size", 1, MAX_ROWS)
+        for name in ("seed", "block_size"):
+            kind = STREAM_OPTIONS[f"Shuffle.{name}"].kind
+            checked = kind.check(f"Shuffle.{name}", getattr(self, name))
+            object.__setattr__(self, name, checked)
+
+
+def shuffle_options(shuffle: object) -> dict[str, object]:
+    """Return the options of a stream that a Loader's `shuffle` stands for."""
+    if not isinstance(shuffle, Shuffle):
+        return {"shuffle": shuffle}
+    return {
+        "shuffle": shuffle.samples,
+        "Shuffle.seed": shuffle.seed,
+        "Shuffle.block_size": shuffle.block_size,
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +83,9 @@ class Group:
                 "group='': expected a name that the members of the group share, or None for a"
                 " loader of its own"
             )
-        _bounded(self, "size", 1, MOST_MEMBERS)
+        if self.size is not None:
+            size = within("Group.size", self.size, 1, MOST_MEMBERS, " or None")
+            object.__setattr__(self, "size", size)
         one_of("Group.mode", self.mode, MODES)
 
 
@@ -103,11 +119,3 @@ class Connection:
             object.__setattr__(self, name, wait_s(f"Connection.{name}", getattr(self, name)))
         wait = seconds("Connection.reconnect_s", self.reconnect_s)
         object.__setattr__(self, "reconnect_s", wait)
-
-
-def _bounded(record: object, name: str, low: int, high: int) -> None:
-    """Check a field that is None or an integer, and make a Python integer of it."""
-    given = getattr(record, name)
-    if given is not None:
-        number = within(f"{type(record).__name__}.{name}", given, low, high, " or None")
-        object.__setattr__(record, name, number)

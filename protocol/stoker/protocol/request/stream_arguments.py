@@ -1,7 +1,7 @@
-"""The request of a Loader: each argument is checked here and becomes a field of the record.
+"""From what a caller gives to the record: each argument becomes a field of the StreamRequest.
 
-Everything that can be refused without the daemon is refused here, with messages that name the
-arguments of `Loader`; the daemon judges the rest (names, fields, memory).
+A Loader gives its arguments, a command its flags, under the names of `STREAM_OPTIONS`. Everything
+that can be refused without the datasets is refused here, with messages that name the argument.
 """
 
 import itertools
@@ -10,74 +10,74 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from stoker.client.checks import flag, name_of, one_of, within
-from stoker.client.options.records import Connection, Group, Shuffle
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.canonical import canonical_bytes
-from stoker.protocol.codec import MAX_MESSAGE_BYTES
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
-from stoker.protocol.lengths import LengthBuckets
-from stoker.protocol.request.refusals import check_combination
+from stoker.protocol.request.argument_checks import name_of, within
 from stoker.protocol.request.stream import (
     MAX_CONDITION,
     MAX_GRAPH_BYTES,
-    MAX_PREFETCH,
     MAX_RATIO,
     MAX_SOURCES,
     BatchRequest,
-    DeliveryRequest,
     DrawRequest,
-    GroupRequest,
     OrderRequest,
     Selection,
     SourceRequest,
     StreamRequest,
 )
-from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
+from stoker.protocol.request.stream_options import STREAM_OPTIONS
+from stoker.protocol.spec import MAX_BATCH
 from stoker.protocol.splits import is_condition, is_split_name
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
 
-OPEN_REQUEST = 1
-"""Request number of OPEN; later requests count up from it."""
-SLAB_BYTES = 2**29
-"""Memory of a stream, within which the daemon chooses how many batches to prefetch."""
-MOST_CHOSEN = 16
-"""The most that it chooses: more hides no more slow rows."""
 MOST_GIVEN = 2**24
 """Values that an iterator may give: as many as weights, and more than ids."""
-OTHER_BYTES = 2**16
-"""Room in the message for all other arguments, of which `freeze` is the longest."""
-_ON_ERROR = ("raise", "replace", "mask")
 
 
-def sources_of(
-    dataset: object,
-    mix: object,
-    pipeline: object,
-    *,
-    subset: object,
-    exclude: object,
-    weights: object,
-    sort: bool,
-) -> tuple[SourceRequest, ...]:
-    """Return the datasets of a stream, each with its pipeline and its samples.
+def stream_request(
+    dataset: object, pipeline: object, options: Mapping[str, object], world_size: int = 1
+) -> StreamRequest:
+    """Return the record of a stream.
 
     Args:
         dataset: name of the only dataset, or None.
-        mix: of a mixture, name of a dataset -> its ratio; or None.
         pipeline: the pipeline of all datasets; of a mixture also name of a dataset -> its pipeline.
-        subset: the only samples; of a mixture one split or condition for all, or name of a
-            dataset -> samples.
-        exclude: samples to leave out; of a mixture name of a dataset -> samples.
-        weights: how often samples come; of a mixture one field for all, or name of a dataset -> its
-            weights.
-        sort: whether ids of a subset may come in any order.
+        options: name in `STREAM_OPTIONS` -> what the caller gives; one that is left out has its
+            default.
+        world_size: number of ranks.
 
     Raises:
         UsageError: an argument is wrong; the message names it.
     """
+    parts: dict[str, dict[str, Any]] = {"stream": {}, "batch": {}, "order": {}, "draws": {}}
+    values = {name: option.default for name, option in STREAM_OPTIONS.items()} | dict(options)
+    for name, option in STREAM_OPTIONS.items():
+        if option.field is not None:
+            record, field = option.field
+            value = option.kind.check(name, values[name])
+            if value is not None:  # the field has a default that says the same
+                parts[record][field] = value
+    order = OrderRequest(**parts["order"])
+    tail: Literal["drop", "pad"] = "drop" if values["drop_last"] else "pad"
+    positions = _positions(values["batch_size"], values["global_batch_size"], world_size)
+    return StreamRequest(
+        sources=_sources(dataset, pipeline, values, sort=order.shuffle),
+        batch=BatchRequest(positions=positions, tail=tail, **parts["batch"]),
+        order=order,
+        draws=DrawRequest(**parts["draws"]),
+        **parts["stream"],
+    )
+
+
+def _sources(
+    dataset: object, pipeline: object, options: Mapping[str, object], *, sort: bool
+) -> tuple[SourceRequest, ...]:
+    """Return the datasets of a stream, each with its pipeline and its samples."""
+    mix, subset, exclude, weights = (
+        options[name] for name in ("mix", "subset", "exclude", "weights")
+    )
     if mix is None:
         name, graph = pipeline_data(pipeline)
         known = name_of("dataset", "" if dataset is None else dataset)
@@ -100,116 +100,6 @@ def sources_of(
             SourceRequest(dataset=name, pipeline=known, graph=graph, ratio=ratio, selection=chosen)
         )
     return tuple(found)
-
-
-def batch_of(
-    batch_size: object,
-    global_batch_size: object,
-    *,
-    world_size: int,
-    views: object,
-    last: str,
-    on_error: object,
-) -> BatchRequest:
-    """Return what a batch consists of.
-
-    Raises:
-        UsageError: an argument is wrong; the message names it.
-    """
-    chosen: Any = one_of("on_error", on_error, _ON_ERROR)
-    tail: Literal["drop", "pad"] = "drop" if last == "drop" else "pad"
-    return BatchRequest(
-        positions=_positions(batch_size, global_batch_size, world_size),
-        views=within("views", views, 1, MAX_VIEWS),
-        tail=tail,
-        on_error=chosen,
-    )
-
-
-def order_of(shuffle: object, buckets: object) -> OrderRequest:
-    """Return the order of the samples.
-
-    Raises:
-        UsageError: an argument is wrong; the message names it.
-    """
-    if buckets is not None and not isinstance(buckets, Buckets | LengthBuckets):
-        raise UsageError(
-            f"buckets={buckets!r}: expected stoker.client.Buckets, for example "
-            "Buckets(max_area=1024 * 1024), or LengthBuckets"
-        )
-    if isinstance(shuffle, Shuffle):
-        return OrderRequest(
-            shuffle=shuffle.samples,
-            block=shuffle.block_size or 0,
-            seed=shuffle.seed,
-            buckets=buckets,
-        )
-    return OrderRequest(shuffle=flag("shuffle", shuffle), buckets=buckets)
-
-
-def draws_of(seed: object, freeze: object, total_epochs: object) -> DrawRequest:
-    """Return what the draws depend on.
-
-    Raises:
-        UsageError: an argument is wrong; the message names it.
-    """
-    if total_epochs is not None:
-        total_epochs = within("total_epochs", total_epochs, 1, MAX_ROWS)
-    return DrawRequest(
-        seed=within("seed", seed, 0, MAX_SEED), freeze=_freeze(freeze), total_epochs=total_epochs
-    )
-
-
-def delivery_of(
-    prefetch: object, leases: int, *, verify: object, group: object, progress: bool
-) -> DeliveryRequest:
-    """Return how the batches come.
-
-    Args:
-        prefetch: the Loader's.
-        leases: number of slots that the caller may hold at once without copies.
-        verify: the Loader's.
-        group: name of a group, or a `Group`, or None.
-        progress: whether the progress of a build is shown.
-
-    Raises:
-        UsageError: an argument is wrong; the message names it.
-    """
-    asked = None
-    if group is not None:
-        chosen: Any = group if isinstance(group, Group) else Group(group)  # type: ignore[arg-type]
-        asked = GroupRequest(name=chosen.name, size=chosen.size or 0, mode=chosen.mode)
-    return DeliveryRequest(
-        prefetch=MOST_CHOSEN
-        if prefetch is None
-        else within("prefetch", prefetch, 1, MAX_PREFETCH, " or None"),
-        leases=leases,
-        prefetch_bytes=SLAB_BYTES if prefetch is None else 0,
-        verify=flag("verify", verify),
-        group=asked,
-        progress=progress,
-    )
-
-
-def connection_of(given: object) -> Connection:
-    """Return how the daemons are reached.
-
-    Raises:
-        UsageError: it is neither a `Connection` nor None.
-    """
-    if given is None or isinstance(given, Connection):
-        return given or Connection()
-    raise UsageError(f"connection={given!r}: expected stoker.client.Connection, or None")
-
-
-def check_request(stream: StreamRequest, delivery: DeliveryRequest) -> None:
-    """Check a request as a whole.
-
-    Raises:
-        UsageError: options exclude each other, or the request is too large for a message.
-    """
-    check_combination(stream, delivery)
-    _check_size(stream)
 
 
 def pipeline_data(pipeline: object) -> tuple[str, bytes]:
@@ -340,39 +230,6 @@ def _positions(batch_size: object, global_batch_size: object, world_size: int) -
             f"at least {world_size}"
         )
     return size
-
-
-def _check_size(stream: StreamRequest) -> None:
-    sizes = dict.fromkeys(("pipeline", "exclude", "subset", "weights"), 0)
-    for source in stream.sources:
-        sizes["pipeline"] += len(source.graph)
-        for name in ("exclude", "subset", "weights"):
-            sizes[name] += len(getattr(source.selection, name))
-    if sum(sizes.values()) > MAX_MESSAGE_BYTES - OTHER_BYTES:
-        listed = ", ".join(f"{name}={size}" for name, size in sizes.items() if size)
-        raise UsageError(
-            f"one message has room for {MAX_MESSAGE_BYTES} bytes, and these arguments take more "
-            f"together: {listed}; name the pipeline at the daemon, or store the weights as a field "
-            "of the dataset"
-        )
-
-
-def _freeze(freeze: object) -> dict[str, int | Literal["epoch"]]:
-    checked: dict[str, int | Literal["epoch"]] = {}
-    if freeze is None:
-        return checked
-    if not isinstance(freeze, Mapping):
-        raise UsageError(
-            f"freeze={freeze!r}: expected names of streams and what they are frozen to, such as "
-            '{"crop": "epoch"}'
-        )
-    for stream, value in freeze.items():
-        name_of("freeze", stream)
-        if value == "epoch":
-            checked[stream] = "epoch"
-        else:
-            checked[stream] = within(f"freeze[{stream!r}]", value, 0, MAX_SEED, ' or "epoch"')
-    return checked
 
 
 def _ids(name: str, given: object) -> Iterable[int]:

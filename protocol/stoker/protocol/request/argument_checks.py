@@ -1,9 +1,8 @@
-"""Checks of single arguments: integers, times, switches, names, choices.
+"""Checks of single arguments: integers, switches, names, choices.
 
 Each returns the argument in the form that the stream needs, or raises a UsageError that names it.
 """
 
-import math
 import numbers
 
 import numpy as np
@@ -13,8 +12,6 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import as_integer
 
 MAX_NAME = 256
-MOST_SECONDS = 1e6
-"""The longest wait: poll(2) takes its time in milliseconds, as an int."""
 
 
 def within(name: str, value: object, low: int, high: int, otherwise: str = "") -> int:
@@ -41,20 +38,6 @@ def within(name: str, value: object, low: int, high: int, otherwise: str = "") -
     return number
 
 
-def seconds(name: str, value: object) -> float | None:
-    """Return an argument that is a positive time, or None.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    if value is None:
-        return None
-    number = _real(value)
-    if not 0 < number < math.inf:
-        raise UsageError(f"{name}={value!r}: expected a positive number of seconds, or None")
-    return number
-
-
 def flag(name: str, value: object) -> bool:
     """Return a switch; a text such as "false" would be true.
 
@@ -66,30 +49,6 @@ def flag(name: str, value: object) -> bool:
         hint = "; for a block shuffle give Shuffle(block_size=...)" if is_block else ""
         raise UsageError(f"{name}={value!r}: expected True or False{hint}")
     return bool(value)
-
-
-def wait_s(name: str, value: object) -> float:
-    """Return an argument that is the longest time to wait for something.
-
-    Raises:
-        UsageError: it is not such a time.
-    """
-    number = _real(value)
-    if not 0 < number <= MOST_SECONDS:
-        raise UsageError(
-            f"{name}={value!r}: expected a positive number of seconds, at most {MOST_SECONDS:,.0f}"
-        )
-    return number
-
-
-def _real(value: object) -> float:
-    """Return a number as a float; NaN for anything else."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
 
 
 def name_of(name: str, value: object) -> str:
