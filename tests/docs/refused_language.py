@@ -134,6 +134,16 @@ def size_of_a_field(sample):
 
 @refused(
     ROWS,
+    "So a float is refused when the pipeline is built, and the error names the remedy",
+    "crop: parameter 'top': expected an integer from -65535 to 65535 of each sample",
+    "Round it in a function that returns int32: ops.python(function, sample.weight, dtype='int32'",
+)
+def top_of_a_float(sample):
+    return {"image": ops.crop(sample.image, size=9, top=sample.weight, left=0)}
+
+
+@refused(
+    ROWS,
     "Other parameters take constants, and a value of a row is refused",
     "mixup: parameter 'alpha' differs from sample to sample",
     "the op mixes finished rows",

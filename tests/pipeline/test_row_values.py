@@ -199,6 +199,32 @@ def test_bad_numbers_are_replaced_or_masked(daemon, policy):
     assert len(good) == (ROWS if policy == "replace" else ROWS - len(BAD))
 
 
+def nearest(number):
+    return np.rint(number).astype(np.int32)
+
+
+@pipeline
+def rounded(sample):
+    top = ops.python(nearest, 10 * sample.factor, dtype="int32", randomness="none")
+    return {"image": ops.crop(sample.image, size=8, top=top, left=0)}
+
+
+@pipeline
+def not_rounded(sample):
+    return {"image": ops.crop(sample.image, size=8, top=10 * sample.factor, left=0)}
+
+
+def test_a_float_is_rounded_by_a_function_that_the_error_names(dataset):
+    stream = {"batch_size": 4, "device": "numpy", "workers": 1}
+    with pytest.raises(BuildError, match=r"expected an integer.*ops\.python\(function, value, dty"):
+        next(iter(Loader(dataset, pipeline=not_rounded, **stream)))
+    with Loader(dataset, pipeline=rounded, **stream) as loader:
+        for batch in loader:
+            for number, image in zip(batch.index, batch["image"], strict=True):
+                top = round(10 * FACTORS[number])
+                assert np.array_equal(image, turned(BASE, -ANGLES[number])[top : top + 8, :8])
+
+
 @pipeline
 def optional(sample):
     return {"image": ops.crop(sample.image, size=8, top=2 * sample.shift, left=0)}

@@ -116,9 +116,10 @@ class OpBinder:
         state, rule = self.bound.states[number], given.rule
         kind = "" if state.shape else self.bound.within(value, what, lambda: widened(state.dtype))
         if not kind or (rule.whole and kind == "float64"):
+            remedy = f". {self._rounded(number)}" if kind else ""
             self.bound.fail(
                 value,
-                f"{what}: expected {rule.expected} of each sample, got {state}",
+                f"{what}: expected {rule.expected} of each sample, got {state}{remedy}",
                 op=op.name,
             )
         fields = [name for name, field in self.bound.fields.items() if field == number]
@@ -135,6 +136,15 @@ class OpBinder:
                 "absent", f"{what}, but the sample has no {lacks}: {remedy}", value, field
             )
         return ParameterStep(decision, given, check, present, absent)
+
+    def _rounded(self, number: int) -> str:
+        """Return how a pipeline makes an integer of a float that an integer parameter gets."""
+        names = [name for name, field in self.bound.fields.items() if field == number]
+        given = f"sample.{names[0]}" if names else "value"
+        return (
+            "Round it in a function that returns int32: "
+            f"ops.python(function, {given}, dtype='int32', randomness='none')"
+        )
 
     def _looked_at(self, op: Op, node: Draw, value: int) -> int:
         """Return the boxes or keypoints that a decision reads, or its first mask."""
