@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.buckets.plan import make_plan
+from stoker.order.buckets.bucket_plan import make_plan
 from stoker.order.compose import dataset_order
-from stoker.order.stream import StreamOrder
-from stoker.protocol.buckets import Buckets
+from stoker.order.stream_order import StreamOrder
+from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import StreamSpec
 
 AREA, DIVISOR = 1024 * 1024, 64

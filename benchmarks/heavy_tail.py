@@ -43,14 +43,14 @@ from stoker import ops
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.batches import steps_per_epoch
+from stoker.order.rank_rows import steps_per_epoch
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 SMALL, LARGE, LARGE_SHARE = (256, 192), (2600, 1950), 0.015
 EVEN = (336, 252)

@@ -23,12 +23,12 @@ from workloads import WORKLOADS, packed_of
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.protocol.layout import slot_layout
 from stoker.protocol.row_digests import RowDigests
+from stoker.protocol.slot_layout import slot_layout
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 
 def measure(

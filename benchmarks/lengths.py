@@ -19,14 +19,14 @@ from stoker.client import LengthBuckets
 from stoker.dataset import Dataset, open_dataset, schema, write
 from stoker.jit.arithmetic import COMPILED
 from stoker.order.compose import dataset_order
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.spec import StreamSpec
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.orders import plan_buckets
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.slots import SlotFiller, StreamSource
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.slot_filler import SlotFiller, StreamSource
 from stoker.server.work.cuts import Share
 
 LONGEST = 1024

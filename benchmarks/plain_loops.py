@@ -28,13 +28,13 @@ from meter import Epoch, busy_s, tree_s
 
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.batches import rank_rows, steps_per_epoch
+from stoker.order.rank_rows import rank_rows, steps_per_epoch
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 
 def loop(

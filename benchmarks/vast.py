@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from stoker.jit.arithmetic import COMPILED, PLAIN, Arithmetic
 from stoker.order.compose import dataset_order
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.spec import StreamSpec
 

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stoker.protocol.layout import Output
 from stoker.protocol.messages import Credit, DaemonRecord, Hello, Open, Ready, Release, Seek
-from stoker.protocol.request.stream import (
+from stoker.protocol.request.stream_request import (
     BatchRequest,
     DeliveryRequest,
     SourceRequest,
     StreamRequest,
 )
+from stoker.protocol.slot_layout import Output
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core

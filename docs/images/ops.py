@@ -27,7 +27,7 @@ from stoker.ops.contract.states import State
 from stoker.pipeline import Pipeline, pipeline
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items
 from stoker.rng.row import Row
 

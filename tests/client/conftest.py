@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fake_daemons import FakeDaemon
 
-from stoker.protocol.layout import META
+from stoker.protocol.slot_layout import META
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from stoker.client.batches import trees
 from stoker.client.batches.batch import OF_ORIGIN
 from stoker.pipeline import Graph, pipeline, pipelines
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.forms import RaggedArray
-from stoker.protocol.layout import RESERVED
+from stoker.protocol.output_forms import RaggedArray
+from stoker.protocol.slot_layout import RESERVED
 
 NAMES = ["image", "label", "index", "requested", "valid"]
 

@@ -16,9 +16,9 @@ from stoker.client.opening import steps_of
 from stoker.dataset import schema, write
 from stoker.order.buckets.sizes import bucket_size
 from stoker.pipeline import outputs, pipeline
-from stoker.protocol.buckets import Bucket
 from stoker.protocol.errors import BuildError, ProtocolError, UsageError
 from stoker.protocol.messages import Opened
+from stoker.protocol.size_buckets import Bucket
 
 pytestmark = pytest.mark.as_a_user
 

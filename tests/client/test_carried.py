@@ -17,9 +17,9 @@ from stoker.client.remote.carrier_receiver import Carrier, ReceivedBatch
 from stoker.client.remote.remote_session import RemoteSession
 from stoker.client.remote.ring import Ring
 from stoker.protocol.errors import ProtocolError
-from stoker.protocol.layout import Placed
 from stoker.protocol.messages import Bye, Carried, Error, Ready, Slab, Status
 from stoker.protocol.remote.tcp import TcpAddress, expect_full, is_silent, watch_link
+from stoker.protocol.slot_layout import Placed
 from stoker.server.daemon.remote import session_carrier as sender_module
 from stoker.server.daemon.remote.session_carrier import SessionCarrier as Sender
 

@@ -8,7 +8,6 @@ import pytest
 
 from stoker.client import Loader, Shuffle
 from stoker.client.arguments import EvaluationArguments, LoaderArguments
-from stoker.protocol.request.stream import BatchRequest, SourceRequest, StreamRequest
 from stoker.protocol.request.stream_arguments import stream_request
 from stoker.protocol.request.stream_options import (
     STREAM_OPTIONS,
@@ -17,6 +16,7 @@ from stoker.protocol.request.stream_options import (
     OtherKind,
     SwitchKind,
 )
+from stoker.protocol.request.stream_request import BatchRequest, SourceRequest, StreamRequest
 
 NO_OPTIONS_OF_A_STREAM = {
     "self", "address_or_path", "unknown",

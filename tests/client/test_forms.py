@@ -8,8 +8,8 @@ import torch
 from stoker.client import Loader
 from stoker.client.device import AheadSource, Target
 from stoker.protocol.errors import ProtocolError
-from stoker.protocol.forms import RaggedArray
-from stoker.protocol.layout import Output
+from stoker.protocol.output_forms import RaggedArray
+from stoker.protocol.slot_layout import Output
 
 ROWS = 3
 SIZES = {

@@ -15,7 +15,7 @@ from stoker.client import Connection, Loader
 from stoker.protocol import messages as m
 from stoker.protocol.codec import encode, encode_packet
 from stoker.protocol.descriptors import receive_packet, send_packet
-from stoker.protocol.drawn import Drawn, DrawnField
+from stoker.protocol.draw_records import Drawn, DrawnField
 from stoker.protocol.errors import (
     BuildError,
     ConnectError,
@@ -28,7 +28,7 @@ from stoker.protocol.errors import (
     UsageError,
     VersionError,
 )
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 
 FOREVER_S = 3600.0
 

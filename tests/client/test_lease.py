@@ -7,7 +7,7 @@ import numpy as np
 
 from stoker.client.lease import COPY_BYTES, LeaseBook
 from stoker.client.slab import SlabMap
-from stoker.protocol.layout import Placed
+from stoker.protocol.slot_layout import Placed
 
 SLOT_BYTES = COPY_BYTES + 4096
 OUTPUTS = [Placed("image", "uint8", (SLOT_BYTES,), 0)]

@@ -15,8 +15,8 @@ from stoker.client import Loader
 from stoker.client.lease import COPY_BYTES
 from stoker.client.slab import SlabMap
 from stoker.protocol.errors import ProtocolError, UsageError
-from stoker.protocol.layout import Output
 from stoker.protocol.messages import Release
+from stoker.protocol.slot_layout import Output
 
 ROWS = 16
 

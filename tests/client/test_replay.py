@@ -17,8 +17,8 @@ from stoker.pipeline.engine.drawing import drawn_by
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ClosedError, PeerError, SampleError, UsageError
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.reference import make_spec, reference_batches
-from stoker.server.rows.states import field_states
 
 __all__ = ["daemon", "dataset", "photographs", "source"]
 

@@ -13,9 +13,9 @@ from fake_daemons import DEADLINE_S, FakeDaemon
 from stoker.client import Connection, Loader
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
 from stoker.protocol.errors import CorruptBatchError, ProtocolError, UsageError, VersionError
-from stoker.protocol.layout import slot_layout
 from stoker.protocol.messages import Open, Seek
 from stoker.protocol.row_digests import RowDigests
+from stoker.protocol.slot_layout import slot_layout
 
 
 class Sealer:

@@ -32,7 +32,7 @@ from stoker.protocol.errors import (
     SampleError,
     StokerError,
 )
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.field_states import worker_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 HERE = Path(__file__).parent

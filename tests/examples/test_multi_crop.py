@@ -14,11 +14,11 @@ from stoker.dataset.packing.build import write_dataset
 from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.planner import bind, shorten
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.reference import make_spec, reference_batches
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "multi_crop" / "multi_crop.py"
 ROWS = 4

@@ -9,9 +9,9 @@ from stoker.protocol import messages
 from stoker.protocol.codec import decode_from_client
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.layout import check_outputs
-from stoker.protocol.replay import replay_from_bytes
-from stoker.protocol.request.refusals import check_combination
+from stoker.protocol.replayed_row import replay_from_bytes
+from stoker.protocol.request.option_refusals import check_combination
+from stoker.protocol.slot_layout import check_outputs
 from stoker.protocol.spec import StreamSpec
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_from_bytes

@@ -21,15 +21,15 @@ from stoker.dataset import schema, write
 from stoker.dataset.images.jpeg.grid import Grid
 from stoker.pipeline import pipeline
 from stoker.protocol import codec, messages
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.layout import Placed
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.remote.keys import public_text, secret_text
 from stoker.protocol.remote.tcp import HEAD, frame
 from stoker.protocol.row_digests import RowDigests
+from stoker.protocol.size_buckets import Buckets
+from stoker.protocol.slot_layout import Placed
 from stoker.protocol.spec import StreamSpec
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of

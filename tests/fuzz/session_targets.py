@@ -12,7 +12,6 @@ from stoker.client.verifying import Verifier
 from stoker.protocol import codec, messages
 from stoker.protocol.chain import batch_of_rows
 from stoker.protocol.errors import ConfigError, StokerError
-from stoker.protocol.layout import Output, Placed
 from stoker.protocol.remote.keys import (
     public_text,
     read_clients,
@@ -29,6 +28,7 @@ from stoker.protocol.remote.tls import (
     daemon_context,
     make_identity,
 )
+from stoker.protocol.slot_layout import Output, Placed
 from stoker.server.daemon import broker
 from stoker.server.state import events, instructions
 from stoker.server.state.core import Core

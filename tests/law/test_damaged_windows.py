@@ -13,7 +13,7 @@ from law_damage import DAMAGED, ROWS, damage, write_pictures
 from law_rig import serving
 
 from stoker.client import Loader
-from stoker.protocol.buckets import Buckets
+from stoker.protocol.size_buckets import Buckets
 
 pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 

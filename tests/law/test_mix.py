@@ -12,7 +12,7 @@ from loading import grouped
 from stoker.client import Buckets, Loader
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
-from stoker.protocol.request.refusals import OPTIONS, REFUSALS
+from stoker.protocol.request.option_refusals import OPTIONS, REFUSALS
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import MixSource, reference_mix
 

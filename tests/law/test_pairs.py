@@ -10,7 +10,7 @@ import pytest
 from tests.law.test_law import STREAMS
 from tests.law.test_mix import MIXES
 
-from stoker.protocol.request.refusals import OPTIONS, REFUSALS
+from stoker.protocol.request.option_refusals import OPTIONS, REFUSALS
 
 FIELDS = {
     "shuffle_block_size": "block", "shuffle_seed": "order seed", "weights": "weights",

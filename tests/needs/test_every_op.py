@@ -19,7 +19,7 @@ from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError
-from stoker.protocol.items import ItemField, item_words
+from stoker.protocol.item_fields import ItemField, item_words
 
 IDS = range(12)
 PROCESSES = 2

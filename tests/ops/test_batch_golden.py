@@ -20,7 +20,7 @@ from stoker.ops import State, StateError
 from stoker.ops.bases.batch import Mixed, picture_size
 from stoker.ops.contract.registry import batch_ops
 from stoker.ops.kernels.means import Tools
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch_ops.json"
 OPS = {

@@ -35,7 +35,7 @@ from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import ITEM_KINDS
 from stoker.ops.kernels.points import MOVERS, inverse, move_boxes, scaled, turned
 from stoker.ops.testing import check_op, structured
-from stoker.protocol.items import ItemField, item_words
+from stoker.protocol.item_fields import ItemField, item_words
 from stoker.protocol.ragged import pack_items, unpack_items
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "items.json"

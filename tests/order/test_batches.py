@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from stoker.order.batches import rank_rows, steps_per_epoch
 from stoker.order.compose import dataset_order
+from stoker.order.rank_rows import rank_rows, steps_per_epoch
 from stoker.protocol.errors import UsageError
 
 

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from order_page import integer
 
-from stoker.order.accounts import account, carried_ids
-from stoker.order.buckets.plan import make_plan
+from stoker.order.bucket_leftovers import account, carried_ids
+from stoker.order.buckets.bucket_plan import make_plan
 from stoker.order.compose import order_of
 from stoker.order.mix import Part, mix_digest, shares
 from stoker.order.permutation import Permutation
 from stoker.order.repeat import Weighting, integer_weights
 from stoker.order.selected import Selected, exclude_of, weights_of
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
+from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.rng.streams import ORDER_STREAM, make_key, stream_key
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.order.batches import rank_rows, steps_per_epoch
-from stoker.order.buckets.plan import make_plan
+from stoker.order.buckets.bucket_plan import make_plan
 from stoker.order.compose import dataset_order
+from stoker.order.rank_rows import rank_rows, steps_per_epoch
 from stoker.order.select import Remaining
 from stoker.order.substitutes import substitute_place
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
+from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import MAX_EXCLUDED, OrderSpec, StreamSpec
 
 

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from order_page import block_shuffled, permuted, radices, words
 
-from stoker.order.batches import rank_rows, steps_per_epoch
-from stoker.order.buckets.plan import make_plan
+from stoker.order.buckets.bucket_plan import make_plan
 from stoker.order.compose import dataset_order
 from stoker.order.permutation import Permutation
+from stoker.order.rank_rows import rank_rows, steps_per_epoch
 from stoker.order.substitutes import MAX_ATTEMPTS
 from stoker.protocol import version
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
+from stoker.protocol.size_buckets import Buckets
 
 CONTRACTS = Path(__file__).parents[2] / "docs" / "contracts"
 VECTORS = json.loads((CONTRACTS / "vectors" / "order.json").read_text())

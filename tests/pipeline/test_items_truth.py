@@ -15,7 +15,7 @@ from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("number", "int32"))

@@ -30,8 +30,8 @@ from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.rng.row import Row
-from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.states import field_states
+from stoker.server.rows.field_states import field_states
+from stoker.server.rows.sample_reader import SampleReader
 
 pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 ROWS, SIDE, BAD = 16, 40, {3: np.nan, 7: np.inf, 9: 361.0}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from stoker.client.batches.params import read_params
-from stoker.protocol.drawn import Drawn, DrawnField, check_drawn, params_output
+from stoker.protocol.draw_records import Drawn, DrawnField, check_drawn, params_output
 from stoker.protocol.errors import ProtocolError
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 
 CROP = Drawn("crop", "random_crop", 0, (DrawnField("top", "int32", (), 1),))
 JITTER = Drawn(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ProtocolError, UsageError
-from stoker.protocol.forms import (
+from stoker.protocol.output_forms import (
     RaggedArray,
     change_arrays,
     described,
@@ -15,7 +15,7 @@ from stoker.protocol.forms import (
     gather,
     within_sizes,
 )
-from stoker.protocol.layout import Output, check_outputs
+from stoker.protocol.slot_layout import Output, check_outputs
 
 
 def outputs_of(name, dtype, shape, form, varies):

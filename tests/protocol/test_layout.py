@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import DTYPES
-from stoker.protocol.layout import (
+from stoker.protocol.item_fields import DTYPES
+from stoker.protocol.slot_layout import (
     ALIGN,
     META,
     PAGE,

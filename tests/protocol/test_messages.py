@@ -18,7 +18,7 @@ from stoker.protocol.codec import (
     encode_packet,
 )
 from stoker.protocol.errors import ProtocolError, VersionError
-from stoker.protocol.request import stream
+from stoker.protocol.request import stream_request
 
 T = b"t" * 16
 DECODERS = {
@@ -331,10 +331,11 @@ def test_every_bound_of_a_request(vectors, path: str) -> None:
 def test_the_bounds_cover_every_field_of_a_request() -> None:
     paths = {path.replace(".0", "") for path in REQUESTS}
     for where, kind in {
-        "stream": stream.StreamRequest, "stream.sources": stream.SourceRequest,
-        "stream.sources.selection": stream.Selection, "stream.order": stream.OrderRequest,
-        "stream.batch": stream.BatchRequest, "stream.draws": stream.DrawRequest,
-        "delivery": stream.DeliveryRequest,
+        "stream": stream_request.StreamRequest, "stream.sources": stream_request.SourceRequest,
+        "stream.sources.selection": stream_request.Selection,
+        "stream.order": stream_request.OrderRequest,
+        "stream.batch": stream_request.BatchRequest, "stream.draws": stream_request.DrawRequest,
+        "delivery": stream_request.DeliveryRequest,
     }.items():  # fmt: skip
         for name in kind.__struct_fields__:
             path = f"{where}.{name}"

@@ -9,20 +9,20 @@ import xxhash
 
 from stoker.client import Connection
 from stoker.protocol import (
-    buckets,
     codec,
     cursor,
-    drawn,
-    items,
-    layout,
+    draw_records,
+    item_fields,
     messages,
-    replay,
+    replayed_row,
+    size_buckets,
+    slot_layout,
     spec,
     version,
 )
 from stoker.protocol.errors import StokerError, _by_code
 from stoker.protocol.remote import shares, tcp
-from stoker.protocol.request import stream
+from stoker.protocol.request import stream_request
 from stoker.server.daemon import connections, sidesocket
 from stoker.server.daemon.remote import carriers
 from stoker.server.state.settings import Settings
@@ -37,11 +37,11 @@ LIMITS = {
     "packet of the side socket": codec.MAX_PACKET_BYTES,
     "records in a message": codec.MAX_RECORDS,
     "elements of a list or map, characters of a text": codec.MAX_LENGTH,
-    "outputs of a pipeline": layout.MAX_OUTPUTS,
+    "outputs of a pipeline": slot_layout.MAX_OUTPUTS,
     "cursor as JSON": cursor.MAX_BYTES,
     "ids of an exclude list": spec.MAX_EXCLUDED,
     "samples that crashed workers": cursor.MAX_CRASHED,
-    "replay": replay.MAX_REPLAY_BYTES,
+    "replay": replayed_row.MAX_REPLAY_BYTES,
 }
 
 
@@ -155,10 +155,20 @@ def test_tables_of_records(page: str, title: str) -> None:
 
 def test_table_of_fields(page: str) -> None:
     kinds = [kind for union in DIRECTIONS.values() for kind in typing.get_args(union)]
-    kinds = [*dict.fromkeys(kinds), layout.Output, layout.Placed, items.ItemField]
-    kinds += [drawn.Drawn, drawn.DrawnField, buckets.Bucket]
-    kinds += [stream.StreamRequest, stream.SourceRequest, stream.Selection, stream.OrderRequest]
-    kinds += [stream.BatchRequest, stream.DrawRequest, stream.DeliveryRequest, stream.GroupRequest]
+    kinds = [*dict.fromkeys(kinds), slot_layout.Output, slot_layout.Placed, item_fields.ItemField]
+    kinds += [draw_records.Drawn, draw_records.DrawnField, size_buckets.Bucket]
+    kinds += [
+        stream_request.StreamRequest,
+        stream_request.SourceRequest,
+        stream_request.Selection,
+        stream_request.OrderRequest,
+    ]
+    kinds += [
+        stream_request.BatchRequest,
+        stream_request.DrawRequest,
+        stream_request.DeliveryRequest,
+        stream_request.GroupRequest,
+    ]
     expected = [line for kind in kinds for line in fields(kind)]
     found = rows(section(page, "Fields"))
     assert [row[:3] for row in found] == expected

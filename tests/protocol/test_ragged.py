@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ProtocolError, UsageError
-from stoker.protocol.items import DTYPES, ItemField, item_words
-from stoker.protocol.layout import Output, check_outputs
+from stoker.protocol.item_fields import DTYPES, ItemField, item_words
 from stoker.protocol.ragged import Ragged, gather, pack_items, spread, unpack_items
+from stoker.protocol.slot_layout import Output, check_outputs
 
 BOX = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.protocol import replay as r
+from stoker.protocol import replayed_row as r
 from stoker.protocol.errors import ProtocolError, ResourceError
 
 IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)

@@ -8,9 +8,9 @@ import pytest
 import xxhash
 
 from stoker.protocol.chain import batch_of_rows, chain_on, chain_start
-from stoker.protocol.items import ItemField
-from stoker.protocol.layout import Output, batch_layout, slot_layout
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.row_digests import RowDigests
+from stoker.protocol.slot_layout import Output, batch_layout, slot_layout
 
 ROWS = 4
 BOX = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))

@@ -17,10 +17,10 @@ from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline import pipeline
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import StreamSpec
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.graphs import graph_to_bytes
-from stoker.server.rows.states import field_states
 from stoker.server.work.records import OpenStream, Work
 
 ROWS = 10

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stoker.protocol.messages import Open
-from stoker.protocol.request.stream import (
+from stoker.protocol.request.stream_request import (
     BatchRequest,
     DeliveryRequest,
     DrawRequest,

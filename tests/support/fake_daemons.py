@@ -20,9 +20,9 @@ import zmq
 from stoker.protocol import messages as m
 from stoker.protocol.codec import decode_from_client, decode_packet, encode, encode_packet
 from stoker.protocol.descriptors import receive_packet, send_packet
-from stoker.protocol.drawn import Drawn
-from stoker.protocol.layout import Output, SlotLayout, slot_layout
+from stoker.protocol.draw_records import Drawn
 from stoker.protocol.remote.shares import HostShare
+from stoker.protocol.slot_layout import Output, SlotLayout, slot_layout
 from stoker.protocol.spec import OrderSpec, StreamSpec
 
 POISON = 0xEE

@@ -28,8 +28,8 @@ from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import SampleError
 from stoker.protocol.spec import OrderSpec
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.reference import make_spec, reference_batches, reference_mix
-from stoker.server.rows.states import field_states
 
 EPOCHS = 2
 USUAL = 8

@@ -12,9 +12,9 @@ from stoker.client.hosts.directory import Directory
 from stoker.client.loader import Loader
 from stoker.client.loader_statistics import Statistics
 from stoker.client.options.records import Connection, Group, Shuffle
-from stoker.protocol.buckets import Buckets
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.ragged import Ragged
+from stoker.protocol.size_buckets import Buckets
 
 __all__ = [
     "Batch",

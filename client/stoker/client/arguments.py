@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Required, TypedDict
 
 from stoker.client.batches.batch import Batch
 from stoker.client.options.records import Connection, Group, Shuffle
-from stoker.protocol.buckets import Buckets
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
+from stoker.protocol.size_buckets import Buckets
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # every type checker has it; Python has it from 3.13

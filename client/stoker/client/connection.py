@@ -43,7 +43,7 @@ from stoker.protocol.errors import (
 )
 from stoker.protocol.messages import Open, Opened
 from stoker.protocol.remote.tcp import SCHEME
-from stoker.protocol.replay import Replay, replay_from_bytes
+from stoker.protocol.replayed_row import Replay, replay_from_bytes
 from stoker.protocol.spec import StreamSpec
 
 _log = logging.getLogger("stoker.client")

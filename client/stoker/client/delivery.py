@@ -31,11 +31,10 @@ from stoker.client.client_session import ClientSession
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import steps_of
 from stoker.client.verifying import Verifier
-from stoker.protocol import forms
-from stoker.protocol.drawn import PARAMS, Drawn, check_drawn
+from stoker.protocol import output_forms
+from stoker.protocol.draw_records import PARAMS, Drawn, check_drawn
 from stoker.protocol.errors import ProtocolError, StokerError, from_record
-from stoker.protocol.items import DTYPES
-from stoker.protocol.layout import ALIGN, META, Output, Placed, ragged_outputs
+from stoker.protocol.item_fields import DTYPES
 from stoker.protocol.messages import (
     Bye,
     ClientRecord,
@@ -50,6 +49,7 @@ from stoker.protocol.messages import (
 )
 from stoker.protocol.ragged import flatten, gather
 from stoker.protocol.remote.shares import HostShare
+from stoker.protocol.slot_layout import ALIGN, META, Output, Placed, ragged_outputs
 
 MAX_RELEASES = 4096
 QUICK_S = 0.005
@@ -103,7 +103,7 @@ class Delivery:
         self._steps = steps_of(opened)
         self._samples: int = opened.spec["dataset_rows"]
         self._ragged = ragged_outputs(opened.outputs)
-        self._plain = not self._ragged and not any(forms.is_apart(o) for o in opened.outputs)
+        self._plain = not self._ragged and not any(output_forms.is_apart(o) for o in opened.outputs)
         self.crashed = crashed
         self.params: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         self.digests: dict[tuple[int, int], bytes] = {}
@@ -178,7 +178,7 @@ class Delivery:
         if self._opened.drawn:
             self.params[epoch, step] = read_params(self._opened.drawn, arrays.pop(PARAMS))
         if not self._plain:
-            arrays = forms.flatten(flatten(arrays, self._ragged), self._opened.outputs)
+            arrays = output_forms.flatten(flatten(arrays, self._ragged), self._opened.outputs)
         self._queue.popleft()
         self._place = self.following(epoch, step)
         self._grant()
@@ -189,7 +189,7 @@ class Delivery:
         """Put the parts together in the result of `take`, or in tensors made from it."""
         if self._plain:
             return dict(arrays)
-        return forms.gather(gather(arrays, self._ragged), self._opened.outputs)
+        return output_forms.gather(gather(arrays, self._ragged), self._opened.outputs)
 
     def release(self) -> None:
         """Return the slots whose arrays died."""

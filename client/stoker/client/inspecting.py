@@ -16,7 +16,7 @@ from stoker.client.position import Position
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Opened
-from stoker.protocol.replay import Replay
+from stoker.protocol.replayed_row import Replay
 from stoker.protocol.request.argument_checks import within
 from stoker.protocol.spec import MAX_VIEWS, StreamSpec
 

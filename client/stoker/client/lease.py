@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stoker.client.slab import SlabMap
-from stoker.protocol.layout import Placed
+from stoker.protocol.slot_layout import Placed
 
 COPY_BYTES = 65536
 JOINT_BYTES = 4096

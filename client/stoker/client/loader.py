@@ -38,11 +38,11 @@ from stoker.client.ranks.rank_streams import RankStreams
 from stoker.client.resuming import Resuming
 from stoker.client.side_socket import forked_error
 from stoker.client.verifying import SessionChain
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import ClosedError, UsageError
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.messages import Open
 from stoker.protocol.request.stream_arguments import stream_request
+from stoker.protocol.size_buckets import Buckets
 
 _log = logging.getLogger("stoker.client")
 _FIXED = {"drop_last", "last", "mix", "shuffle", "weights"}

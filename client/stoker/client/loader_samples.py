@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stoker.client.batch_sampler import StepItem
 from stoker.protocol.errors import UsageError
-from stoker.protocol.replay import Replay, ReplayValue
+from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.protocol.spec import StreamSpec, as_integer
 
 LABEL: Final = "label"

@@ -21,7 +21,7 @@ from pathlib import Path
 from stoker.client.loader import Loader
 from stoker.client.private.private_daemon import daemon_pids
 from stoker.protocol.importing import add_folders
-from stoker.protocol.lengths import request_from_json
+from stoker.protocol.length_buckets import request_from_json
 
 _PER_SECOND = os.sysconf("SC_CLK_TCK")
 WARM_S = 0.5

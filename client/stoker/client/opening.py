@@ -13,11 +13,11 @@ from stoker.client.client_session import ClientSession
 from stoker.client.progress import PipelineWait
 from stoker.client.slab import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
-from stoker.protocol.buckets import BucketSteps, tail_of
 from stoker.protocol.errors import ProtocolError, ResumeError, UsageError
-from stoker.protocol.items import COUNT
-from stoker.protocol.layout import SIZE, check_outputs, slot_layout
+from stoker.protocol.item_fields import COUNT
 from stoker.protocol.messages import Open, Opened, Slab
+from stoker.protocol.size_buckets import BucketSteps, tail_of
+from stoker.protocol.slot_layout import SIZE, check_outputs, slot_layout
 from stoker.protocol.spec import StreamSpec, differences
 
 _log = logging.getLogger("stoker.client")

@@ -15,7 +15,7 @@ from stoker.client.time_limits import seconds
 from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConnectError, ResourceError, UsageError, from_record
 from stoker.protocol.request.argument_checks import within
-from stoker.protocol.request.stream import MAX_HOSTS
+from stoker.protocol.request.stream_request import MAX_HOSTS
 from stoker.ray.daemons import Daemons
 from stoker.ray.key_files import ServeKeys, make_keys
 from stoker.ray.node_actor import NodeActor, RunningDaemon, ServeSettings

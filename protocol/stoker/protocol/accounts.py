@@ -3,12 +3,12 @@
 For every bucket `carried_in + samples == delivered + carried_out + dropped`. This is pure
 arithmetic over the plan's table without any state, so the client, the daemon and the commands
 compute the same account. It counts positions and knows no sample ids; for those see
-`stoker.order.accounts`.
+`stoker.order.bucket_leftovers`.
 """
 
 from dataclasses import dataclass
 
-from stoker.protocol.buckets import BucketSteps
+from stoker.protocol.size_buckets import BucketSteps
 
 
 @dataclass(frozen=True)

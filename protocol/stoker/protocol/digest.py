@@ -6,7 +6,7 @@ preceded by its length in bytes, then the number of sides and every side of the 
 elements in row-major order, little-endian. Lengths and sides are unsigned 64-bit little-endian. A
 ragged output counts as several arrays, its counts and the fields of its items (`Ragged.parts`), and
 so do rows that differ in shape, as their sizes and their elements
-(`stoker.protocol.forms.parts_of`).
+(`stoker.protocol.output_forms.parts_of`).
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.protocol.forms import RaggedArray, parts_of
+from stoker.protocol.output_forms import RaggedArray, parts_of
 from stoker.protocol.ragged import Ragged
 
 

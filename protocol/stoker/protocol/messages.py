@@ -3,9 +3,9 @@
 Each record is a msgpack array whose first element is its tag; the fields follow in the order below.
 Fields are appended, never renumbered, retyped or removed; a new field has a default; a reader
 ignores unknown trailing fields. What OPEN asks for is in records of its own, see
-`stoker.protocol.request.stream`. Bounds are part of the type: a record out of bounds is rejected as
-a whole. docs/protocol.md has the tables, the diagrams and the vectors; a test compares them with
-this module.
+`stoker.protocol.request.stream_request`. Bounds are part of the type: a record out of bounds is
+rejected as a whole. docs/protocol.md has the tables, the diagrams and the vectors; a test compares
+them with this module.
 
 An envelope is `[WIRE, token, [record, ...]]`: one ZeroMQ message carries many records. The token
 names the session (empty before WELCOME); ZeroMQ routing ids identify no session.
@@ -15,18 +15,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stoker.protocol.buckets import MAX_BUCKETS, Bucket, Leftovers
 from stoker.protocol.chain import CHAIN_BYTES, MAX_VERIFIED_ROWS, ROW_DIGEST_BYTES
 from stoker.protocol.cursor import MAX_CRASHED
-from stoker.protocol.drawn import MAX_DRAWN, Drawn
-from stoker.protocol.layout import Output, Placed
-from stoker.protocol.request.stream import (
+from stoker.protocol.draw_records import MAX_DRAWN, Drawn
+from stoker.protocol.request.stream_request import (
     MAX_HOSTS,
     MAX_SOURCES,
     DeliveryRequest,
     Name,
     StreamRequest,
 )
+from stoker.protocol.size_buckets import MAX_BUCKETS, Bucket, Leftovers
+from stoker.protocol.slot_layout import Output, Placed
 
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stoker.protocol.errors import ProtocolError
-from stoker.protocol.items import COUNT, OFFSETS, WORD, WORD_BYTES, ItemField, item_words
+from stoker.protocol.item_fields import COUNT, OFFSETS, WORD, WORD_BYTES, ItemField, item_words
 
 
 def pack_items(fields: Sequence[ItemField], columns: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -15,8 +15,8 @@ import numpy as np
 from xxhash import xxh64
 
 from stoker.protocol.chain import ROW_DIGEST_BYTES
-from stoker.protocol.items import COUNT, DTYPES
-from stoker.protocol.layout import SIZE, Output, Placed
+from stoker.protocol.item_fields import COUNT, DTYPES
+from stoker.protocol.slot_layout import SIZE, Output, Placed
 
 
 class RowDigests:

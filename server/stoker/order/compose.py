@@ -1,4 +1,4 @@
-"""The order of a spec, composed of its nodes; see `stoker.order.stream`.
+"""The order of a spec, composed of its nodes; see `stoker.order.stream_order`.
 
 | stream            | rows                                  | cut           |
 | ----------------- | ------------------------------------- | ------------- |
@@ -16,17 +16,17 @@ from itertools import accumulate
 from typing import Final
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
+from stoker.order.buckets.bucket_plan import BucketPlan
 from stoker.order.buckets.pieces import Piece, pieces_of, with_rows
-from stoker.order.buckets.plan import BucketPlan
 from stoker.order.buckets.turns import BucketTurns
-from stoker.order.cut import EvenCut
 from stoker.order.deck import Deck, Rows
 from stoker.order.mix import MixedDecks, MixTurns, Part, mix_digest
 from stoker.order.repeat import Weighting
 from stoker.order.select import Listed, Select
 from stoker.order.selected import Selected, exclude_of, weights_of
 from stoker.order.shuffle import Shuffle
-from stoker.order.stream import StreamOrder
+from stoker.order.step_cut import EvenCut
+from stoker.order.stream_order import StreamOrder
 from stoker.protocol import version
 from stoker.protocol.errors import UsageError, VersionError
 from stoker.protocol.exclude import Excluded

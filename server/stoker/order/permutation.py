@@ -159,14 +159,14 @@ def round_state(n: int, key: Key, arithmetic: Arithmetic = PLAIN) -> Words:
     return state
 
 
-@kernel(twin="stoker.order.compiled:fill_words")
+@kernel(twin="stoker.order.compiled_permutation:fill_words")
 def fill_words(key: Key, out: Words) -> None:
     """Write words 0, 1, 2, ... of draw 0 of a key into an array whose length is a multiple of 4."""
     for block in range(len(out) // 4):
         out[4 * block : 4 * block + 4] = key_block(key, block)
 
 
-@kernel(twin="stoker.order.compiled:permute")
+@kernel(twin="stoker.order.compiled_permutation:permute")
 def permute(state: Words | list[int], position: int) -> int:
     """Return the id at a position.
 
@@ -200,14 +200,14 @@ def unpermute(state: Words | list[int], sample_id: int) -> int:
             return x
 
 
-@kernel(twin="stoker.order.compiled:permute_into")
+@kernel(twin="stoker.order.compiled_permutation:permute_into")
 def permute_into(state: Words, positions: Positions, out: Positions) -> None:
     """Write the ids at (k,) positions into (k,) out."""
     for i in range(len(positions)):
         out[i] = permute(state, positions[i])
 
 
-@kernel(twin="stoker.order.compiled:spread")
+@kernel(twin="stoker.order.compiled_permutation:spread")
 def spread(x: int, key: int, size: int) -> int:
     """Return a keyed pseudo-random number in [0, size) for x; size <= 2**24."""
     mixed = ((x ^ key) * MIX_1) & MASK

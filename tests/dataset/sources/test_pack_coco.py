@@ -16,7 +16,7 @@ from stoker.dataset.sources.common.box_clipping import LEFT_OUT, MOVED, POINTS_L
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, DatasetError, UsageError
-from stoker.server.rows.states import field_states
+from stoker.server.rows.field_states import field_states
 
 ONE = Options(workers=1)
 POINTS = ["nose", "tail"]

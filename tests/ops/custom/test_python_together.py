@@ -13,7 +13,7 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.rng.streams import make_key, stream_key
 
 ROWS = [Row(2**64 - 1 if k % 3 else 5, 10**6 * k + 3, k // 4, k % 2, k % 5) for k in range(12)]

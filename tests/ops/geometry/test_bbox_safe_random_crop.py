@@ -14,7 +14,7 @@ from stoker.ops.testing import structured
 from stoker.pipeline import pipeline
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.rng.draws import integers
 from stoker.rng.streams import make_key, stream_key
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from stoker.ops import GridDistortion
 from stoker.ops.testing import structured
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))

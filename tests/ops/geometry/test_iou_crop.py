@@ -8,7 +8,7 @@ from stoker.ops import IouCrop, ParameterError, Rot90
 from stoker.ops.geometry.iou_crop import holds
 from stoker.ops.testing import structured
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 from stoker.rng.draws import integers, uniform
 from stoker.rng.streams import make_key, stream_key

@@ -11,7 +11,7 @@ from stoker.ops import OpticalDistortion, ParameterError
 from stoker.ops.geometry.optical_distortion import moved, moved_box
 from stoker.ops.testing import structured
 from stoker.pipeline import pipeline
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("visible_part", "float32"))

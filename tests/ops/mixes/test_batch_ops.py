@@ -12,7 +12,7 @@ from stoker.ops import ParameterError, State, StateError
 from stoker.ops.bases.batch import GROUP, OFFSETS, partner, picture_size, tile_ids
 from stoker.ops.contract.registry import batch_ops, choices, registered
 from stoker.ops.kernels.means import Tools
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 
 IMAGE = State.fixed("image", "uint8", (30, 44, 3))
 MASK = State.fixed("mask", "uint8", (30, 44))

@@ -13,7 +13,7 @@ from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 
 SIZE = (40, 52)

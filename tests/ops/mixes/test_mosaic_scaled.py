@@ -9,7 +9,7 @@ from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import MosaicScaled, ParameterError, State, StateError
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 
 SIZE = (60, 88)

@@ -10,14 +10,14 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.order.accounts import account, carried_ids, dropped_ids
-from stoker.order.batches import rank_rows
-from stoker.order.buckets.plan import make_plan
+from stoker.order.bucket_leftovers import account, carried_ids, dropped_ids
+from stoker.order.buckets.bucket_plan import make_plan
 from stoker.order.compose import dataset_order
 from stoker.order.permutation import Permutation
-from stoker.order.stream import StreamOrder
-from stoker.protocol.buckets import Buckets
+from stoker.order.rank_rows import rank_rows
+from stoker.order.stream_order import StreamOrder
 from stoker.protocol.errors import UsageError
+from stoker.protocol.size_buckets import Buckets
 
 EPOCHS = 5
 

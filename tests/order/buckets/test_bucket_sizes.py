@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker.order.buckets.sizes import bucket_size, bucket_sizes
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
+from stoker.protocol.size_buckets import Buckets
 
 PAGE = Path(__file__).parents[3] / "docs" / "contracts" / "order.md"
 

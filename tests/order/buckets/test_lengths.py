@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.client import Buckets, LengthBuckets
-from stoker.order.accounts import account, carried_ids, dropped_ids
-from stoker.order.buckets.lengths import bucket_lengths
-from stoker.order.buckets.plan import make_plan
+from stoker.order.bucket_leftovers import account, carried_ids, dropped_ids
+from stoker.order.buckets.bucket_lengths import bucket_lengths
+from stoker.order.buckets.bucket_plan import make_plan
 from stoker.order.compose import dataset_order
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec

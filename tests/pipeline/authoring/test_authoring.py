@@ -12,7 +12,7 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 
 
 def raises(message, body, states=None):

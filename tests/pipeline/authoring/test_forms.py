@@ -270,7 +270,7 @@ def test_forms_that_cannot_be(form, said):
 )
 def test_values_without_the_form(define, said):
     fields = ({"name": "xyxy", "dtype": "float32", "width": 4},)
-    from stoker.protocol.items import ItemField  # noqa: PLC0415
+    from stoker.protocol.item_fields import ItemField  # noqa: PLC0415
 
     boxes = State.ragged("boxes", tuple(ItemField(**field) for field in fields), 5)
     with pytest.raises(BuildError, match=said):
@@ -388,7 +388,7 @@ def test_what_forms_and_batch_ops_would_ask_of_each_other():
 
 
 def test_a_padded_size_that_follows_from_what_is_left_of_boxes():
-    from stoker.protocol.items import ItemField  # noqa: PLC0415
+    from stoker.protocol.item_fields import ItemField  # noqa: PLC0415
 
     boxes = State.ragged("boxes", (ItemField("xyxy", "float32", 4),), 5, "image")
 

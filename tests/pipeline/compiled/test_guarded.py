@@ -20,7 +20,7 @@ from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items
 
 NOTHING, AFTER, BEFORE, SCRATCH, SOURCE, UNWRITTEN, UNDEFINED, PARAMS = range(8)

@@ -11,7 +11,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.engine.drawing import Recorder, drawn_by, row_bytes
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.drawn import check_drawn
+from stoker.protocol.draw_records import check_drawn
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.order.batches import steps_per_epoch
 from stoker.order.compose import dataset_order
+from stoker.order.rank_rows import steps_per_epoch
 from stoker.pipeline import Row, one_of, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.graph import Graph

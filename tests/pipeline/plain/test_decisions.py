@@ -13,7 +13,7 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import SampleError, UsageError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.rng.row import Row
 
 

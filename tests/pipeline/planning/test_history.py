@@ -8,7 +8,7 @@ from stoker.ops import State
 from stoker.pipeline import bind, one_of, pipeline, pipelines, random_apply, sync_seed
 from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.errors import BuildError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int32"))
 POINTS = (ItemField("xy", "float32", 2),)

@@ -22,7 +22,7 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError, UsageError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 
 BOXES = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))

@@ -19,7 +19,7 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.rng.row import Row
 
 IMAGE = State("image", "uint8", (None, None, 3), (64, 64, 3))

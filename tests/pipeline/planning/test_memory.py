@@ -14,7 +14,7 @@ from stoker.pipeline import one_of, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.planning.steps import ApplyStep, ConvertStep, IfStep, StoreStep
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.slot_layout import ALIGN
 
 
 def places(plan, kind):

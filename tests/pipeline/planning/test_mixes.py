@@ -9,7 +9,7 @@ from stoker.ops.values.choices import OneOf
 from stoker.pipeline import one_of, pipeline, random_apply
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 
 STATES = {
     "image": State.fixed("image", "uint8", (40, 50, 3)),

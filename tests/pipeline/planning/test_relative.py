@@ -20,7 +20,7 @@ from stoker.pipeline.plain.replay import replay
 from stoker.pipeline.planning.planner import bind, shorten
 from stoker.pipeline.showing.explain import explain
 from stoker.protocol.errors import BuildError, SampleError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.rng.row import Row, row_table
 
 SIZES = [((60, 84), (30, 42)), ((61, 83), (31, 42)), ((40, 90), (90, 40)), ((33, 40), (66, 80))]

@@ -16,7 +16,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind, shorten
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.rng.row import Row
 
 BOUND = (300, 300)

@@ -23,7 +23,7 @@ from stoker.client import measure
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
 from stoker.protocol.errors import BuildError, StokerError, UsageError
-from stoker.protocol.lengths import request_from_json
+from stoker.protocol.length_buckets import request_from_json
 from stoker.server.commands.bench import _print_verdict, bench
 from stoker.server.inspect.bench import rates as rates_module
 from stoker.server.inspect.bench.caveats import caveats

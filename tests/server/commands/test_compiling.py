@@ -20,7 +20,7 @@ from stoker.order import permutation
 from stoker.pipeline.engine.interface import Row
 from stoker.jit import activity, compiled, set_cache_root
 from stoker.server.workers.compiled_plan import compiled_plan
-from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.sample_reader import SampleReader
 from stoker.jit.arithmetic import COMPILED
 
 set_cache_root(sys.argv[1])

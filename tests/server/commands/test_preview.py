@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.replay import Replay, ReplayValue
+from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.rng.row import Row
 from stoker.server.commands.preview import preview
 from stoker.server.inspect.contact_sheet import (

@@ -23,7 +23,7 @@ from asking import opening
 
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import receive_packet, send_packet
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 from stoker.server.daemon.daemon import Daemon
 from stoker.server.settings import config as configuration
 from stoker.server.settings.config_types import Config

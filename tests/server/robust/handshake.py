@@ -10,7 +10,7 @@ import sys
 
 from stoker.client.client_session import ClientSession
 from stoker.protocol.messages import Open
-from stoker.protocol.request.stream import (
+from stoker.protocol.request.stream_request import (
     BatchRequest,
     DeliveryRequest,
     SourceRequest,

@@ -13,12 +13,12 @@ from stoker.dataset.packing.build import write_dataset
 from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
 from stoker.server.rows.ahead import CHUNKS, ReadAhead
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 ROWS = 24
 BLOB_BYTES = 2**21

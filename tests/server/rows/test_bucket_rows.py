@@ -12,13 +12,13 @@ from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import BuildError, SampleError, UsageError
-from stoker.protocol.layout import Output
+from stoker.protocol.size_buckets import Buckets
+from stoker.protocol.slot_layout import Output
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.orders import stream_order
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.slots import SlotFiller, StreamSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.slot_filler import SlotFiller, StreamSource
 from stoker.server.work.cuts import Share, room_for
 
 SIZES = [(60, 60), (60, 100), (100, 60), (80, 80), (50, 100), (110, 50)] * 5

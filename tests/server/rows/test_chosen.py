@@ -8,7 +8,7 @@ from stoker.dataset.packing.build import Cut
 from stoker.dataset.packing.splitting import split
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.request.stream import Selection
+from stoker.protocol.request.stream_request import Selection
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import weights_of
 from stoker.server.rows.chosen import chosen_of, resolved, weighted

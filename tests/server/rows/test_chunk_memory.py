@@ -15,11 +15,11 @@ from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 HEIGHT, WIDTH, SIDE, BATCH = 300, 360, 200, 8
 PIXEL_BYTES = HEIGHT * WIDTH * 3

@@ -15,12 +15,12 @@ from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import OrderSpec
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.reference import make_spec, reference_batches
-from stoker.server.rows.rows import ALL_ROWS, RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.row_computer import ALL_ROWS, RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 ROWS = 50
 CUTS = (((0, None),), ((0, 5), (5, 6), (6, None)), ((0, 2), (2, 5), (5, None)))

@@ -15,12 +15,12 @@ from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError, UsageError
-from stoker.protocol.layout import batch_layout, slot_layout
+from stoker.protocol.slot_layout import batch_layout, slot_layout
 from stoker.server.rows.extents import KEPT, Extents
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 ROWS = 30
 

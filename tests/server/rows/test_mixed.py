@@ -15,13 +15,13 @@ from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.engine.drawing import drawn_by, row_bytes
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.drawn import params_output
+from stoker.protocol.draw_records import params_output
 from stoker.protocol.errors import SampleError
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import OrderSpec, StreamSpec
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.field_states import field_states
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 SAMPLES = 10
 

@@ -12,10 +12,10 @@ from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError
 from stoker.rng.draws import integers
 from stoker.rng.streams import make_key, stream_key
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.graphs import graph_from_bytes
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 
 
 class Faulty:

@@ -15,14 +15,14 @@ from stoker.jit.arithmetic import COMPILED
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.protocol.errors import SampleError
-from stoker.protocol.layout import ALIGN, slot_layout
+from stoker.protocol.slot_layout import ALIGN, slot_layout
 from stoker.protocol.spec import OrderSpec
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.reference import make_spec, reference_batches
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 from stoker.server.rows.shared import SharedSamples, WorkerForks, shared_bytes
-from stoker.server.rows.states import worker_plan
 from stoker.server.work.records import OpenStream, Work
 
 B = 6

@@ -18,14 +18,14 @@ from stoker.pipeline.plain.plain_windows import PlainWindows
 from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.errors import SampleError
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
 from stoker.rng.row import Row
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.listener import RowListener
-from stoker.server.rows.reading import SampleReader
 from stoker.server.rows.reference import make_spec, reference_batches
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_reader import SampleReader
+from stoker.server.rows.sample_rows import RowSource
 
 
 @pipeline

@@ -9,7 +9,6 @@ import pytest
 from asking import opening
 from decided import of, records
 
-from stoker.protocol.layout import Output
 from stoker.protocol.messages import (
     Close,
     Credit,
@@ -23,6 +22,7 @@ from stoker.protocol.messages import (
     Seek,
     Welcome,
 )
+from stoker.protocol.slot_layout import Output
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core

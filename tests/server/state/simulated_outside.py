@@ -6,7 +6,7 @@ from collections import defaultdict
 from simulated_client import REPLAY
 from simulated_worker import Worker
 
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins
 from stoker.server.work.records import BuildResult, BuiltSource

@@ -4,9 +4,9 @@ import pytest
 
 from stoker.order.buckets.turns import BucketTurns
 from stoker.protocol.accounts import epoch_account
-from stoker.protocol.buckets import DRAWN_AS, Bucket, Buckets, BucketSteps
-from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Opened
+from stoker.protocol.size_buckets import DRAWN_AS, Bucket, Buckets, BucketSteps
+from stoker.protocol.slot_layout import Output, slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state import instructions as ins
 from stoker.server.work.cuts import room_for

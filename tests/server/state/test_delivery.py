@@ -5,8 +5,8 @@ import re
 import pytest
 from decided import places
 
-from stoker.protocol.layout import Output
 from stoker.protocol.messages import Credit, Release, Seek
+from stoker.protocol.slot_layout import Output
 from stoker.server.state import instructions as ins
 from stoker.server.state.groups.delivery import AHEAD
 

@@ -1,7 +1,7 @@
 """From HELLO to CLOSE with nothing going wrong."""
 
-from stoker.protocol.layout import slot_layout
 from stoker.protocol.messages import Close, Credit, Opened, Welcome
+from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from decided import of
 
-from stoker.protocol.buckets import Buckets
-from stoker.protocol.drawn import Drawn, DrawnField
+from stoker.protocol.draw_records import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.layout import Output, slot_layout
 from stoker.protocol.messages import Building, Close, Hello, Opened
-from stoker.protocol.request.refusals import OPTIONS, REFUSALS
-from stoker.protocol.request.stream import Selection
+from stoker.protocol.request.option_refusals import OPTIONS, REFUSALS
+from stoker.protocol.request.stream_request import Selection
+from stoker.protocol.size_buckets import Buckets
+from stoker.protocol.slot_layout import Output, slot_layout
 from stoker.protocol.subset import Subset
 from stoker.server.state import events as ev
 from stoker.server.state import instructions as ins

@@ -19,8 +19,8 @@ import numpy as np
 from stoker.client.batches import trees
 from stoker.client.verifying import Digests
 from stoker.protocol.errors import UsageError
-from stoker.protocol.forms import change_arrays, described, within_sizes
-from stoker.protocol.layout import SIZE
+from stoker.protocol.output_forms import change_arrays, described, within_sizes
+from stoker.protocol.slot_layout import SIZE
 from stoker.protocol.spec import StreamSpec
 
 UNPACK: Final = dis.opmap["UNPACK_SEQUENCE"]

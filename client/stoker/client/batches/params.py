@@ -1,10 +1,10 @@
-"""Draw records as arrays: `batch.params`. `stoker.protocol.drawn` describes their layout."""
+"""Draw records as arrays: `batch.params`. `stoker.protocol.draw_records` describes their layout."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from stoker.protocol.drawn import MADE, Drawn
+from stoker.protocol.draw_records import MADE, Drawn
 
 
 def read_params(drawn: Sequence[Drawn], rows: np.ndarray) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.protocol.forms import RaggedArray
+from stoker.protocol.output_forms import RaggedArray
 from stoker.protocol.ragged import Ragged
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Hashable, Iterable
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from stoker.protocol.forms import VALUES, RaggedArray
-from stoker.protocol.items import OFFSETS
-from stoker.protocol.layout import SIZE
+from stoker.protocol.item_fields import OFFSETS
+from stoker.protocol.output_forms import VALUES, RaggedArray
 from stoker.protocol.ragged import Ragged
+from stoker.protocol.slot_layout import SIZE
 
 Parts = tuple[list[tuple[str, Any]], Hashable]
 """Children, each with a name for messages, and the structure."""

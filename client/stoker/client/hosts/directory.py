@@ -15,7 +15,7 @@ from typing import Final
 from stoker.client.hosts.returns import JOIN_S
 from stoker.protocol.descriptors import too_few_threads
 from stoker.protocol.errors import UsageError
-from stoker.protocol.request.stream import MAX_HOSTS
+from stoker.protocol.request.stream_request import MAX_HOSTS
 
 _log = logging.getLogger("stoker.client")
 _LEAST_PAUSE_S: Final = 0.01

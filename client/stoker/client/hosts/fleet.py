@@ -29,7 +29,7 @@ from stoker.client.opening import StreamAnswer, check_equal, steps_of
 from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError, UsageError
 from stoker.protocol.remote.shares import HostShare, Place, host_key
-from stoker.protocol.replay import Replay
+from stoker.protocol.replayed_row import Replay
 
 _log = logging.getLogger("stoker.client")
 SLICE_S: Final = 0.5

@@ -10,8 +10,8 @@ from stoker.client.options.records import Connection, Group
 from stoker.protocol.codec import MAX_MESSAGE_BYTES
 from stoker.protocol.errors import UsageError
 from stoker.protocol.request.argument_checks import flag, within
-from stoker.protocol.request.refusals import check_combination
-from stoker.protocol.request.stream import (
+from stoker.protocol.request.option_refusals import check_combination
+from stoker.protocol.request.stream_request import (
     MAX_PREFETCH,
     DeliveryRequest,
     GroupRequest,

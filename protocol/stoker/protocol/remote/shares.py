@@ -17,7 +17,7 @@ from typing import Final
 import xxhash
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.request.stream import MAX_HOSTS
+from stoker.protocol.request.stream_request import MAX_HOSTS
 
 MAX_GAP: Final = 2**12
 _WEIGHED: Final = struct.Struct("<QQQ")

@@ -14,7 +14,8 @@ from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.request.argument_checks import name_of, within
-from stoker.protocol.request.stream import (
+from stoker.protocol.request.stream_options import STREAM_OPTIONS
+from stoker.protocol.request.stream_request import (
     MAX_CONDITION,
     MAX_GRAPH_BYTES,
     MAX_RATIO,
@@ -26,7 +27,6 @@ from stoker.protocol.request.stream import (
     SourceRequest,
     StreamRequest,
 )
-from stoker.protocol.request.stream_options import STREAM_OPTIONS
 from stoker.protocol.spec import MAX_BATCH
 from stoker.protocol.splits import is_condition, is_split_name
 from stoker.protocol.subset import Subset

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.request.argument_checks import flag, name_of, one_of, within
+from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
 
 

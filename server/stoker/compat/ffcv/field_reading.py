@@ -23,8 +23,8 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError
-from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.states import field_states
+from stoker.server.rows.field_states import field_states
+from stoker.server.rows.sample_reader import SampleReader
 
 
 class Reading(Protocol):

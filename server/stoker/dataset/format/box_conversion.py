@@ -16,7 +16,7 @@ from msgspec import UNSET
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.number_conversion import exactly
 from stoker.dataset.limits import CodecError
-from stoker.protocol.items import COORDINATES
+from stoker.protocol.item_fields import COORDINATES
 from stoker.protocol.ragged import pack_items
 
 FORMATS: Final = {"boxes": ("xyxy", "xywh", "cxcywh"), "keypoints": ("xy", "pixel_xy")}

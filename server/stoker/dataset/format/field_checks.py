@@ -25,7 +25,7 @@ from stoker.dataset.format.fields import (
     picture_field,
 )
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import (
+from stoker.protocol.item_fields import (
     COORDINATES,
     COUNT,
     MAX_WIDTH,
@@ -34,7 +34,7 @@ from stoker.protocol.items import (
     ItemField,
     item_words,
 )
-from stoker.protocol.items import MAX_FIELDS as MAX_ITEM_FIELDS
+from stoker.protocol.item_fields import MAX_FIELDS as MAX_ITEM_FIELDS
 
 
 def check_schema(schema: Schema) -> None:

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from stoker.dataset.format.arrow import ITEM_BYTES, ColumnType, parse_type
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 
 KINDS = ("image", "mask", "boxes", "keypoints", "label", "scalar", "array", "bytes")
 

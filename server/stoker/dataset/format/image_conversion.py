@@ -27,7 +27,7 @@ from stoker.dataset.format.number_conversion import as_mask
 from stoker.dataset.images.inspection import Scratches, inspect_picture
 from stoker.dataset.limits import CodecError, check_pixels
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import COORDINATES
+from stoker.protocol.item_fields import COORDINATES
 
 _MAX_SIDE = 2**16 - 1
 """Longest possible side of a JPEG, in pixels."""

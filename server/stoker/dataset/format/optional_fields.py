@@ -17,7 +17,7 @@ from stoker.dataset.format.cells import FieldError, deep_pixels
 from stoker.dataset.format.fields import Field
 from stoker.dataset.images.inspection import picture_size
 from stoker.dataset.limits import CodecError
-from stoker.protocol.items import COORDINATES
+from stoker.protocol.item_fields import COORDINATES
 
 Size = tuple[int, int]
 

@@ -24,7 +24,7 @@ from stoker.dataset.format.fields import (
     picture_field,
 )
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import (
+from stoker.protocol.item_fields import (
     COORDINATES,
     WORD,
     ItemField,

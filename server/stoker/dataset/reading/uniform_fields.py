@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.dataset.format.fields import Field
 from stoker.dataset.reading.columns import ColumnFiles, Columns, FixedColumn, VariableColumn
-from stoker.protocol.items import COORDINATES
+from stoker.protocol.item_fields import COORDINATES
 
 MAX_HELD: Final = 256
 

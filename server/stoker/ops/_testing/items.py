@@ -18,7 +18,7 @@ from stoker.ops.contract.records import machine_record
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.points import inverse
-from stoker.protocol.items import COORDINATES, ItemField
+from stoker.protocol.item_fields import COORDINATES, ItemField
 from stoker.protocol.ragged import pack_items
 from stoker.rng.streams import make_key, stream_key
 

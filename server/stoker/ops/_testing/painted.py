@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.slot_layout import ALIGN
 
 MARGIN: Final = 64 * ALIGN
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from stoker.ops.contract.rules import MASK_DTYPES
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import COORDINATES
+from stoker.protocol.item_fields import COORDINATES
 
 
 def looked_at(

@@ -35,7 +35,7 @@ from stoker.ops.contract.running import running_tracer
 from stoker.ops.contract.states import ITEM_KINDS, VECTORS, ParameterError, State, StateError
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import BuildError
-from stoker.protocol.items import COORDINATES
+from stoker.protocol.item_fields import COORDINATES
 from stoker.rng.streams import check_stream_name, make_key, stream_key
 
 

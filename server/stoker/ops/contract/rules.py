@@ -9,7 +9,7 @@ from typing import Final
 
 from stoker.ops.contract.checks import MOST_CHANNELS
 from stoker.ops.contract.states import State, StateError
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 
 VISIBLE: Final = "visible_part"
 """The field of an item with the fraction of it that remains; 0 or 1 for a keypoint."""

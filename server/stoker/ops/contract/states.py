@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.protocol.errors import BuildError
-from stoker.protocol.items import COORDINATES, WORD, ItemField, item_words
+from stoker.protocol.item_fields import COORDINATES, WORD, ItemField, item_words
 
 VECTORS: Final = {"flow": 2, "normals": 3}
 """Kinds of vector fields -> their components; see `stoker.ops.contract.vectors`."""

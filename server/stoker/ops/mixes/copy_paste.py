@@ -47,7 +47,7 @@ from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import FLOAT, VISIBLE, float_first, refuse
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.means import Tools
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items, unpack_items
 from stoker.rng.draws import bernoulli, integers, word
 

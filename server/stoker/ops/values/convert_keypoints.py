@@ -12,7 +12,7 @@ from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
-from stoker.protocol.items import ItemField
+from stoker.protocol.item_fields import ItemField
 
 FORMATS: Final = ("pixel_xy",)
 

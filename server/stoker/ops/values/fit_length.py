@@ -21,7 +21,7 @@ from stoker.ops.contract.parameters import OwnRule, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import refuse
 from stoker.ops.contract.states import ParameterError, State
-from stoker.protocol.buckets import MAX_LENGTH
+from stoker.protocol.size_buckets import MAX_LENGTH
 from stoker.rng.draws import integers
 
 KEEPS: Final = ("first", "last", "random")

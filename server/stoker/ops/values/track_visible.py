@@ -17,7 +17,7 @@ from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import VISIBLE, visible_word
 from stoker.ops.contract.states import State, StateError
-from stoker.protocol.items import ItemField, item_words
+from stoker.protocol.item_fields import ItemField, item_words
 
 
 @kernel

@@ -5,7 +5,7 @@ of `order` it imports what one epoch needs. It gets sizes as arrays and must not
 Specified in docs/contracts/order.md.
 """
 
-from stoker.order.buckets.plan import make_plan
+from stoker.order.buckets.bucket_plan import make_plan
 from stoker.order.buckets.sizes import bucket_size
 
 __all__ = ["bucket_size", "make_plan"]

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.order.buckets.lengths import bucket_lengths
+from stoker.order.buckets.bucket_lengths import bucket_lengths
 from stoker.order.buckets.sizes import bucket_sizes
-from stoker.protocol.buckets import MAX_BUCKETS, Buckets
 from stoker.protocol.errors import UsageError
-from stoker.protocol.lengths import Request
+from stoker.protocol.length_buckets import Request
+from stoker.protocol.size_buckets import MAX_BUCKETS, Buckets
 
 BLOCK: Final = 1 << 16
 MAX_SAMPLES: Final = 2**31 - 1

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.order.apportion import apportion
-from stoker.order.buckets.plan import BucketPlan, check_fills
+from stoker.order.buckets.bucket_plan import BucketPlan, check_fills
 from stoker.order.deck import Ids
 from stoker.order.selected import Selected
-from stoker.protocol.buckets import Bucket
 from stoker.protocol.errors import UsageError
+from stoker.protocol.size_buckets import Bucket
 
 
 class Piece(NamedTuple):

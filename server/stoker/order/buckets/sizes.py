@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.protocol.buckets import MAX_SIDE, RATIO_PARTS, Buckets
 from stoker.protocol.errors import UsageError
+from stoker.protocol.size_buckets import MAX_SIDE, RATIO_PARTS, Buckets
 
 MAX_PIXELS: Final = 2**28
 """Most pixels of an image with a bucket, so that no product below has more than 62 bits."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.order.cut import Turn, check_step
 from stoker.order.permutation import Permutation
-from stoker.protocol.buckets import Bucket, BucketSteps, Leftovers, tail_of
+from stoker.order.step_cut import Turn, check_step
+from stoker.protocol.size_buckets import Bucket, BucketSteps, Leftovers, tail_of
 from stoker.protocol.spec import StreamSpec
 
 BATCHES_LEVEL = 3
@@ -27,7 +27,7 @@ class _Epoch(NamedTuple):
 
 
 class BucketTurns:
-    """The batches of a stream with buckets; see `stoker.order.cut.StepCut`.
+    """The batches of a stream with buckets; see `stoker.order.step_cut.StepCut`.
 
     Attributes:
         buckets: the plan's buckets.

@@ -20,7 +20,7 @@ from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.trace import GraphTracer
 from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, tracer_of
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import MAX_NAME, MAX_OUTPUTS, reserved
+from stoker.protocol.slot_layout import MAX_NAME, MAX_OUTPUTS, reserved
 
 Define = Callable[..., Mapping[str, Any]]
 

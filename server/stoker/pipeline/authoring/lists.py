@@ -26,7 +26,7 @@ from stoker.pipeline.tracing.naming import scope
 from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.values import TracedSample, TracedValue
-from stoker.protocol.layout import reserved
+from stoker.protocol.slot_layout import reserved
 
 
 class SyncSeed(NamedTuple):

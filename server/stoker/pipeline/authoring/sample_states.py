@@ -21,11 +21,11 @@ from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State, span_of, wit
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UsageError
-from stoker.protocol.forms import cut
-from stoker.protocol.items import COORDINATES, COUNT, DTYPES, ItemField
-from stoker.protocol.layout import SIZE, Output
+from stoker.protocol.item_fields import COORDINATES, COUNT, DTYPES, ItemField
 from stoker.protocol.masks import MASK_DTYPES, as_mask, is_mask_form
+from stoker.protocol.output_forms import cut
 from stoker.protocol.ragged import pack_items, unpack_items
+from stoker.protocol.slot_layout import SIZE, Output
 from stoker.rng.row import Row
 
 _GIVEN: Final = ("image", "mask", *VECTORS, "label", "scalar", "array", "boxes", "keypoints")

@@ -40,7 +40,7 @@ from stoker.pipeline.planning.engine_tables import (
 )
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.slot_layout import ALIGN
 from stoker.rng.row import Row, row_of, write_row
 
 AHEAD_BYTES = 4096

@@ -22,7 +22,7 @@ from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, FORMS
 from stoker.pipeline.planning.engine_tables import physical, physical_rank
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.slot_layout import ALIGN
 
 _CALLED: Final = tuple(CODES[name] for name in ("kernel", "fold", "rule"))
 _NAMES: Final = tuple(FORMS)

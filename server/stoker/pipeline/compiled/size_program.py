@@ -45,7 +45,7 @@ from stoker.pipeline.planning.steps import (
     RescaleStep,
     Step,
 )
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.slot_layout import ALIGN
 from stoker.rng.row import Row
 
 _FREE: Final = 2**62

@@ -47,7 +47,7 @@ from stoker.pipeline.compiled.signature import (
     draw_types,
     view_type,
 )
-from stoker.protocol.items import COORDINATES, WORD
+from stoker.protocol.item_fields import COORDINATES, WORD
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 

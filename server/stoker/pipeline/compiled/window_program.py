@@ -28,7 +28,7 @@ from stoker.pipeline.planning.engine_tables import (
     streams_table,
 )
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.slot_layout import ALIGN
 from stoker.rng.row import Row, write_row
 
 

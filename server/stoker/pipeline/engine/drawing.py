@@ -1,7 +1,7 @@
 """Draw records as bytes of a batch: their places in a row, and writing them.
 
-`stoker.protocol.drawn` defines the bytes; this module lays them out for a plan and copies them from
-an engine after it has computed the row.
+`stoker.protocol.draw_records` defines the bytes; this module lays them out for a plan and copies
+them from an engine after it has computed the row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.drawn import Drawn, DrawnField
+from stoker.protocol.draw_records import Drawn, DrawnField
 
 
 def drawn_by(plan: Plan) -> tuple[Drawn, ...]:

@@ -23,7 +23,7 @@ from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline.engine.interface import Records
 from stoker.pipeline.planning.mixes import UNMIXED, Mix
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 from stoker.rng.row import Row
 
 

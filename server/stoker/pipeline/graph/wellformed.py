@@ -33,7 +33,7 @@ from stoker.pipeline.graph.nodes import (
 )
 from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import reserved
+from stoker.protocol.slot_layout import reserved
 from stoker.rng.streams import RESERVED_PREFIX
 
 _SIDE: Final = re.compile(r"-?[0-9]{1,2}", re.ASCII)

@@ -35,11 +35,11 @@ from stoker.pipeline.planning.steps import (
     ParameterStep,
     walk,
 )
-from stoker.protocol.forms import cut
-from stoker.protocol.items import COUNT, ItemField
-from stoker.protocol.layout import SIZE, Output
+from stoker.protocol.item_fields import COUNT, ItemField
+from stoker.protocol.output_forms import cut
 from stoker.protocol.ragged import unpack_items
-from stoker.protocol.replay import Replay, ReplayStep, ReplayValue
+from stoker.protocol.replayed_row import Replay, ReplayStep, ReplayValue
+from stoker.protocol.slot_layout import SIZE, Output
 from stoker.rng.row import Row
 
 

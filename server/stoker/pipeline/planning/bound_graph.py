@@ -18,7 +18,7 @@ from stoker.pipeline.planning.mixes import Mix
 from stoker.pipeline.planning.plan import Check
 from stoker.pipeline.planning.steps import Step
 from stoker.protocol.errors import BuildError, StokerError
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 
 T = TypeVar("T")
 FIXERS: Final = "resize, center_crop, random_crop or random_resized_crop"

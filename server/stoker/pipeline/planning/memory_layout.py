@@ -32,7 +32,7 @@ from stoker.pipeline.planning.steps import (
     StoreStep,
     walk,
 )
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.slot_layout import ALIGN
 
 
 @dataclass

@@ -19,7 +19,7 @@ from stoker.ops.bases.batch import BatchOp, picture_size
 from stoker.ops.contract.states import State, StateError
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 
 UNMIXED: Final = -1
 """Represents the rows before the first mix."""

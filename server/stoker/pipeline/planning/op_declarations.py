@@ -18,7 +18,7 @@ from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import VECTORS, State
 from stoker.ops.contract.vectors import as_given, as_image, require_vectors
 from stoker.protocol.errors import BuildError, StokerError
-from stoker.protocol.items import DTYPES
+from stoker.protocol.item_fields import DTYPES
 
 MAX_RANK: Final = 5
 

@@ -24,7 +24,7 @@ from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mix
 from stoker.pipeline.planning.steps import Step
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 
 
 @dataclass(frozen=True)

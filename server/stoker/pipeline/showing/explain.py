@@ -38,7 +38,7 @@ from stoker.pipeline.planning.steps import (
     StoreStep,
     walk,
 )
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 
 
 def explain(plan: Plan) -> str:

@@ -22,17 +22,17 @@ from stoker.order.selected import Selected
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded, read_ids
-from stoker.protocol.lengths import Request, request_from_json
+from stoker.protocol.length_buckets import Request, request_from_json
 from stoker.server.inspect.bench.caveats import caveats
 from stoker.server.inspect.bench.plot import plot
 from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torch
 from stoker.server.inspect.bench.stages import Stages, measure_stages
 from stoker.server.inspect.bench.verdict import Verdict, deliver_s, judge
 from stoker.server.inspect.figures import check_plot
-from stoker.server.rows.clips import refuse_clips
+from stoker.server.rows.clip_samples import refuse_clips
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.orders import plan_buckets
 from stoker.server.rows.reference import make_spec
-from stoker.server.rows.states import worker_plan
 from stoker.server.rows.subject import open_subject
 from stoker.server.settings.cgroup import cores
 

@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from stoker.dataset import open_dataset
-from stoker.order.buckets.fit import Fit
-from stoker.protocol.buckets import CUT_WEIGHT, Buckets
+from stoker.order.buckets.bucket_fit import Fit
 from stoker.protocol.errors import UsageError
-from stoker.protocol.lengths import LengthBuckets, Request
+from stoker.protocol.length_buckets import LengthBuckets, Request
+from stoker.protocol.size_buckets import CUT_WEIGHT, Buckets
 from stoker.protocol.spec import MAX_SEED
 from stoker.server.inspect.bucket_plot import plot
 from stoker.server.inspect.bucket_report import Report, make_report, warnings

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from stoker.order.select import Remaining
 from stoker.protocol.errors import UsageError
-from stoker.protocol.replay import Replay
+from stoker.protocol.replayed_row import Replay
 from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
 from stoker.server.inspect.contact_sheet import Shown, augmented, picture_output, sheet, stored

@@ -18,7 +18,7 @@ from rich.text import Text
 from stoker.ops.bases.batch import GROUP
 from stoker.ops.contract.units import unit_of
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.replay import Replay, ReplayValue
+from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
 from stoker.server.inspect.value_files import save

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stoker.order.buckets.fit import Fit, LengthFit
+from stoker.order.buckets.bucket_fit import Fit, LengthFit
 from stoker.server.inspect.bucket_report import Report, ReportRow
 from stoker.server.inspect.figures import make_figure
 

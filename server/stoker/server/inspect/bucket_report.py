@@ -11,15 +11,15 @@ import msgspec
 import numpy as np
 
 from stoker.dataset import Dataset
-from stoker.order.accounts import account, carried_ids, dropped_ids
-from stoker.order.buckets.fit import Fit, Fits, LengthFit, fits, sample_fits
-from stoker.order.buckets.plan import make_plan
+from stoker.order.bucket_leftovers import account, carried_ids, dropped_ids
+from stoker.order.buckets.bucket_fit import Fit, Fits, LengthFit, fits, sample_fits
+from stoker.order.buckets.bucket_plan import make_plan
 from stoker.order.compose import dataset_order
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.protocol.accounts import EpochAccount
-from stoker.protocol.buckets import Bucket, Buckets
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.lengths import LengthBuckets, Request
+from stoker.protocol.length_buckets import LengthBuckets, Request
+from stoker.protocol.size_buckets import Bucket, Buckets
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.rows.orders import planned_sizes
 

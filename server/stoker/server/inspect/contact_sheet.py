@@ -18,8 +18,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from stoker.ops.contract.registry import batch_ops
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import COORDINATES
-from stoker.protocol.replay import Replay, ReplayValue
+from stoker.protocol.item_fields import COORDINATES
+from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.server.inspect.value_files import is_picture, palette
 
 CELL: Final = 224

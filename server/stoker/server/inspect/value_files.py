@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from stoker.protocol.replay import ReplayValue
+from stoker.protocol.replayed_row import ReplayValue
 
 CHANNELS: Final = (1, 3, 4)
 

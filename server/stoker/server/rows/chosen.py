@@ -15,7 +15,7 @@ from stoker.order.repeat import Weighting
 from stoker.order.selected import Selected
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.request.stream import Selection
+from stoker.protocol.request.stream_request import Selection
 from stoker.protocol.spec import OrderSpec
 from stoker.protocol.subset import Subset, excluded_of
 from stoker.protocol.weights import (

@@ -2,7 +2,7 @@
 
 If every field that a pipeline reads is stored as it is used and alike for all samples, the rows
 of a chunk are computed by one call of the engine, which reads their samples in the mapped files.
-The rows are those of `stoker.server.rows.rows`, byte for byte; anything unusual (a
+The rows are those of `stoker.server.rows.row_computer`, byte for byte; anything unusual (a
 damaged sample, rows that pad) is left to it.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from stoker.dataset import Dataset
 from stoker.dataset.reading.uniform_fields import UniformFields
-from stoker.order.stream import RowColumns
+from stoker.order.stream_order import RowColumns
 from stoker.pipeline.compiled.executor import Executor
 from stoker.pipeline.engine.interface import Engine
 from stoker.protocol.errors import SampleError

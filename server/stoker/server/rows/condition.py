@@ -23,7 +23,7 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
 from stoker.protocol.errors import UnknownNameError, UsageError
-from stoker.protocol.request.stream import MAX_CONDITION
+from stoker.protocol.request.stream_request import MAX_CONDITION
 from stoker.protocol.subset import Subset
 from stoker.server.rows.named_splits import named_split
 from stoker.server.work.suggestions import resolve

@@ -14,14 +14,14 @@ from typing import Final
 import numpy as np
 
 from stoker.jit.arithmetic import Arithmetic
-from stoker.order.stream import RowColumns, StreamOrder
+from stoker.order.stream_order import RowColumns, StreamOrder
 from stoker.pipeline.compiled.size_program import SizeFinder
 from stoker.pipeline.plain.plain_sizes import PlainSizes
 from stoker.pipeline.planning.padded_sizes import Sizes, sizing_of
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
-from stoker.server.rows.joining import joined_outputs, own_freeze
-from stoker.server.rows.samples import RowSource
+from stoker.server.rows.joined_pipelines import joined_outputs, own_freeze
+from stoker.server.rows.sample_rows import RowSource
 
 KEPT: Final = 16
 Shapes = Mapping[str, tuple[int, ...]]

@@ -15,8 +15,8 @@ from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import StokerError
-from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.states import field_states
+from stoker.server.rows.field_states import field_states
+from stoker.server.rows.sample_reader import SampleReader
 
 
 def check_first_floats(graph: Graph, dataset: Dataset, plan: Plan, bucket: Size | None) -> None:

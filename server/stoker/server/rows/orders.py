@@ -10,13 +10,13 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.buckets.assign import Sizes
-from stoker.order.buckets.plan import BucketPlan, make_plan
+from stoker.order.buckets.bucket_plan import BucketPlan, make_plan
 from stoker.order.compose import order_of
 from stoker.order.mix import Part
 from stoker.order.selected import Selected
-from stoker.order.stream import StreamOrder
-from stoker.protocol.buckets import Buckets
-from stoker.protocol.lengths import Request
+from stoker.order.stream_order import StreamOrder
+from stoker.protocol.length_buckets import Request
+from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import StreamSpec
 from stoker.server.work.records import BuiltSource
 

@@ -17,26 +17,26 @@ import numpy as np
 from stoker.dataset import Dataset, open_dataset
 from stoker.order.mix import Part, mix_digest, shares
 from stoker.order.selected import Selected, exclude_of, weights_of
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol import forms
+from stoker.protocol import output_forms
 from stoker.protocol import weights as given_weights
 from stoker.protocol.canonical import Canonical, canonical_digest
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.layout import batch_layout, ragged_outputs
-from stoker.protocol.lengths import Request
+from stoker.protocol.length_buckets import Request
 from stoker.protocol.ragged import flatten, gather
+from stoker.protocol.slot_layout import batch_layout, ragged_outputs
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.rows.chosen import order_spec, weighted
-from stoker.server.rows.clips import samples_of
-from stoker.server.rows.joining import own_freeze
+from stoker.server.rows.clip_samples import samples_of
+from stoker.server.rows.field_states import field_states
+from stoker.server.rows.joined_pipelines import own_freeze
 from stoker.server.rows.orders import plan_buckets, stream_order
-from stoker.server.rows.slots import SlotFiller, StreamSource
-from stoker.server.rows.states import field_states
+from stoker.server.rows.slot_filler import SlotFiller, StreamSource
 from stoker.server.work.cuts import Share
 
 
@@ -197,8 +197,8 @@ def _batch(rows: SlotFiller, epoch: int, step: int, crashed: Collection[int]) ->
         for placed in batch_layout(cut.layout, rows.shapes_of(epoch, step)).outputs
     }
     ragged = ragged_outputs(cut.outputs)
-    arrays = forms.flatten(flatten(arrays, ragged), cut.outputs)
-    return forms.gather(gather(arrays, ragged), cut.outputs)
+    arrays = output_forms.flatten(flatten(arrays, ragged), cut.outputs)
+    return output_forms.gather(gather(arrays, ragged), cut.outputs)
 
 
 def _chosen(dataset: Dataset, exclude: Iterable[int], weights: object) -> Selected:

@@ -7,7 +7,7 @@ training, its first and last among them. Runs in workers and in the reference.
 
 from collections.abc import Iterator
 
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.pipeline.engine.following import check_schedules
 from stoker.pipeline.graph.schedule import Moment
 from stoker.pipeline.planning.plan import Plan

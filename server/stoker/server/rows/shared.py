@@ -18,7 +18,7 @@ import numpy as np
 from stoker.dataset import Dataset, Field
 from stoker.dataset.reading.pixel_memory import pixel_bytes
 from stoker.protocol.errors import SampleError
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.slot_layout import ALIGN
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.work.records import OpenStream, Work

@@ -23,7 +23,7 @@ from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.ops.bases.batch import GROUP
 from stoker.order.compose import order_of
 from stoker.order.selected import Selected
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.pipeline import Pipeline
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.graph import Graph
@@ -35,22 +35,22 @@ from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.importing import add_folders, hint
-from stoker.protocol.replay import Replay
+from stoker.protocol.replayed_row import Replay
 from stoker.protocol.spec import StreamSpec
 from stoker.protocol.splits import is_condition, is_split_name
 from stoker.protocol.subset import Subset
 from stoker.protocol.weights import Weights, weights_of
 from stoker.rng.row import Row
 from stoker.server.rows.chosen import order_spec, split_named, weighted
-from stoker.server.rows.clips import samples_of
+from stoker.server.rows.clip_samples import samples_of
 from stoker.server.rows.condition import samples_where
 from stoker.server.rows.counts import RowCounts
+from stoker.server.rows.field_states import field_states
 from stoker.server.rows.first_floats import check_first_floats
-from stoker.server.rows.joining import own_freeze
-from stoker.server.rows.mixed import MixedRows
-from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.samples import RowSource, SampleRows
-from stoker.server.rows.states import field_states
+from stoker.server.rows.joined_pipelines import own_freeze
+from stoker.server.rows.mixed_rows import MixedRows
+from stoker.server.rows.sample_reader import SampleReader
+from stoker.server.rows.sample_rows import RowSource, SampleRows
 
 
 class Subject:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.request.stream import Selection, StreamRequest
+from stoker.protocol.request.stream_request import Selection, StreamRequest
 from stoker.server.work.records import SourceToBuild, StreamToBuild
 from stoker.server.work.suggestions import listed, resolve
 

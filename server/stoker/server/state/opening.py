@@ -10,11 +10,11 @@ reserved. While a build lasts, BUILDING goes to the sessions that asked for it.
 
 from typing import Final
 
-from stoker.protocol.drawn import check_sendable
+from stoker.protocol.draw_records import check_sendable
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.layout import check_outputs
 from stoker.protocol.messages import Building, Open, Opened
+from stoker.protocol.slot_layout import check_outputs
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds

@@ -6,7 +6,7 @@ daemon holds no sample ids.
 
 from stoker.order.buckets.turns import BucketTurns
 from stoker.protocol.accounts import EpochAccount, epoch_account
-from stoker.protocol.buckets import Bucket
+from stoker.protocol.size_buckets import Bucket
 from stoker.server.work.cuts import RankCut
 
 

@@ -10,15 +10,15 @@ from math import ceil, inf, sqrt
 
 import msgspec
 
-from stoker.order.batches import steps_per_epoch
 from stoker.order.buckets.turns import BucketTurns
+from stoker.order.rank_rows import steps_per_epoch
 from stoker.protocol.chain import MAX_VERIFIED_ROWS
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Open
-from stoker.protocol.request.refusals import check_combination
-from stoker.protocol.request.stream import Selection, StreamRequest
+from stoker.protocol.request.option_refusals import check_combination
+from stoker.protocol.request.stream_request import Selection, StreamRequest
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.settings import Settings

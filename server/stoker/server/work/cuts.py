@@ -7,11 +7,11 @@ slot follows from its number alone. numba-free.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stoker.order.batches import rank_rows
-from stoker.protocol.buckets import DRAWN_AS
-from stoker.protocol.drawn import params_output
+from stoker.order.rank_rows import rank_rows
+from stoker.protocol.draw_records import params_output
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.layout import Output, SlotLayout, slot_layout
+from stoker.protocol.size_buckets import DRAWN_AS
+from stoker.protocol.slot_layout import Output, SlotLayout, slot_layout
 from stoker.protocol.spec import StreamSpec
 
 MAX_ROWS = 2**24

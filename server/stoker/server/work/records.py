@@ -7,13 +7,13 @@ counted in the global batch. Descriptors (slabs, worker sockets) travel with a p
 
 import msgspec
 
-from stoker.protocol.buckets import Bucket, Buckets, Leftovers
 from stoker.protocol.canonical import digest128
-from stoker.protocol.drawn import Drawn
+from stoker.protocol.draw_records import Drawn
 from stoker.protocol.errors import Detail
-from stoker.protocol.layout import Output, SlotLayout
-from stoker.protocol.lengths import LengthBuckets
-from stoker.protocol.request.stream import Selection
+from stoker.protocol.length_buckets import LengthBuckets
+from stoker.protocol.request.stream_request import Selection
+from stoker.protocol.size_buckets import Bucket, Buckets, Leftovers
+from stoker.protocol.slot_layout import Output, SlotLayout
 from stoker.protocol.spec import StreamSpec
 
 MAX_BAD_TOLD = 64

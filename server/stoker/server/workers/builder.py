@@ -26,15 +26,15 @@ from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucket_graph import Size, reads_bucket
 from stoker.pipeline.planning.memory_layout import Working, working_memory
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.buckets import Bucket
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
-from stoker.protocol.request.stream import Selection
+from stoker.protocol.request.stream_request import Selection
+from stoker.protocol.size_buckets import Bucket
 from stoker.server.rows.chosen import chosen_of, resolved
-from stoker.server.rows.clips import samples_of
+from stoker.server.rows.clip_samples import samples_of
 from stoker.server.rows.graphs import graph_from_bytes, graph_to_bytes
-from stoker.server.rows.joining import check_agreement, check_classes, joined_records
+from stoker.server.rows.joined_pipelines import check_agreement, check_classes, joined_records
 from stoker.server.rows.orders import order_parts, plan_buckets
 from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.shared import shared_bytes

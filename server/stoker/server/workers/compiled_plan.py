@@ -14,9 +14,9 @@ from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.first_floats import check_first_floats
-from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.sample_reader import SampleReader
 from stoker.server.workers.recent_kernels import remember
 
 

@@ -25,9 +25,9 @@ from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.graph.schedule import FACTS, facts_read
 from stoker.pipeline.planning.plan import Plan
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.graphs import graph_from_bytes
-from stoker.server.rows.joining import own_freeze
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.joined_pipelines import own_freeze
 
 KEPT: Final = 8
 """Size of the LRU cache. Each engine has tables; the arena is that of the largest."""

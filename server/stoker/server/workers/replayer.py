@@ -13,17 +13,17 @@ from contextlib import ExitStack
 from stoker.dataset import open_dataset
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.order.selected import Selected
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import BuildError, SampleError, StokerError, UsageError
-from stoker.protocol.replay import Replay, replay_to_bytes
+from stoker.protocol.replayed_row import Replay, replay_to_bytes
 from stoker.rng.row import Row
 from stoker.server.rows.chosen import chosen_of
-from stoker.server.rows.clips import samples_of
+from stoker.server.rows.clip_samples import samples_of
 from stoker.server.rows.graphs import graph_from_bytes
-from stoker.server.rows.joining import own_freeze
+from stoker.server.rows.joined_pipelines import own_freeze
 from stoker.server.rows.orders import order_parts, stream_order
-from stoker.server.rows.stored import stored_sample
+from stoker.server.rows.stored_sample import stored_sample
 from stoker.server.rows.subject import Subject
 from stoker.server.work.records import ReplayMade, ReplayRequest
 from stoker.server.workers import one_off_child

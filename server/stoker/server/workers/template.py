@@ -60,7 +60,7 @@ PRELOAD = (
     "simplejpeg",
     "PIL.PngImagePlugin",
     "stoker.rng.compiled",
-    "stoker.order.compiled",
+    "stoker.order.compiled_permutation",
     "stoker.ops.kernels.simd",
     "stoker.ops.kernels.simd.blocks",
     "stoker.ops.kernels.simd.pixels",

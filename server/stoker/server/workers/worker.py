@@ -29,13 +29,13 @@ from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.errors import ResourceError, StokerError
 from stoker.server.rows.chosen import chosen_of
-from stoker.server.rows.clips import samples_of
+from stoker.server.rows.clip_samples import samples_of
+from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.orders import order_parts, stream_order
 from stoker.server.rows.shared import WorkerForks
-from stoker.server.rows.slots import SlotFiller, StreamSource
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.slot_filler import SlotFiller, StreamSource
 from stoker.server.work.cuts import Share
 from stoker.server.work.records import (
     AddSlab,

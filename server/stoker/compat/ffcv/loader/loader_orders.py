@@ -15,8 +15,8 @@ import numpy as np
 from stoker.compat.ffcv.batch_rows import BatchRows
 from stoker.compat.ffcv.traversal_order import TraversalOrder
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.batches import rank_rows
 from stoker.order.compose import dataset_order
+from stoker.order.rank_rows import rank_rows
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec
 

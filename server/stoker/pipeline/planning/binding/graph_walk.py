@@ -45,8 +45,8 @@ from stoker.pipeline.planning.steps import (
     Step,
 )
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.items import COUNT, DTYPES
-from stoker.protocol.layout import Output, check_outputs
+from stoker.protocol.item_fields import COUNT, DTYPES
+from stoker.protocol.slot_layout import Output, check_outputs
 
 
 def bind_graph(graph: Graph, states: Mapping[str, State]) -> BoundGraph:

@@ -29,7 +29,7 @@ from stoker.pipeline.planning.steps import (
 )
 from stoker.pipeline.planning.value_scales import JoinForm, common_form, conversions
 from stoker.protocol.errors import BuildError
-from stoker.protocol.items import DTYPES
+from stoker.protocol.item_fields import DTYPES
 
 
 class JoinBinder:

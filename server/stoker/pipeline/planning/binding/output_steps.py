@@ -24,7 +24,7 @@ from stoker.pipeline.planning.steps import (
     StoreStep,
 )
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import SIZE, Output
+from stoker.protocol.slot_layout import SIZE, Output
 
 HINT: Final = (
     "choose how rows of differing shape make a batch: outputs.pad(...), outputs.ragged(...) or "

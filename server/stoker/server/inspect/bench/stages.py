@@ -26,19 +26,19 @@ from stoker.dataset.images.orientation import stored_box, upright_size
 from stoker.dataset.limits import CodecError
 from stoker.jit.arithmetic import COMPILED
 from stoker.order.compose import dataset_order
-from stoker.order.stream import RowColumns, StreamOrder
+from stoker.order.stream_order import RowColumns, StreamOrder
 from stoker.pipeline.compiled.executor import Executor, compile_plan
 from stoker.pipeline.compiled.window_program import Windows
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.layout import slot_layout
+from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
 from stoker.server.inspect.bench.host_load import busy_cpu_s, waited_cpu_s
 from stoker.server.rows.chunks import ChunkComputer, chunk_computer
-from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_reader import SampleReader
+from stoker.server.rows.sample_rows import RowSource
 
 STAGES = ("read", "splice", "decode", "ops", "write")
 COLD_BYTES = 2**26

@@ -23,8 +23,8 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.importing import add_folders
 from stoker.rng.row import Row
-from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.states import worker_plan
+from stoker.server.rows.field_states import worker_plan
+from stoker.server.rows.sample_reader import SampleReader
 from stoker.server.rows.subject import load_pipeline
 
 WARM_BATCHES = 5

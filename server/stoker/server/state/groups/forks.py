@@ -15,7 +15,7 @@ any member needs, and is given back with the last one.
 
 from stoker.protocol.errors import ResourceError
 from stoker.protocol.remote.shares import Place
-from stoker.protocol.request.stream import GroupRequest
+from stoker.protocol.request.stream_request import GroupRequest
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.groups.group import BatchState, Group, Member
 from stoker.server.state.groups.joining import MEMBERS

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from stoker.protocol.chain import ROW_DIGEST_BYTES
 from stoker.protocol.errors import StokerError, UsageError
-from stoker.protocol.layout import Placed, batch_layout, told_shapes
 from stoker.protocol.remote.shares import HostShare, Place
-from stoker.protocol.request.stream import GroupRequest
+from stoker.protocol.request.stream_request import GroupRequest
+from stoker.protocol.slot_layout import Placed, batch_layout, told_shapes
 from stoker.server.state.context import Fault
 from stoker.server.state.groups.slab import GroupSlab
 from stoker.server.state.groups.slots import Slot, SlotPool, SlotState

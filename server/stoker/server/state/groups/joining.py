@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from stoker.protocol.errors import ResourceError, UsageError
 from stoker.protocol.messages import Open
-from stoker.protocol.request.stream import GroupRequest
+from stoker.protocol.request.stream_request import GroupRequest
 from stoker.protocol.spec import StreamSpec, differences
 from stoker.server.state.groups.group import Group, Member
 from stoker.server.state.settings import Settings

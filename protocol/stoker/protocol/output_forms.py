@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.protocol.errors import ProtocolError
-from stoker.protocol.items import OFFSETS
-from stoker.protocol.layout import SIZE, Output
+from stoker.protocol.item_fields import OFFSETS
+from stoker.protocol.slot_layout import SIZE, Output
 
 VALUES: Final = "values"
 

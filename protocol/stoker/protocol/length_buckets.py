@@ -13,7 +13,9 @@ import msgspec
 import numpy as np
 
 from stoker.protocol.analysis import analyzed
-from stoker.protocol.buckets import (
+from stoker.protocol.canonical import Canonical
+from stoker.protocol.errors import UsageError
+from stoker.protocol.size_buckets import (
     KIND,
     MAX_LENGTH,
     MAX_POSITIONS,
@@ -26,8 +28,6 @@ from stoker.protocol.buckets import (
     use_python_numbers,
     within,
 )
-from stoker.protocol.canonical import Canonical
-from stoker.protocol.errors import UsageError
 
 LENGTHS: Final = "lengths"
 MAX_BOUNDS: Final = 256

@@ -7,9 +7,9 @@ so slots can be mapped and registered one by one. A row's place depends on its n
 `offset + row * row_bytes`. A ragged output is two outputs, see `stoker.protocol.ragged`.
 
 If rows differ in shape, an output's shape is the greatest that a row may have, and the slot has
-room for that. Its **form** says how such rows make a batch, see `stoker.protocol.forms`. An output
-that is packed more tightly (all rows of one batch in one shape, which READY carries) begins at the
-same offset, so an output never moves.
+room for that. Its **form** says how such rows make a batch, see `stoker.protocol.output_forms`. An
+output that is packed more tightly (all rows of one batch in one shape, which READY carries) begins
+at the same offset, so an output never moves.
 """
 
 import math
@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import msgspec
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.items import COUNT, DTYPES, WORD, ItemField, ItemFields, item_words
+from stoker.protocol.item_fields import COUNT, DTYPES, WORD, ItemField, ItemFields, item_words
 
 ALIGN = 64
 PAGE = 4096
@@ -36,7 +36,7 @@ RESERVED: Final = frozenset(
 )
 """Names that a client's batch has itself: `batch.NAME` could not be an output of that name."""
 FORMS: Final = ("stack", "pad", "ragged", "list")
-"""Forms in which rows make a batch; see `stoker.protocol.forms`."""
+"""Forms in which rows make a batch; see `stoker.protocol.output_forms`."""
 SIZE: Final = "size"
 
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.request.stream import DeliveryRequest, StreamRequest
+from stoker.protocol.request.stream_request import DeliveryRequest, StreamRequest
 
 Given = Callable[[StreamRequest, DeliveryRequest], bool]
 

@@ -6,9 +6,9 @@ answers the same questions. Pure arithmetic; the daemon uses it, which holds no 
 
 from typing import NamedTuple, Protocol
 
-from stoker.order.batches import steps_per_epoch
-from stoker.protocol.buckets import Tail
+from stoker.order.rank_rows import steps_per_epoch
 from stoker.protocol.errors import UsageError
+from stoker.protocol.size_buckets import Tail
 from stoker.protocol.spec import StreamSpec
 
 

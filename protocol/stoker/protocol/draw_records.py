@@ -15,8 +15,8 @@ import msgspec
 
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, UsageError
-from stoker.protocol.items import DTYPES
-from stoker.protocol.layout import Output
+from stoker.protocol.item_fields import DTYPES
+from stoker.protocol.slot_layout import Output
 
 PARAMS: Final = "params"
 """Name of the output."""

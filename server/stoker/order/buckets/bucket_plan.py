@@ -2,7 +2,7 @@
 
 Computed only from the sizes of all samples, in blocks, so a million of them take a fraction of a
 second and six bytes each. Every process computes the same plan; its digest is in the StreamSpec.
-`sizes` and `lengths` define the sizes, `merging` dissolves small buckets.
+`sizes` and `bucket_lengths` define the sizes, `merging` dissolves small buckets.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from stoker.order.buckets.assign import NONE, Numbers, Sizes, assign
 from stoker.order.buckets.merging import counts_of, merge_images, merge_lengths
 from stoker.protocol import version
-from stoker.protocol.buckets import MAX_POSITIONS, Bucket, Buckets
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UsageError
-from stoker.protocol.lengths import Request
+from stoker.protocol.length_buckets import Request
+from stoker.protocol.size_buckets import MAX_POSITIONS, Bucket, Buckets
 
 Ids = NDArray[np.int32]
 NO_IDS: Final = np.empty(0, np.int64)

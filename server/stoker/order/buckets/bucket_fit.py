@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.order.buckets.assign import Sizes, Whole
-from stoker.order.buckets.plan import BucketPlan, Ids
+from stoker.order.buckets.bucket_plan import BucketPlan, Ids
 
 Floats = NDArray[np.float64]
 

@@ -17,18 +17,18 @@ import numpy as np
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.compose import dataset_order
-from stoker.order.stream import RowColumns, StreamOrder
-from stoker.protocol.layout import META, SlotLayout, batch_layout
+from stoker.order.stream_order import RowColumns, StreamOrder
 from stoker.protocol.row_digests import RowDigests
+from stoker.protocol.slot_layout import META, SlotLayout, batch_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
 from stoker.server.rows.chunks import chunk_computer
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.extents import Extents, Shapes
-from stoker.server.rows.joining import joined_outputs
+from stoker.server.rows.joined_pipelines import joined_outputs
 from stoker.server.rows.listener import ALL_ROWS, RowListener
-from stoker.server.rows.mixed import MixedRows
-from stoker.server.rows.samples import RowSource, SampleRows
+from stoker.server.rows.mixed_rows import MixedRows
+from stoker.server.rows.sample_rows import RowSource, SampleRows
 from stoker.server.rows.schedules import try_schedules
 from stoker.server.rows.scratch import Scratch
 from stoker.server.rows.shared import SharedSamples

@@ -22,8 +22,8 @@ import numpy as np
 
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, ResourceError
-from stoker.protocol.items import DTYPES
-from stoker.protocol.layout import ALIGN
+from stoker.protocol.item_fields import DTYPES
+from stoker.protocol.slot_layout import ALIGN
 
 MAX_HEAD_BYTES: Final = 2**22
 MAX_REPLAY_BYTES: Final = 2**30

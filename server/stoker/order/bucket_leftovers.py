@@ -5,10 +5,10 @@ The numbers are those of `stoker.protocol.accounts`. Ids are computed on demand;
 
 import numpy as np
 
-from stoker.order.buckets.plan import BucketPlan
+from stoker.order.buckets.bucket_plan import BucketPlan
 from stoker.order.buckets.turns import BucketTurns
 from stoker.order.deck import Ids
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.protocol.accounts import EpochAccount, epoch_account
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from stoker.dataset import Dataset
 from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS
 from stoker.pipeline.engine.faults import TOO_LONG
 from stoker.pipeline.engine.interface import Engine
@@ -20,9 +20,9 @@ from stoker.protocol.errors import SampleError
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
 from stoker.server.rows.counts import RowCounts
-from stoker.server.rows.joining import DrawRecords, MixingEngine, own_freeze
+from stoker.server.rows.joined_pipelines import DrawRecords, MixingEngine, own_freeze
 from stoker.server.rows.listener import RowListener
-from stoker.server.rows.reading import SampleReader
+from stoker.server.rows.sample_reader import SampleReader
 from stoker.server.rows.scratch import Scratch
 from stoker.server.rows.shared import SharedSamples
 from stoker.server.work.records import BadSample

@@ -7,17 +7,17 @@ batches come; it changes none of them.
 
 On the wire each record is a map by name. A field with its default value is left out, and a name
 that the reader does not know refuses the message, so no side ignores an option that it lacks.
-Bounds are part of the types. `refusals` has the options that exclude others. docs/protocol.md has
-the tables.
+Bounds are part of the types. `option_refusals` has the options that exclude others.
+docs/protocol.md has the tables.
 """
 
 from typing import Annotated, Literal
 
 import msgspec
 
-from stoker.protocol.buckets import Buckets
 from stoker.protocol.errors import UsageError
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
+from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import MAX_BATCH, MAX_EXCLUDED, MAX_ROWS, MAX_VIEWS
 from stoker.protocol.splits import MAX_SPLIT_NAME
 from stoker.protocol.subset import MAX_SUBSET_BYTES
@@ -141,7 +141,7 @@ class StreamRequest(RequestPart, frozen=True):
         order: in which order samples come.
         draws: what the draws depend on.
         params: whether each batch has the draw records of its rows as one more output; see
-            `stoker.protocol.drawn`.
+            `stoker.protocol.draw_records`.
     """
 
     sources: Annotated[

@@ -18,7 +18,7 @@ import numpy as np
 
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import UsageError
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 from stoker.protocol.spec import as_integer
 
 KIND, SIZES = "kind", "sizes"

@@ -14,13 +14,13 @@ import numpy as np
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.ops.bases.batch import GROUP
-from stoker.order.stream import RowColumns, StreamOrder
+from stoker.order.stream_order import RowColumns, StreamOrder
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.rng.row import Row
 from stoker.server.rows.chunks import ChunkComputer
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.listener import ALL_ROWS, RowListener
-from stoker.server.rows.samples import SampleRows
+from stoker.server.rows.sample_rows import SampleRows
 
 
 class MixedRows:

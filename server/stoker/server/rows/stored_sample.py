@@ -12,10 +12,10 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Input
 from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.plain.replay import value_parts
-from stoker.protocol.replay import Replay, ReplayValue
+from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.protocol.spec import StreamSpec
-from stoker.server.rows.reading import SampleReader
-from stoker.server.rows.states import field_states
+from stoker.server.rows.field_states import field_states
+from stoker.server.rows.sample_reader import SampleReader
 
 
 def stored_sample(dataset: Dataset, graph: Graph, sample_id: int, spec: StreamSpec) -> Replay:

@@ -14,9 +14,9 @@ from stoker.dataset import Dataset
 from stoker.pipeline.engine.drawing import Recorder, drawn_by
 from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.drawn import Drawn
+from stoker.protocol.draw_records import Drawn
 from stoker.protocol.errors import BuildError
-from stoker.protocol.layout import Output
+from stoker.protocol.slot_layout import Output
 
 SHOWN = 3
 
@@ -37,7 +37,7 @@ def _greatest(same: tuple[Output, ...]) -> Output:
 
 
 class DrawRecords:
-    """Draw records of rows whose pipelines may differ; see `stoker.protocol.drawn`.
+    """Draw records of rows whose pipelines may differ; see `stoker.protocol.draw_records`.
 
     A decision of the same name has the same place in all rows. A row whose pipeline has no such
     decision has not made it.

@@ -13,16 +13,16 @@ import numpy as np
 
 from stoker.dataset import Dataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.order.stream import StreamOrder
+from stoker.order.stream_order import StreamOrder
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.protocol.spec import StreamSpec
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.extents import Shapes
-from stoker.server.rows.joining import joined_outputs, joined_records
+from stoker.server.rows.joined_pipelines import joined_outputs, joined_records
 from stoker.server.rows.listener import RowListener
-from stoker.server.rows.rows import RowComputer
-from stoker.server.rows.samples import RowSource
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
 from stoker.server.rows.scratch import Scratch
 from stoker.server.rows.shared import SharedSamples
 from stoker.server.work.cuts import RankCut, Share, batch_outputs

@@ -5,9 +5,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.protocol.buckets import MAX_LENGTH
 from stoker.protocol.errors import UsageError
-from stoker.protocol.lengths import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets
+from stoker.protocol.size_buckets import MAX_LENGTH
 
 Lengths = NDArray[np.int64]
 

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.order.buckets.plan import BucketPlan
-from stoker.order.cut import StepCut, Turn
+from stoker.order.buckets.bucket_plan import BucketPlan
 from stoker.order.deck import Deck, DeckEntries, Ids, Rows
 from stoker.order.mix import first_with
+from stoker.order.step_cut import StepCut, Turn
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row, row_words
