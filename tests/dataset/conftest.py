@@ -8,7 +8,7 @@ import pytest
 import skimage.data
 from files import npy_bytes, tar_of
 from PIL import Image
-from sklearn.datasets import load_sample_images
+from sample_photographs import sample_photographs
 
 
 def jpeg_bytes(pixels: np.ndarray, orientation: int = 1, **options) -> bytes:
@@ -30,7 +30,7 @@ def png_bytes(pixels: np.ndarray, **options) -> bytes:
 @pytest.fixture(scope="session")
 def photographs() -> dict[str, np.ndarray]:
     """(H, W, 3) uint8 photographs, each at most 200 pixels high, and different in size."""
-    china, flower = load_sample_images().images
+    china, flower = sample_photographs()
     found = {
         "astronaut": skimage.data.astronaut(),
         "chelsea": skimage.data.chelsea(),

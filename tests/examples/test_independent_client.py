@@ -13,7 +13,7 @@ from types import ModuleType
 import daemons
 import numpy as np
 import pytest
-import sklearn.datasets
+from sample_photographs import sample_photographs
 
 from stoker.client import Loader
 from stoker.dataset import schema, write
@@ -34,7 +34,7 @@ def train(sample):
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A daemon with 120 tiles of two photographs; the photograph is the label."""
     folder = tmp_path_factory.mktemp("independent")
-    photos = sklearn.datasets.load_sample_images().images
+    photos = sample_photographs()
     rows = []
     for number in range(120):
         label, place = number % 2, number // 2

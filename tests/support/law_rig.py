@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import skimage.data
-import sklearn.datasets
 from commands import pack_folder
 from daemons import Daemon
 from loading import grouped
 from PIL import Image
+from sample_photographs import sample_photographs
 
 from stoker.client import Loader
 from stoker.dataset import schema, write
@@ -42,7 +42,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[np.ndarra
 
 def real_photographs() -> list[np.ndarray]:
     """Return RGB photographs, (H, W, 3) uint8."""
-    china, flower = sklearn.datasets.load_sample_images().images
+    china, flower = sample_photographs()
     return [skimage.data.astronaut(), skimage.data.chelsea(), skimage.data.coffee(), china, flower]
 
 

@@ -90,5 +90,10 @@ __all__.sort()
 if not TYPE_CHECKING:  # a type checker would take every name for an op
 
     def __getattr__(name: str) -> object:
-        """Name the nearest op in the error for one that does not exist."""
+        """Name the nearest op in the error for one that does not exist.
+
+        Inspecting tools look for private names in every module: their error is short and fast.
+        """
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         raise AttributeError(missing_message(name, __all__))

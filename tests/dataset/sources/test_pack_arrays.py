@@ -1,8 +1,9 @@
 """Packing NumPy arrays: what np.load gives is what the dataset holds; what cannot be is named."""
 
+import importlib
+
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.packing.pack import Options, pack
@@ -96,7 +97,7 @@ def test_files_of_plain_bytes(tmp_path, arrays):
 
 
 def test_splits_by_their_names(tmp_path):
-    digits = load_digits()
+    digits = importlib.import_module("sklearn.datasets").load_digits()  # a slow import
     rows = digits.images.astype(np.uint8)
     split = {"x_train": rows[:1000], "y_train": digits.target[:1000, None],
              "x_test": rows[1000:], "y_test": digits.target[1000:, None]}  # fmt: skip

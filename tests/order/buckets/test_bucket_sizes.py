@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import skimage
-import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from sample_photographs import FOLDER
 
 from stoker.order.buckets.sizes import bucket_size, bucket_sizes
 from stoker.protocol.errors import UsageError
@@ -159,7 +159,7 @@ def test_images_are_cut_less_than_by_aspect_bucket_and_fill_more(limits, least):
 
 def photographs() -> list[tuple[int, int]]:
     """Widths and heights of the pictures that scikit-image and scikit-learn bring along."""
-    folders = [Path(skimage.__file__).parent / "data", Path(sklearn.__file__).parent / "datasets"]
+    folders = [Path(skimage.__file__).parent / "data", FOLDER]
     files = [
         file for folder in folders for end in ("png", "jpg") for file in folder.rglob(f"*.{end}")
     ]
