@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+import msgspec
+
 from stoker.client.address import check_dataset, is_address
 from stoker.client.client_session import Asked, ClientSession
 from stoker.client.daemon_stream import DaemonStream, Taken
@@ -262,6 +264,8 @@ class DaemonConnection:
             action: what to do.
             losses: errors that mean that the daemon is lost.
         """
+        if self._outage is not None and self._outage.over:
+            self._outage.begin()  # for this call
         while True:
             current = self._daemon_stream or self._reconnect()
             try:
@@ -310,8 +314,8 @@ class DaemonConnection:
         """
         outage = self._outage
         assert outage is not None  # no stream is open, so it was lost
-        if outage.over:
-            outage.begin()
+        if self.delivered:
+            self._record = begun_already(self._record)
         while outage.begin_attempt():
             left_s = outage.left_s
             try:
@@ -336,6 +340,15 @@ class DaemonConnection:
         except BaseException:
             current.close()
             raise
+
+
+def begun_already(record: Open) -> Open:
+    """Say in a request that the members of its group have begun, so the daemon waits for none."""
+    group, delivery = record.delivery.group, record.delivery
+    if group is None:
+        return record
+    group = msgspec.structs.replace(group, begun=True)
+    return msgspec.structs.replace(record, delivery=msgspec.structs.replace(delivery, group=group))
 
 
 def _refuse_workers(address: object, workers: int | None) -> None:

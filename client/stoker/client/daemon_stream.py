@@ -15,7 +15,9 @@ from stoker.client.device import Target
 from stoker.client.lease import LeaseBook
 from stoker.client.opening import open_stream
 from stoker.client.verifying import Verifier
+from stoker.protocol.errors import PeerError
 from stoker.protocol.messages import Open
+from stoker.protocol.request.stream import GroupRequest
 
 
 class Taken(NamedTuple):
@@ -72,6 +74,9 @@ class DaemonStream:
                 self.session, self.book, opened, self.prefetch, timeout_s, crashed, verifier
             )
             self.source = target.source(self.delivery, slab)
+            group = record.delivery.group
+            gathers = group is not None and group.size > 1 and not group.begun
+            self._gathering = group if gathers else None
         except BaseException:
             self.session.close()
             raise
@@ -82,7 +87,13 @@ class DaemonStream:
         Raises:
             StokerError: as in `Delivery.take`.
         """
-        arrays = self.delivery.whole(self.source.get(epoch, step))
+        try:
+            arrays = self.delivery.whole(self.source.get(epoch, step))
+        except PeerError as error:
+            if self._gathering is None or type(error) is not PeerError:
+                raise
+            raise _members_missing(error, self._gathering) from None
+        self._gathering = None
         place = epoch, step
         params, digests = self.delivery.params, self.delivery.digests
         return Taken(arrays, params.pop(place, None), digests.pop(place, None))
@@ -94,3 +105,12 @@ class DaemonStream:
             self.book.keep()
         finally:
             self.session.close()
+
+
+def _members_missing(error: PeerError, group: GroupRequest) -> PeerError:
+    """Return the error of a first batch that did not come while the group may wait for members."""
+    return PeerError(
+        f"{error.message}. The first batch of group {group.name!r} waits for {group.size} members:"
+        " start the others, or give a smaller Group.size. The daemon logs group_waits with the"
+        " number of those that are there"
+    )

@@ -187,7 +187,8 @@ class GroupRequest(RequestPart, frozen=True):
         mode: what the members share: "mirror", the slots; "fork", the decoded samples.
         hosts: addresses of all daemons that the members read from, sorted; empty: this one alone;
             None: those that a directory names.
-        begun: whether the members have begun at other daemons, so none of them is waited for here.
+        begun: whether the members have begun, at other daemons or at one that was lost, so none of
+            them is waited for here.
     """
 
     name: GroupName

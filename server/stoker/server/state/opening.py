@@ -126,13 +126,14 @@ class Openings:
         """Let a group begin whose members are there, or have been waited for long enough."""
         together, wait_s = self._groups.forks.together(group), self._context.settings.group_wait_s
         members = sum(len(one.runs) for one in together)
-        if not group.gate.check(self._context.now, members, wait_s):
+        gate, waits = group.gate, group.gate.since is not None
+        facts = {"group": group.name, "members": members, "expected": gate.size}
+        if not gate.check(self._context.now, members, wait_s):
+            if gate.since is not None and not waits:
+                self._context.log("info", "group_waits", **facts, at_most_s=wait_s)
             return
-        if members < group.gate.size and group.gate.waits:
-            self._context.log(
-                "warning", "group_begins_without_all", members=members, expected=group.gate.size,
-                group=group.name,
-            )  # fmt: skip
+        if members < gate.size and gate.waits:
+            self._context.log("warning", "group_begins_without_all", **facts)
         for one in together:
             self._groups.fill(one)
 
