@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 import starts
+import warm
 from daemons import Daemon, children, serving
 from warm import Forked, PrivateSubprocess, Script, forks, zygote
 
@@ -115,6 +116,23 @@ def test_other_starts_are_executed(folder, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     with contextlib.closing(Daemon(folder, "--dataset=numbers=packed", warm=True)) as served:
         assert isinstance(served.process, subprocess.Popen)
+
+
+def test_the_first_test_leaves_no_folder_behind(folder, monkeypatch):
+    """What it sets for its own processes is not searched by those of later tests."""
+    (folder / "own").mkdir()
+    (folder / "own" / "of_one_test.py").write_text("")
+    warm.close()
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder / "own"))
+        with Script("-c", "import of_one_test") as first:
+            assert first.wait(60) == 0
+        with contextlib.closing(Daemon(folder, "--dataset=numbers=packed", warm=True)) as served:
+            assert isinstance(served.process, subprocess.Popen)
+    with Script("-c", "import of_one_test", stderr=subprocess.PIPE) as later:
+        assert "No module named 'of_one_test'" in later.communicate(timeout=60)[1]
+    with contextlib.closing(Daemon(folder, "--dataset=numbers=packed", warm=True)) as served:
+        assert isinstance(served.process, Forked)
 
 
 @pytest.mark.as_a_user

@@ -33,6 +33,8 @@ from stoker.server.daemon.launch import launch as launched_by_daemons
 
 PATIENCE_S = 60.0
 SERVE = ("-m", "stoker.server")
+_BEFORE_TESTS = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+"""What a zygote searches, whichever test needs it first: a test may have folders of its own."""
 
 
 class Forked:
@@ -119,7 +121,10 @@ class Zygote:
     def __init__(self, kind: str) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
-        self.state = _state(os.environ)
+        environment = dict(os.environ)
+        environment.pop("PYTHONPATH", None)
+        environment |= _BEFORE_TESTS
+        self.state = _state(environment)
         self.cache: str | None = None
         script = str(Path(__file__).with_name("zygote.py"))
         with theirs:
@@ -127,7 +132,7 @@ class Zygote:
                 [sys.executable, "-P", script, str(theirs.fileno()), kind],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **({} if kind == SCRIPTS else PINNED)},
+                env=environment | ({} if kind == SCRIPTS else PINNED),
             )
         self.pid = self._process.pid
         atexit.register(self.close)
