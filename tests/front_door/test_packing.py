@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -280,13 +281,15 @@ def change_numbers(copy: Path) -> None:
 
 @pytest.fixture(scope="module")
 def damaged(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a daemon whose datasets are damaged, each by the function of its name."""
+    """The address of a daemon whose datasets were damaged since, each by the function so named."""
     folder, flags = tmp_path_factory.mktemp("damaged"), ["--workers=1"]
-    for damage in (damage_manifest, remove, cut, change_numbers):
+    damages = damage_manifest, remove, cut, change_numbers
+    for damage in damages:
         shutil.copytree(packed, folder / damage.__name__)
-        damage(folder / damage.__name__)
         flags.append(f"--dataset={damage.__name__}={folder / damage.__name__}")
     with serving(folder, *flags) as daemon:
+        for damage in damages:
+            damage(folder / damage.__name__)
         yield daemon.address
 
 
@@ -295,17 +298,27 @@ def load(address: str, dataset: str, **more: object) -> Loader:
     return Loader(address, dataset=dataset, **options)
 
 
-@pytest.mark.parametrize(
-    ("dataset", "message"),
-    [
-        ("damage_manifest", "checksum"),
-        ("remove", "cannot read its file"),
-        ("cut", "bytes, but the mani"),
-    ],
-)
-def test_a_damaged_dataset_is_not_opened(damaged, dataset, message):
+DAMAGES = [
+    (damage_manifest, "checksum .*; pack the dataset again, or restore it from a copy"),
+    (remove, "cannot read its file .*; restore it, or pack the dataset again"),
+    (cut, "bytes, but the manifest says .*: restore it, or pack the dataset again"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+def test_a_damaged_dataset_is_not_opened(damaged, damage, message):
     with pytest.raises(DatasetError, match=message):
-        load(damaged, dataset)
+        load(damaged, damage.__name__)
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+def test_a_damaged_dataset_is_not_served(copy, tmp_path, damage, message):
+    """Nor is another one next to it; what is in the rows is left to `stoker verify`."""
+    damage(copy)
+    said = run("serve", f"--address=ipc://{tmp_path}/s", f"--dataset=cats={copy}", code=1)
+    assert re.search(rf"--dataset: dataset 'cats': .*{message}", said)
+    with pytest.raises(DatasetError, match=message):
+        Loader(copy, pipeline=pictures, batch_size=4, device="numpy")
 
 
 def test_offsets_and_sizes_that_changed_are_typed_errors(damaged):

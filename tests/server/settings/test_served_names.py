@@ -1,5 +1,6 @@
 """Names that are served must exist: datasets, pipelines, modules; checked without imports."""
 
+import json
 import sys
 import tarfile
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import call
 
+from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import ConfigError
 from stoker.server.settings.config import load
 from stoker.server.settings.module_lookup import bound_names, why_missing
@@ -50,7 +52,9 @@ def folder(tmp_path, monkeypatch) -> Path:
     (tmp_path / "spaced" / "steps.py").write_text("train = 1\n")
     (tmp_path / "broken.py").write_text("def train(:\n")
     (tmp_path / "packed").mkdir()
-    (tmp_path / "packed" / "manifest.json").touch()
+    manifest = {"version": 1, "files": []}
+    manifest["checksum"] = canonical_digest(manifest)
+    (tmp_path / "packed" / "manifest.json").write_text(json.dumps(manifest))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     return tmp_path

@@ -1,15 +1,16 @@
 """Check that what a configuration serves exists; for `stoker serve` at start, and `stoker config`.
 
-Runs before the daemon has started anything. It reads names of files and the sources of modules; it
-imports no module of a user and opens no dataset, so it takes milliseconds.
+Runs before the daemon has started anything. It reads names of files, manifests and the sources of
+modules; it imports no module of a user and opens no dataset, so it takes milliseconds.
 """
 
 import os
 
 from stoker.protocol.datasets import is_live, may_exist, why_unreadable
-from stoker.protocol.errors import ConfigError
+from stoker.protocol.errors import ConfigError, DatasetError, VersionError
 from stoker.protocol.files.absent import why_absent
 from stoker.server.settings.config import Loaded
+from stoker.server.settings.dataset_headers import check_headers
 from stoker.server.settings.module_lookup import why_missing
 
 
@@ -18,6 +19,8 @@ def check_served(loaded: Loaded) -> None:
 
     Raises:
         ConfigError: one does not exist, or there is no dataset; it names the key and its origin.
+        DatasetError: the manifest of a dataset is damaged, or a file is missing or has another size.
+        VersionError: a dataset was packed by a newer Stoker.
     """
     config = loaded.config
     if not config.datasets:
@@ -32,7 +35,13 @@ def check_served(loaded: Loaded) -> None:
                 loaded, "daemon.python_path", f"there is no folder {folder}{why_absent(folder)}"
             )
     for name, path in config.datasets.items():
-        _refuse(loaded, f"datasets.{name}", _why_no_dataset(path, folders), dataset=name)
+        key = f"datasets.{name}"
+        _refuse(loaded, key, _why_no_dataset(path, folders), dataset=name)
+        try:
+            check_headers(path)
+        except (DatasetError, VersionError) as error:
+            message = f"{loaded.origins[key]}: dataset {name!r}: {error.message}"
+            raise type(error)(message, **error.details) from None
     for name, target in config.pipelines.items():
         _refuse(loaded, f"pipelines.{name}", why_missing(target, folders), pipeline=name)
     for module in config.daemon.op_modules:
