@@ -35,7 +35,9 @@ def test_the_member_that_is_left_goes_on_with_the_next_daemon(serve, loader, exp
     assert "group_waits" not in again.log.read_text()
 
 
-@pytest.mark.parametrize(("more", "error"), [({}, PeerError), ({"reconnect_s": 1}, DaemonLostError)])
+@pytest.mark.parametrize(
+    ("more", "error"), [({}, PeerError), ({"reconnect_s": 1}, DaemonLostError)]
+)
 def test_a_first_batch_that_does_not_come_names_the_group(serve, loader, more, error):
     """The daemon would begin without the others after a minute; this one waits for a second."""
     daemon = serve(warm=True)

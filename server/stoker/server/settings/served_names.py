@@ -19,7 +19,7 @@ def check_served(loaded: Loaded) -> None:
 
     Raises:
         ConfigError: one does not exist, or there is no dataset; it names the key and its origin.
-        DatasetError: the manifest of a dataset is damaged, or a file is missing or has another size.
+        DatasetError: a manifest is damaged, or a file is missing or has another size.
         VersionError: a dataset was packed by a newer Stoker.
     """
     config = loaded.config
