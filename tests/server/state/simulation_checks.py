@@ -20,16 +20,16 @@ def check(world: Any) -> None:
     for claim in claims:
         rows[id(claim.batch)] += claim.hi - claim.lo
     used_bytes = sum(group.slab.used_bytes for group in groups.by_number.values())
-    forks = groups.forks.by_number.values()
-    used_bytes += sum(fork.size_bytes for fork in forks) * settings.workers
+    cohorts = {id(group.cohort): group.cohort for group in groups.by_number.values()}.values()
+    used_bytes += sum(cohort.size_bytes for cohort in cohorts) * settings.workers
     assert used_bytes == core._budget.used_bytes <= settings.memory_limit_bytes
     for group in groups.by_number.values():
         promised = sum(len(growth.slots) for growth in group.slab.waiting) * group.slab.slot_bytes
         unfreed = len(group.slots.left) * group.slab.slot_bytes
         assert world.reserved[group.number] == group.slab.used_bytes - promised, unfreed
     assert len(core._sessions.by_token) <= settings.max_sessions
-    assert all(group.number in groups.by_number for fork in forks for group in fork.groups)
-    assert all(fork.groups for fork in forks)
+    assert all(g.number in groups.by_number for cohort in cohorts for g in cohort.groups)
+    assert all(group in group.cohort.groups for group in groups.by_number.values())
     work = False
     for group in groups.by_number.values():
         assert group.claims == sum(claim.batch.group is group for claim in claims)
@@ -124,7 +124,7 @@ def check_run(group: Any, member: Any, rows: Counter[int]) -> None:
     failed = any(batch.failure is not None for batch in run.pending)
     assert run.ended or run.ending == failed, "a run ends in the turn of a batch that failed"
     idle = group.slots._free or any(s.state is SlotState.KEPT for s in group.slots.slots)
-    if not group.gate.is_open:
+    if not group.cohort.is_open:
         assert not run.pending
     elif not run.ended and not run.ending and idle and member.has_room and not group.open:
         assert len(run.pending) >= run.credits, "a free slot, a credit and no batch begun"

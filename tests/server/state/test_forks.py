@@ -18,6 +18,12 @@ def join(rig, built=DECODED, **changes):
     return rig.open(built=built, **{"group": "sweep-7", "mode": "fork", **changes})
 
 
+def cohorts(rig):
+    """What members of one name and rank have in common."""
+    groups = rig.core._groups.by_number.values()
+    return list({id(group.cohort): group.cohort for group in groups}.values())
+
+
 def two(rig, **changes):
     """Two members whose seeds differ, in one order."""
     return [join(rig, seed=seed, shuffle_seed=7, **changes) for seed in (7, 8)]
@@ -146,7 +152,7 @@ def test_a_member_that_goes_leaves_its_mates_and_gives_its_memory_back(rig, way)
     counters = rig.counters()
     assert counters["memory_used_bytes"] == counters["memory_working_bytes"] == 0
     assert counters["groups"] == counters["members"] == 0
-    assert not rig.core._groups.forks.by_number
+    assert not cohorts(rig)
 
 
 def test_rows_of_a_dead_worker_are_claimed_again_for_each_member(rig):
@@ -229,7 +235,7 @@ def test_a_fork_whose_memory_is_not_there_is_refused_with_the_numbers(rig):
     assert "mode='fork' needs 33554432 more bytes in each worker" in error.message
     counters = rig.counters()
     assert counters["memory_used_bytes"] == counters["memory_working_bytes"] == 0
-    assert not rig.core._groups.forks.by_number
+    assert not cohorts(rig)
 
 
 def test_a_fork_has_at_most_64_members(make_rig):
@@ -300,20 +306,19 @@ def test_what_may_differ(rig, changes):
     second = join(rig, **changes)
     rig.run(first)
     rig.run(second, granted=1)
-    assert len(rig.core._groups.forks.by_number) == 1
+    assert len(cohorts(rig)) == 1
 
 
 def test_the_seed_counts_for_nothing_without_a_shuffle(rig):
     join(rig, shuffle=False)
     join(rig, shuffle=False, seed=8)
-    assert len(rig.core._groups.forks.by_number) == 1
+    assert len(cohorts(rig)) == 1
 
 
 def test_each_rank_has_a_fork_of_its_own(rig):
     for rank in (0, 1, 0):
         join(rig, rank=rank, world_size=2)
-    forks = rig.core._groups.forks.by_number.values()
-    ranks = [[group.record.rank for group in fork.groups] for fork in forks]
+    ranks = [[group.record.rank for group in cohort.groups] for cohort in cohorts(rig)]
     assert sorted(ranks) == [[0, 0], [1]]
 
 

@@ -3,22 +3,20 @@
 A session is named by its token; a peer that has no token yet is named by its routing id `peer`.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from stoker.protocol.errors import Detail
 from stoker.protocol.messages import ClientRecord, Hello
 from stoker.server.work.records import BuildResult, Done
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """Base of all events."""
 
     now: float
 
 
-@dataclass(frozen=True)
-class Greeted(Event):
+class Greeted(Event, frozen=True):
     """A peer sent HELLO; `token` is fresh randomness for its session, if it gets one.
 
     `process` names the peer's process; peers of one process share what one peer may have.
@@ -30,38 +28,33 @@ class Greeted(Event):
     process: str = ""
 
 
-@dataclass(frozen=True)
-class Received(Event):
+class Received(Event, frozen=True):
     """A session sent records; the broker has checked the token."""
 
     token: bytes
     records: tuple[ClientRecord, ...]
 
 
-@dataclass(frozen=True)
-class LifelineUp(Event):
+class LifelineUp(Event, frozen=True):
     """A peer with acceptable credentials attached to the side socket with this token."""
 
     token: bytes
 
 
-@dataclass(frozen=True)
-class LifelineDown(Event):
+class LifelineDown(Event, frozen=True):
     """The lifeline closed: the client is dead, gone or done; or the daemon closed it."""
 
     token: bytes
     by_daemon: bool = False
 
 
-@dataclass(frozen=True)
-class Built(Event):
+class Built(Event, frozen=True):
     """A build succeeded."""
 
     result: BuildResult
 
 
-@dataclass(frozen=True)
-class BuildFailed(Event):
+class BuildFailed(Event, frozen=True):
     """A build failed; the error in wire form."""
 
     build: int
@@ -70,8 +63,7 @@ class BuildFailed(Event):
     details: dict[str, Detail]
 
 
-@dataclass(frozen=True)
-class BuildProgress(Event):
+class BuildProgress(Event, frozen=True):
     """A build has made progress, or compiles; it has `done` of `total` functions."""
 
     build: int
@@ -79,24 +71,21 @@ class BuildProgress(Event):
     total: int = 0
 
 
-@dataclass(frozen=True)
-class BuildDied(Event):
+class BuildDied(Event, frozen=True):
     """The process of a build was killed from outside; `reason` says how."""
 
     build: int
     reason: str
 
 
-@dataclass(frozen=True)
-class ReplayEnded(Event):
+class ReplayEnded(Event, frozen=True):
     """A replay is finished; its bytes are kept for SendReplay or DropReplay."""
 
     replay: int
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class ReplayFailed(Event):
+class ReplayFailed(Event, frozen=True):
     """A replay failed; the error in wire form."""
 
     replay: int
@@ -105,31 +94,27 @@ class ReplayFailed(Event):
     details: dict[str, Detail]
 
 
-@dataclass(frozen=True)
-class SlabReserved(Event):
+class SlabReserved(Event, frozen=True):
     """The first memory of a slab, or that of a growth, is reserved."""
 
     slab: int
 
 
-@dataclass(frozen=True)
-class SlabRefused(Event):
+class SlabRefused(Event, frozen=True):
     """The kernel refused the memory of a slab; `reason` has the numbers."""
 
     slab: int
     reason: str
 
 
-@dataclass(frozen=True)
-class WorkerUp(Event):
+class WorkerUp(Event, frozen=True):
     """A worker reported that it is ready."""
 
     worker: int
     pid: int
 
 
-@dataclass(frozen=True)
-class WorkerDown(Event):
+class WorkerDown(Event, frozen=True):
     """A worker is confirmed dead.
 
     `reason` says how ("signal 9", "exit code 1"). `blame` is False if the death says nothing about
@@ -148,31 +133,27 @@ class WorkerDown(Event):
     state: str = ""
 
 
-@dataclass(frozen=True)
-class WorkerBusy(Event):
+class WorkerBusy(Event, frozen=True):
     """A worker begins to compile or still compiles; or it has ended."""
 
     worker: int
     compiling: bool
 
 
-@dataclass(frozen=True)
-class KernelsUnstored(Event):
+class KernelsUnstored(Event, frozen=True):
     """A process compiled kernels that could not be stored; `reason` says why."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class ChunkDone(Event):
+class ChunkDone(Event, frozen=True):
     """A worker finished a chunk."""
 
     worker: int
     done: Done
 
 
-@dataclass(frozen=True)
-class ChunkFailed(Event):
+class ChunkFailed(Event, frozen=True):
     """A worker could not do a chunk (`claim`) or open a stream (`claim` 0); error in wire form."""
 
     worker: int
@@ -183,21 +164,18 @@ class ChunkFailed(Event):
     details: dict[str, Detail]
 
 
-@dataclass(frozen=True)
-class Recalled(Event):
+class Recalled(Event, frozen=True):
     """A chunk was taken back; its worker will never see it."""
 
     worker: int
     claim: int
 
 
-@dataclass(frozen=True)
-class Tick(Event):
+class Tick(Event, frozen=True):
     """Time passed; occurs at least every half second."""
 
 
-@dataclass(frozen=True)
-class StopAsked(Event):
+class StopAsked(Event, frozen=True):
     """SIGTERM or SIGINT: first drain; the second time, stop at once."""
 
     at_once: bool

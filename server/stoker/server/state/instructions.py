@@ -1,26 +1,23 @@
 """Output of the core, as data. The daemon carries it out in order, without waiting."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from stoker.protocol.messages import DaemonRecord
 from stoker.server.work.records import BadSample, BuildRequest, OpenStream, ReplayRequest, Work
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(msgspec.Struct, frozen=True):
     """Base of all instructions."""
 
 
-@dataclass(frozen=True)
-class Send(Instruction):
+class Send(Instruction, frozen=True):
     """Send records to a session."""
 
     token: bytes
     records: tuple[DaemonRecord, ...]
 
 
-@dataclass(frozen=True)
-class SendPeer(Instruction):
+class SendPeer(Instruction, frozen=True):
     """Send records to a peer that is not (yet) a session: WELCOME or an error.
 
     With `token` set, the peer becomes that session from now on; `certificate` is what it sent.
@@ -32,8 +29,7 @@ class SendPeer(Instruction):
     certificate: bytes = b""
 
 
-@dataclass(frozen=True)
-class SendSlab(Instruction):
+class SendSlab(Instruction, frozen=True):
     """Pass a slab's descriptor to a session over its lifeline."""
 
     token: bytes
@@ -43,37 +39,32 @@ class SendSlab(Instruction):
     writable: bool
 
 
-@dataclass(frozen=True)
-class EndSession(Instruction):
+class EndSession(Instruction, frozen=True):
     """Forget the token and close its lifeline."""
 
     token: bytes
 
 
-@dataclass(frozen=True)
-class StartBuild(Instruction):
+class StartBuild(Instruction, frozen=True):
     """Run a one-off builder; answered by Built, BuildFailed or BuildDied."""
 
     request: BuildRequest
 
 
-@dataclass(frozen=True)
-class EndBuild(Instruction):
+class EndBuild(Instruction, frozen=True):
     """End the process of a build; answered by BuildFailed with what it was doing."""
 
     build: int
     reason: str
 
 
-@dataclass(frozen=True)
-class StartReplay(Instruction):
+class StartReplay(Instruction, frozen=True):
     """Run a one-off replayer; answered by ReplayEnded or ReplayFailed."""
 
     request: ReplayRequest
 
 
-@dataclass(frozen=True)
-class SendReplay(Instruction):
+class SendReplay(Instruction, frozen=True):
     """Pass a replay's descriptor to a session over its lifeline, and forget the replay."""
 
     token: bytes
@@ -82,15 +73,13 @@ class SendReplay(Instruction):
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class DropReplay(Instruction):
+class DropReplay(Instruction, frozen=True):
     """Drop a replay that is no longer wanted: end its process, free its memory."""
 
     replay: int
 
 
-@dataclass(frozen=True)
-class ReserveSlab(Instruction):
+class ReserveSlab(Instruction, frozen=True):
     """Reserve the first memory of a slab; answered by SlabReserved or SlabRefused.
 
     The slab has room for `capacity_bytes`; what is beyond `size_bytes` has no memory yet. It is
@@ -103,8 +92,7 @@ class ReserveSlab(Instruction):
     needed_bytes: int
 
 
-@dataclass(frozen=True)
-class GrowSlab(Instruction):
+class GrowSlab(Instruction, frozen=True):
     """Reserve the memory of further slots; answered by SlabReserved or SlabRefused."""
 
     slab: int
@@ -112,8 +100,7 @@ class GrowSlab(Instruction):
     slot_bytes: int
 
 
-@dataclass(frozen=True)
-class ShrinkSlab(Instruction):
+class ShrinkSlab(Instruction, frozen=True):
     """Free the memory of slots; the slab keeps its size."""
 
     slab: int
@@ -121,38 +108,33 @@ class ShrinkSlab(Instruction):
     slot_bytes: int
 
 
-@dataclass(frozen=True)
-class FreeSlab(Instruction):
+class FreeSlab(Instruction, frozen=True):
     """Free a slab's memory."""
 
     slab: int
 
 
-@dataclass(frozen=True)
-class Quarantine(Instruction):
+class Quarantine(Instruction, frozen=True):
     """Write bad samples of the dataset with that fingerprint to its quarantine file."""
 
     dataset: str
     bad: tuple[BadSample, ...]
 
 
-@dataclass(frozen=True)
-class StartWorker(Instruction):
+class StartWorker(Instruction, frozen=True):
     """Start a worker with that number; answered by WorkerUp or WorkerDown."""
 
     worker: int
 
 
-@dataclass(frozen=True)
-class KillWorker(Instruction):
+class KillWorker(Instruction, frozen=True):
     """Kill a worker (SIGKILL); answered by WorkerDown."""
 
     worker: int
     reason: str
 
 
-@dataclass(frozen=True)
-class TellStream(Instruction):
+class TellStream(Instruction, frozen=True):
     """Send a worker the description of a stream and the slab that it writes to."""
 
     worker: int
@@ -161,8 +143,7 @@ class TellStream(Instruction):
     slab_bytes: int
 
 
-@dataclass(frozen=True)
-class ForgetStream(Instruction):
+class ForgetStream(Instruction, frozen=True):
     """Make a worker forget a stream and unmap its slab."""
 
     worker: int
@@ -170,24 +151,21 @@ class ForgetStream(Instruction):
     slab: int
 
 
-@dataclass(frozen=True)
-class Assign(Instruction):
+class Assign(Instruction, frozen=True):
     """Give a worker chunks, in this order."""
 
     worker: int
     work: tuple[Work, ...]
 
 
-@dataclass(frozen=True)
-class Recall(Instruction):
+class Recall(Instruction, frozen=True):
     """Take a chunk back from a worker; answered by Recalled if it had not started it."""
 
     worker: int
     claim: int
 
 
-@dataclass(frozen=True)
-class Log(Instruction):
+class Log(Instruction, frozen=True):
     """Write one structured log line.
 
     `limited`: clients can cause any number of these, so only some are written.
@@ -195,12 +173,11 @@ class Log(Instruction):
 
     level: str
     event: str
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: dict[str, object] = {}
     limited: bool = False
 
 
-@dataclass(frozen=True)
-class Exit(Instruction):
+class Exit(Instruction, frozen=True):
     """Leave the loop; all sessions have been closed."""
 
     code: int

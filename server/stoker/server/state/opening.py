@@ -20,9 +20,9 @@ from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds
 from stoker.server.state.context import CoreContext, Fault, error_record
 from stoker.server.state.events import BuildDied, BuildFailed
-from stoker.server.state.groups import joining
+from stoker.server.state.groups import forks, joining
 from stoker.server.state.groups.delivery import AHEAD_OF_CREDITS, Deliveries
-from stoker.server.state.groups.group import Group, Member
+from stoker.server.state.groups.group import Cohort, Group, Member
 from stoker.server.state.groups.joining import LEAST_PREFETCH, SPARE
 from stoker.server.state.groups.slab import GroupSlab
 from stoker.server.state.instructions import ReserveSlab, SendSlab
@@ -124,18 +124,16 @@ class Openings:
 
     def check_gate(self, group: Group) -> None:
         """Let a group begin whose members are there, or have been waited for long enough."""
-        together, wait_s = self._groups.forks.together(group), self._context.settings.group_wait_s
-        members = sum(len(one.runs) for one in together)
-        gate, waits = group.gate, group.gate.since is not None
-        facts = {"group": group.name, "members": members, "expected": gate.size}
-        if not gate.check(self._context.now, members, wait_s):
-            if gate.since is not None and not waits:
-                self._context.log("info", "group_waits", **facts, at_most_s=wait_s)
-            return
-        if members < gate.size and gate.waits:
-            self._context.log("warning", "group_begins_without_all", **facts)
-        for one in together:
-            self._groups.fill(one)
+        cohort, wait_s = group.cohort, self._context.settings.group_wait_s
+        facts = {"group": group.name, "members": cohort.seekers, "expected": cohort.size}
+        waited = cohort.since is not None
+        if cohort.begins(self._context.now, wait_s):
+            if cohort.seekers < cohort.size and cohort.waits:
+                self._context.log("warning", "group_begins_without_all", **facts)
+            for one in group.together:
+                self._groups.fill(one)
+        elif cohort.since is not None and not waited:
+            self._context.log("info", "group_waits", **facts, at_most_s=wait_s)
 
     def built(self, result: BuildResult) -> None:
         """Continue all OPENs that waited for a build that succeeded."""
@@ -301,7 +299,7 @@ class Openings:
         self._jobs.join(session.token, request, spec)
         asked = request.delivery.group
         if asked is not None and asked.begun:
-            group.gate.waits = False
+            group.cohort.waits = False
 
     def _found(
         self,
@@ -324,27 +322,28 @@ class Openings:
         """
         request, layout = opening.request, steps.largest.layout
         self._numbers += 1
-        fork, asked = None if mate is None else self._groups.forks.of(mate), request.delivery.group
-        if asked is not None and asked.mode == "fork":
-            fork = self._groups.forks.enter(fork, self._numbers, asked, result)
+        asked, cohort = request.delivery.group, None if mate is None else mate.cohort
+        is_fork = asked is not None and asked.mode == "fork"
+        if cohort is None:
+            cohort = Cohort(self._numbers * is_fork, 0 if asked is None else asked.size)
+        if asked is not None and is_fork:
+            forks.make_room(cohort, asked, result, self._budget)
         try:
             self._budget.take(opening.slots, layout.slot_bytes, result)
         except ResourceError:
-            self._groups.forks.leave(fork)
+            forks.give_back(cohort, self._budget)
             raise
         record = OpenStream(
             self._numbers, served_stream(request.stream, spec, result), layout,
             steps.largest.first_row, bool(request.stream.params and result.params_bytes),
             request.rank, request.world_size, request.delivery.verify,
-            *(() if fork is None else (fork.number, fork.size_bytes)),
+            cohort.number, cohort.size_bytes,
         )  # fmt: skip
         slab = GroupSlab(
             self._context, self._budget, self._numbers, opening.first, layout.slot_bytes,
             joining.capacity_of(request, opening.slots, layout.slot_bytes),
         )  # fmt: skip
-        group = Group(self._streams.join(spec, result), record, steps, slab, asked)
-        if fork is not None:
-            self._groups.forks.add(fork, group)
+        group = Group(self._streams.join(spec, result), record, steps, slab, cohort, asked)
         group.members[session.token] = Member(session.token, opening.first - SPARE)
         self._groups.by_number[group.number] = group
         self._reserving[slab.number] = session

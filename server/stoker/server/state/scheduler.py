@@ -24,6 +24,7 @@ from stoker.protocol.errors import StokerError
 from stoker.server.state.bad_samples import BadSamples
 from stoker.server.state.claims import Claim
 from stoker.server.state.context import CoreContext
+from stoker.server.state.groups import forks
 from stoker.server.state.groups.delivery import Deliveries
 from stoker.server.state.groups.group import BatchState, Group, Range
 from stoker.server.state.instructions import Assign, Recall, TellStream
@@ -155,7 +156,7 @@ class Scheduler:
 
     def _claim(self, worker: WorkerState, batch: BatchState) -> list[Work]:
         """Claim rows of a batch, and the same rows for members of a fork that are in step."""
-        batches = [batch, *self._groups.forks.in_step(batch)]
+        batches = [batch, *forks.in_step(batch)]
         rows, unit = self._chunk(batches)
         works = []
         for ahead, one in enumerate(batches):
@@ -189,12 +190,12 @@ class Scheduler:
         )  # fmt: skip
 
     def _is_brief(self, group: Group, rows: int) -> bool:
-        return all(one.stream.is_brief(rows) for one in self._groups.forks.together(group))
+        return all(one.stream.is_brief(rows) for one in group.together)
 
     def _chunk(self, batches: list[BatchState]) -> tuple[int, int]:
         """Return how many rows to claim of the first batch, and the unit of rows to cut at."""
         batch, group, stream = batches[0], batches[0].group, batches[0].group.stream
-        most_rows = self._groups.forks.most_rows(batches)
+        most_rows = forks.most_rows(batches)
         rows = batch.cut.rows if len(group.open) > 1 else batch.unclaimed
         share = -(-rows // (self._pool.up * stream.cuts))
         chunk = max(share, stream.least_rows, self._brief(group, batch))

@@ -23,8 +23,7 @@ from stoker.protocol.messages import Credit, Ready, Release, Seek
 from stoker.protocol.remote.shares import HostShare, Place
 from stoker.server.state.budget import Budget
 from stoker.server.state.context import CoreContext, Fault, error_record
-from stoker.server.state.groups import sharing
-from stoker.server.state.groups.forks import Forks, reach
+from stoker.server.state.groups import forks, sharing
 from stoker.server.state.groups.group import BatchState, Group, Member, Range, Run
 from stoker.server.state.groups.slots import SlotState
 from stoker.server.state.instructions import ForgetStream, FreeSlab
@@ -45,7 +44,6 @@ class Deliveries:
         self._budget = budget
         self.by_number: dict[int, Group] = {}
         self.rotation: deque[Group] = deque()
-        self.forks = Forks(budget)
 
     def seek(self, group: Group, token: bytes, record: Seek) -> None:
         """Begin a run of a member.
@@ -113,15 +111,15 @@ class Deliveries:
         At most `AHEAD` of a group have unclaimed rows at a time, however many credits a client
         grants, so one event never begins more. The scheduler calls `fill` when all are claimed.
         """
-        if self._begin(group, member, self.forks.front(group, member)):
-            for mate in self.forks.together(group)[1:]:
+        if self._begin(group, member, forks.front(group, member)):
+            for mate in group.together[1:]:
                 for other in mate.members.values():
-                    self._begin(mate, other, reach(mate, other, member.place))
+                    self._begin(mate, other, forks.reach(mate, other, member.place))
 
     def _begin(self, group: Group, member: Member, front: Place) -> bool:
         """Begin steps as far as slots, and beyond the front also credits, allow; whether any."""
         run = member.run
-        if run is None or run.ended or run.ending or not group.gate.is_open:
+        if run is None or run.ended or run.ending or not group.cohort.is_open:
             return False
         begun = run.begun
         granted = run.credits or run.begun
@@ -348,7 +346,8 @@ class Deliveries:
         """Remove a group whose slab was refused, or is free."""
         group.slab.closing = True
         del self.by_number[group.number]
-        self.forks.leave(self.forks.of(group), group)
+        group.cohort.groups.remove(group)
+        forks.give_back(group.cohort, self._budget)
         self._streams.leave(group.stream)
         for _ in list(group.members)[1:]:  # that waited for memory which was refused
             self._budget.give(0, group.stream.build)

@@ -17,10 +17,9 @@ from stoker.protocol.errors import ResourceError
 from stoker.protocol.remote.shares import Place
 from stoker.protocol.request.stream_request import GroupRequest
 from stoker.server.state.budget import REMEDY, Budget
-from stoker.server.state.groups.group import BatchState, Group, Member
+from stoker.server.state.groups.group import BatchState, Cohort, Group, Member
 from stoker.server.state.groups.joining import MEMBERS
 from stoker.server.state.groups.sharing import steps_between
-from stoker.server.state.groups.start_gate import StartGate
 from stoker.server.work.records import BuildResult
 
 ROWS = 64
@@ -30,124 +29,64 @@ MOST_BYTES = 2**25
 NOWHERE: Place = (-1, 0)
 
 
-class Fork:
-    """The groups of one name and rank.
+def make_room(cohort: Cohort, asked: GroupRequest, build: BuildResult, budget: Budget) -> None:
+    """Take memory for the decoded samples of one more member of a fork.
 
-    Attributes:
-        number: that of its first group; workers know it by this number.
-        gate: whether they have begun.
-        groups: those of its members.
-        size_bytes: the memory of each worker for decoded samples; 0: no member decodes anything.
-        usual_bytes: what a row of usual size needs of it.
+    Raises:
+        ResourceError: the fork has `MEMBERS`, or the budget is not sufficient.
     """
+    if len(cohort.groups) >= MEMBERS:
+        raise ResourceError(
+            f"group {asked.name!r} has {MEMBERS} members, the most of a fork: use another"
+            " group for some of the members",
+            members=MEMBERS,
+        )
+    usual_bytes = max(cohort.usual_bytes, build.usual_bytes)
+    size_bytes = max(min(ROWS * usual_bytes, MOST_BYTES), build.decoded_bytes, cohort.size_bytes)
+    more = size_bytes - cohort.size_bytes
+    needed, allowed = budget.take_working(more)
+    if needed > allowed:
+        raise ResourceError(
+            f"not enough memory: mode='fork' needs {more} more bytes in each worker, where"
+            f" members read decoded samples, {needed} in all; allowed {allowed}."
+            f" A sample has up to {build.decoded_bytes} bytes: leave mode out, {REMEDY}",
+            needed_bytes=needed,
+            allowed_bytes=allowed,
+        )
+    cohort.size_bytes, cohort.usual_bytes = size_bytes, usual_bytes
 
-    __slots__ = ("gate", "groups", "number", "size_bytes", "usual_bytes")
 
-    def __init__(self, number: int, group_size: int) -> None:
-        self.number = number
-        self.gate = StartGate(group_size)
-        self.groups: list[Group] = []
-        self.size_bytes = 0
-        self.usual_bytes = 0
-
-    @property
-    def most_rows(self) -> int:
-        """The most rows of a chunk, so that their samples fit into the memory; some are larger."""
-        return max(self.size_bytes * 3 // 4 // max(self.usual_bytes, 1), 1)
+def give_back(cohort: Cohort, budget: Budget) -> None:
+    """Give the memory for decoded samples back, if no member is left."""
+    if not cohort.groups:
+        budget.take_working(-cohort.size_bytes)
+        cohort.size_bytes = 0
 
 
-class Forks:
-    """All forks, by number."""
+def front(group: Group, member: Member) -> Place:
+    """Return the farthest place that a member can reach to be in step with another one."""
+    places = (run.place for mate in group.together[1:] for run in mate.runs if not run.ended)
+    return max((reach(group, member, place) for place in places), default=NOWHERE)
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self.by_number: dict[int, Fork] = {}
 
-    def enter(
-        self, fork: Fork | None, number: int, asked: GroupRequest, build: BuildResult
-    ) -> Fork:
-        """Prepare for a member; found a fork with the number of its group, if it does not exist.
+def in_step(batch: BatchState) -> list[BatchState]:
+    """Return the mates' batches at the place of a batch whose next rows are the same."""
+    if not batch.group.cohort.size_bytes or batch.ranges[0].whole:
+        return []
+    return [
+        other
+        for mate in batch.group.together[1:]
+        for other in mate.open
+        if other.place == batch.place
+        and other.ranges[0].lo == batch.ranges[0].lo
+        and not other.ranges[0].whole
+    ]
 
-        `add` or `leave` must follow.
 
-        Raises:
-            ResourceError: the fork has `MEMBERS`, or the budget has not enough memory for the
-                decoded samples.
-        """
-        if fork is not None and len(fork.groups) >= MEMBERS:
-            raise ResourceError(
-                f"group {asked.name!r} has {MEMBERS} members, the most of a fork: use another"
-                " group for some of the members",
-                members=MEMBERS,
-            )
-        one = Fork(number, asked.size) if fork is None else fork
-        usual_bytes = max(one.usual_bytes, build.usual_bytes)
-        size_bytes = max(min(ROWS * usual_bytes, MOST_BYTES), build.decoded_bytes, one.size_bytes)
-        more = size_bytes - one.size_bytes
-        needed, allowed = self._budget.take_working(more)
-        if needed > allowed:
-            raise ResourceError(
-                f"not enough memory: mode='fork' needs {more} more bytes in each worker, where"
-                f" members read decoded samples, {needed} in all; allowed {allowed}."
-                f" A sample has up to {build.decoded_bytes} bytes: leave mode out, {REMEDY}",
-                needed_bytes=needed,
-                allowed_bytes=allowed,
-            )
-        one.size_bytes, one.usual_bytes = size_bytes, usual_bytes
-        self.by_number[one.number] = one
-        return one
-
-    def add(self, fork: Fork, group: Group) -> None:
-        """Add the group of a member; it begins with the others."""
-        fork.groups.append(group)
-        group.gate = fork.gate
-
-    def leave(self, fork: Fork | None, group: Group | None = None) -> None:
-        """Remove a group; the last one ends the fork."""
-        if fork is None:
-            return
-        if group in fork.groups:
-            fork.groups.remove(group)
-        if not fork.groups and self.by_number.pop(fork.number, None) is not None:
-            self._budget.take_working(-fork.size_bytes)
-
-    def of(self, group: Group) -> Fork | None:
-        """Return the fork that a group belongs to."""
-        return self.by_number.get(group.record.fork) if group.record.fork else None
-
-    def together(self, group: Group) -> list[Group]:
-        """Return a group and its mates; without a fork it is alone."""
-        fork = self.of(group)
-        if fork is None or group.closing:
-            return [group]
-        return [group, *(one for one in fork.groups if one is not group and not one.closing)]
-
-    def front(self, group: Group, member: Member) -> Place:
-        """Return the farthest place that a member can reach to be in step with another one."""
-        found = NOWHERE
-        for mate in self.together(group)[1:]:
-            for run in mate.runs:
-                if not run.ended:
-                    found = max(found, reach(group, member, run.place))
-        return found
-
-    def in_step(self, batch: BatchState) -> list[BatchState]:
-        """Return the mates' batches at the place of a batch whose next rows are the same."""
-        fork = self.of(batch.group)
-        if fork is None or not fork.size_bytes or batch.ranges[0].whole:
-            return []
-        found = []
-        for mate in self.together(batch.group)[1:]:
-            for other in mate.open:
-                first = other.ranges[0]
-                if other.place == batch.place and first.lo == batch.ranges[0].lo:
-                    found += [] if first.whole else [other]
-        return found
-
-    def most_rows(self, batches: list[BatchState]) -> int:
-        """Return how many rows may be claimed of batches at once."""
-        fork, limit = self.of(batches[0].group), min(b.group.stream.most_rows for b in batches)
-        return limit if fork is None or len(batches) == 1 else min(limit, fork.most_rows)
+def most_rows(batches: list[BatchState]) -> int:
+    """Return how many rows may be claimed of batches at once."""
+    limit = min(batch.group.stream.most_rows for batch in batches)
+    return limit if len(batches) == 1 else min(limit, batches[0].group.cohort.most_rows)
 
 
 def reach(group: Group, member: Member, place: Place) -> Place:

@@ -1,9 +1,10 @@
 """Groups, members, runs and batches, as data.
 
 The members of a group are its sessions. A session that names no group is the only member of its
-own. A run is the delivery to one member that starts with its SEEK; `delivery` drives it, and
-`sharing` decides which batches members share. For the workers a group is a stream: its number
-identifies rows, layout and slab.
+own. A cohort is what callers name as one group: one group for all members of a mirror, or a group
+for each member of a fork (`forks`). A run is the delivery to one member that starts with its SEEK;
+`delivery` drives it, and `sharing` decides which batches members share. For the workers a group is
+a stream: its number identifies rows, layout and slab.
 
 A `BatchState` is a batch that is being computed: its unclaimed rows, and the number of rows not yet
 written. Rows are those of the global batch. `ranges` holds the unclaimed rows in the order in which
@@ -26,7 +27,6 @@ from stoker.protocol.slot_layout import Placed, batch_layout, told_shapes
 from stoker.server.state.context import Fault
 from stoker.server.state.groups.slab import GroupSlab
 from stoker.server.state.groups.slots import Slot, SlotPool, SlotState
-from stoker.server.state.groups.start_gate import StartGate
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.streams import Stream
 from stoker.server.work.records import OpenStream
@@ -120,6 +120,65 @@ class Member:
         return self.held + pending < self.quota
 
 
+class Cohort:
+    """The groups of one name and rank, which begin together.
+
+    Trainings of a sweep are started one after the other, seconds apart, which is hundreds of
+    batches. So a cohort may have a size: it computes nothing until as many members have sent SEEK.
+    It begins without the others after a while, so that one that never comes costs the rest only
+    that time. A member that comes after the begin waits for no other member. Nor does one that had
+    begun at another daemon, because the others may have ended.
+
+    Attributes:
+        number: that of its first group, by which workers know it; 0: it is not a fork.
+        size: how many members it waits for; 0 and 1: for none.
+        since: time of the first SEEK; None before.
+        waits: whether it waits for members.
+        is_open: whether batches may be begun.
+        groups: its groups.
+        size_bytes: the memory of each worker for decoded samples; 0: they share none.
+        usual_bytes: what a row of usual size needs of it.
+    """
+
+    __slots__ = (
+        "groups", "is_open", "number", "since", "size", "size_bytes", "usual_bytes", "waits",
+    )  # fmt: skip
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.size = size
+        self.since: float | None = None
+        self.waits = size > 1
+        self.is_open = not self.waits
+        self.groups: list[Group] = []
+        self.size_bytes = 0
+        self.usual_bytes = 0
+
+    @property
+    def seekers(self) -> int:
+        """Number of members that have sent SEEK."""
+        return sum(len(group.runs) for group in self.groups if not group.closing)
+
+    def begins(self, now: float, wait_s: float) -> bool:
+        """Open it if it is time; return whether it was opened.
+
+        Args:
+            now: the time.
+            wait_s: for how long the first member waits.
+        """
+        if self.is_open or not self.seekers:
+            return False
+        self.since = now if self.since is None else self.since
+        late = now - self.since >= wait_s
+        self.is_open = late or self.seekers >= self.size or not self.waits
+        return self.is_open
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows of a chunk, so that their samples fit into the memory; some are larger."""
+        return max(self.size_bytes * 3 // 4 // max(self.usual_bytes, 1), 1)
+
+
 class Group:
     """Sessions that share one slab.
 
@@ -131,7 +190,7 @@ class Group:
         record: the description of the stream that workers get.
         steps: the steps of the members' rank.
         members: its sessions, by token.
-        gate: whether it has begun.
+        cohort: the groups that it begins with, itself too.
         departed: sessions that ended while their clients may live -> slots that these may read.
         begun: number of batches begun, which is the serial of the next one.
         by_place: batches that sessions can share.
@@ -148,8 +207,8 @@ class Group:
     """
 
     __slots__ = (
-        "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "departed", "gate",
-        "hosts", "in_rotation", "members", "name", "number", "open", "record", "slab", "starved",
+        "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "cohort", "departed", "hosts",
+        "in_rotation", "members", "name", "number", "open", "record", "slab", "starved",
         "steps", "stopped", "stream", "under_way", "workers",
     )  # fmt: skip
 
@@ -159,6 +218,7 @@ class Group:
         record: OpenStream,
         steps: RankSteps,
         slab: GroupSlab,
+        cohort: Cohort,
         asked: GroupRequest | None,
     ) -> None:
         """Describe a group without members.
@@ -168,6 +228,7 @@ class Group:
             record: its description, with the group's number.
             steps: of the rank.
             slab: its memory.
+            cohort: the groups that it begins with.
             asked: the group that its first member wants; None: one of its own.
         """
         self.number = record.stream
@@ -179,7 +240,8 @@ class Group:
         self.slab = slab
         slab.slots.after = self._after
         self.members: dict[bytes, Member] = {}
-        self.gate = StartGate(0 if asked is None else asked.size)
+        self.cohort = cohort
+        cohort.groups.append(self)
         self.departed: dict[bytes, int] = {}
         self.begun = 0
         self.by_place: dict[BatchKey, BatchState] = {}
@@ -207,6 +269,14 @@ class Group:
     def is_mirror(self) -> bool:
         """True if its members share slots, which each of them may only read."""
         return bool(self.name) and not self.record.fork
+
+    @property
+    def together(self) -> list["Group"]:
+        """The group and those of other members of a fork; one that is not in a fork is alone."""
+        if self.closing:
+            return [self]
+        others = (one for one in self.cohort.groups if one is not self and not one.closing)
+        return [self, *others]
 
     @property
     def claims(self) -> int:

@@ -144,7 +144,7 @@ def _check_alike(
     theirs = mate.record
     fields: list[tuple[str, object, object]] = [
         ("world_size", theirs.world_size, request.world_size),
-        ("group_size", mate.gate.size, group.size),
+        ("group_size", mate.cohort.size, group.size),
         ("daemons", _in_words(mate.hosts), _in_words(group.hosts)),
     ]
     if theirs.fork:
