@@ -9,7 +9,7 @@ from stoker.client.client_session import ClientSession
 from stoker.protocol.messages import AskStatus, Status
 
 ANSWER_S = 20.0
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 PAUSE_S = 0.01
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import warm as forking
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 class Daemon:

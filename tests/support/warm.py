@@ -31,7 +31,7 @@ from stoker.protocol.importing import without_working_folder
 from stoker.server.daemon.launch import PINNED, Launched
 from stoker.server.daemon.launch import launch as launched_by_daemons
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 SERVE = ("-m", "stoker.server")
 _BEFORE_TESTS = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 """What a zygote searches, whichever test needs it first: a test may have folders of its own."""
