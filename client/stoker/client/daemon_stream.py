@@ -17,7 +17,7 @@ from stoker.client.opening import open_stream
 from stoker.client.verifying import Verifier
 from stoker.protocol.errors import PeerError
 from stoker.protocol.messages import Open
-from stoker.protocol.request.stream import GroupRequest
+from stoker.protocol.request.stream_request import GroupRequest
 
 
 class Taken(NamedTuple):
