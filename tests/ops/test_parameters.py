@@ -7,8 +7,9 @@ import pytest
 
 from stoker import ops
 from stoker.ops import Op, ParameterError, register
-from stoker.ops.contract import checks, registry
+from stoker.ops.contract import registry
 from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameter_limits import refuse
 from stoker.ops.contract.parameters import (
     ChannelNumbers,
     ClassNumbers,
@@ -32,7 +33,7 @@ from stoker.pipeline import pipeline
 def turns(op: str, value: object) -> int:
     """Check a parameter as an op does that has a rule of its own."""
     if value not in range(4):
-        raise checks.refuse(op, "x_range", "from 0 to 3", value)
+        raise refuse(op, "x_range", "from 0 to 3", value)
     return value
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp
-from stoker.ops.contract import checks
+from stoker.ops.contract.parameter_limits import refuse
 from stoker.ops.contract.parameters import Probability, WholeRange, WholeSpan
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -75,7 +75,7 @@ class OddSpan(WholeSpan):
         """Return both ends."""
         low, high = super().check(op, name, value)
         if low % 2 == 0 or high % 2 == 0:
-            raise checks.refuse(op, name, "two odd numbers", (low, high))
+            raise refuse(op, name, "two odd numbers", (low, high))
         return low, high
 
     @property

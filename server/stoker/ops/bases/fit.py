@@ -17,8 +17,9 @@ from stoker.ops.bases.resizing import (
     run_floats,
     wide_bytes,
 )
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.parameter_limits import MAX_SIDE
+from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.nearest import nearest, nearest_bytes
 from stoker.ops.kernels.resample import padded, resample, work_bytes
@@ -121,7 +122,7 @@ def short_state(state: State, sizes: tuple[int, int], max_size: int | None) -> S
     """Return the state after `fit_short` to a size in `sizes`, (low, high)."""
     height, width = state.shape[:2]
     if sizes[0] == sizes[1] and height is not None and width is not None:
-        tall, wide = fit_short(height, width, sizes[1], max_size or checks.MAX_SIDE)
+        tall, wide = fit_short(height, width, sizes[1], max_size or MAX_SIDE)
         return state.resized(tall, wide, (tall, wide))
     return state.resized(None, None, short_most(state, sizes[1], max_size))
 
@@ -140,13 +141,13 @@ def short_most(state: State, size: int, max_size: int | None) -> tuple[int, int]
         raise StateError(
             f"resize_short: expected max_size, because the longer side of {state} has no known"
             " limit here; sizes are known only directly after a packed field. Give for example"
-            f" max_size={min(4 * size, checks.MAX_SIDE)}"
+            f" max_size={min(4 * size, MAX_SIDE)}"
         )
     sides = scaled(state.bound[0], size, shortest), scaled(state.bound[1], size, shortest)
-    if max(sides) > checks.MAX_SIDE:
+    if max(sides) > MAX_SIDE:
         raise StateError(
             f"resize_short: {state} has sides from {shortest} pixels, so with size={size} the"
-            f" longer side could get {max(sides)} of at most {checks.MAX_SIDE}: give max_size"
+            f" longer side could get {max(sides)} of at most {MAX_SIDE}: give max_size"
         )
     return max(sides[0], size), max(sides[1], size)
 
@@ -157,4 +158,4 @@ def check_max(op: str, size: int, max_size: object) -> int:
     Raises:
         ParameterError: it is not an integer from `size` to the greatest side.
     """
-    return checks.integer(op, "max_size", max_size, size, checks.MAX_SIDE)
+    return Whole(size, MAX_SIDE).check(op, "max_size", max_size)

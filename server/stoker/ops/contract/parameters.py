@@ -17,16 +17,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Final, get_origin
+from typing import Annotated, Any, ClassVar, Final, get_origin
 
 import numpy as np
 
-from stoker.ops.contract import checks
-from stoker.ops.contract.checks import MOST_CHANNELS
+from stoker.ops.contract.parameter_limits import (
+    FLOAT_MAX,
+    MAX_SIDE,
+    MOST_CHANNELS,
+    is_integer,
+    is_number,
+    refuse,
+)
 
 Range = tuple[float, float]
 """(low, high), both inclusive unless the op says otherwise."""
@@ -57,7 +64,24 @@ class ParameterRule:
         Raises:
             ParameterError: it breaks the rule.
         """
+        form = self.form(value)
+        if form is None:
+            raise refuse(op, name, self.expected, value)
+        return form
+
+    def form(self, value: Any) -> Any | None:
+        """Return the canonical form of a value; None if the value breaks the rule."""
         raise NotImplementedError
+
+    @property
+    def expected(self) -> str:
+        """The values that are allowed, in errors."""
+        raise NotImplementedError
+
+    @property
+    def text(self) -> str:
+        """The values that are allowed, in the docstring of a function."""
+        return self.expected
 
     def fields(self, name: str) -> Fields:
         """Return the run-time fields of a parameter, as for `np.dtype`."""
@@ -67,11 +91,6 @@ class ParameterRule:
         """Return the numbers of a checked value, one for each of `fields`."""
         return (value,)
 
-    @property
-    def text(self) -> str:
-        """The values that are allowed, for people."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Number(ParameterRule):
@@ -80,18 +99,23 @@ class Number(ParameterRule):
     low: float
     high: float
 
-    def check(self, op: str, name: str, value: object) -> float:
+    def form(self, value: Any) -> float | None:
         """Return the number as a float."""
-        return checks.number(op, name, value, self.low, self.high)
+        return float(value) if is_number(value) and self.low <= value <= self.high else None
 
-    def fields(self, name: str) -> Fields:
-        """Return one field."""
-        return [(name, "f8")]
+    @property
+    def expected(self) -> str:
+        """The bounds."""
+        return f"a number {self.text}"
 
     @property
     def text(self) -> str:
         """The bounds."""
         return f"from {self.low:g} to {self.high:g}"
+
+    def fields(self, name: str) -> Fields:
+        """Return one field."""
+        return [(name, "f8")]
 
 
 @dataclass(frozen=True)
@@ -106,38 +130,33 @@ class Whole(ParameterRule):
     high: int
     stored: str = "i4"
 
-    def check(self, op: str, name: str, value: object) -> int:
+    def form(self, value: Any) -> int | None:
         """Return the integer."""
-        return checks.integer(op, name, value, self.low, self.high)
+        return int(value) if is_integer(value) and self.low <= value <= self.high else None
+
+    @property
+    def expected(self) -> str:
+        """The bounds."""
+        return f"an integer from {self.low} to {self.high}"
 
     def fields(self, name: str) -> Fields:
         """Return one field."""
         return [(name, self.stored)]
-
-    @property
-    def text(self) -> str:
-        """The bounds."""
-        return f"an integer from {self.low} to {self.high}"
 
 
 @dataclass(frozen=True)
 class Flag(ParameterRule):
     """True or False, stored as 1 or 0."""
 
-    def check(self, op: str, name: str, value: object) -> bool:
+    expected = "True or False"
+
+    def form(self, value: Any) -> bool | None:
         """Return the flag."""
-        if not isinstance(value, bool):
-            raise checks.refuse(op, name, "True or False", value)
-        return value
+        return value if isinstance(value, bool) else None
 
     def fields(self, name: str) -> Fields:
         """Return one field."""
         return [(name, "u1")]
-
-    @property
-    def text(self) -> str:
-        """Both values."""
-        return "True or False"
 
 
 @dataclass(frozen=True)
@@ -146,9 +165,19 @@ class Word(ParameterRule):
 
     words: tuple[str, ...]
 
-    def check(self, op: str, name: str, value: object) -> str:
+    def form(self, value: Any) -> str | None:
         """Return the word."""
-        return checks.choice(op, name, value, self.words)
+        return value if isinstance(value, str) and value in self.words else None
+
+    @property
+    def expected(self) -> str:
+        """The words."""
+        return f"one of {', '.join(self.words)}"
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return ", ".join(self.words[:-1]) + f" or {self.words[-1]}"
 
     def fields(self, name: str) -> Fields:
         """Return one field."""
@@ -158,30 +187,43 @@ class Word(ParameterRule):
         """Return the index of the word."""
         return (self.words.index(value),)
 
-    @property
-    def text(self) -> str:
-        """The words."""
-        return ", ".join(self.words[:-1]) + f" or {self.words[-1]}"
+
+@dataclass(frozen=True)
+class Ends(ParameterRule):
+    """Base of the rules for a range (low, high), stored as `<stem>_low` and `<stem>_high`.
+
+    Attributes:
+        stored: the dtype of an end.
+    """
+
+    stored: ClassVar[str] = "f8"
+
+    def fields(self, name: str) -> Fields:
+        """Return a field for each end."""
+        stem = name.removesuffix("_range")
+        return [(f"{stem}_low", self.stored), (f"{stem}_high", self.stored)]
+
+    def store(self, value: Any) -> tuple[Any, ...]:
+        """Return both ends."""
+        return tuple(value)
 
 
 @dataclass(frozen=True)
-class Span(ParameterRule):
+class Span(Ends):
     """A range (low, high) of numbers, both from `low` to `high`."""
 
     low: float
     high: float
 
-    def check(self, op: str, name: str, value: object) -> tuple[float, float]:
+    def form(self, value: Any) -> Range | None:
         """Return both ends as floats."""
-        return checks.span(op, name, value, self.low, self.high)
+        ends = _numbers_of(value, 2)
+        return ends if ends and self.low <= ends[0] <= ends[1] <= self.high else None
 
-    def fields(self, name: str) -> Fields:
-        """Return a field for each end."""
-        return _ends(name, "f8")
-
-    def store(self, value: Any) -> tuple[Any, ...]:
-        """Return both ends."""
-        return tuple(value)
+    @property
+    def expected(self) -> str:
+        """The bounds."""
+        return f"(low, high) with low <= high, from {self.low:g} to {self.high:g}"
 
     @property
     def text(self) -> str:
@@ -193,9 +235,16 @@ class Span(ParameterRule):
 class Interval(Span):
     """A range (low, high) of numbers above `low`, and at most `high`."""
 
-    def check(self, op: str, name: str, value: object) -> tuple[float, float]:
+    def form(self, value: Any) -> Range | None:
         """Return both ends as floats."""
-        return checks.interval(op, name, value, self.low, self.high)
+        ends = super().form(value)
+        return ends if ends and ends[0] > self.low else None
+
+    @property
+    def expected(self) -> str:
+        """The bounds."""
+        most = f" and at most {self.high:g}" if math.isfinite(self.high) else ""
+        return f"(low, high) with low <= high, above {self.low:g}{most}"
 
     @property
     def text(self) -> str:
@@ -207,16 +256,19 @@ class Interval(Span):
 class WholeSpan(Span):
     """A range (low, high) of integers, both from `low` to `high` and both inclusive."""
 
+    stored = "i4"
     low: int
     high: int
 
-    def check(self, op: str, name: str, value: object) -> tuple[int, int]:
+    def form(self, value: Any) -> WholeRange | None:
         """Return both ends."""
-        return checks.integer_span(op, name, value, self.low, self.high)
+        whole = super().form(value) and all(is_integer(end) for end in value)
+        return (int(value[0]), int(value[1])) if whole else None
 
-    def fields(self, name: str) -> Fields:
-        """Return a field for each end."""
-        return _ends(name, "i4")
+    @property
+    def expected(self) -> str:
+        """The bounds."""
+        return f"(low, high), integers with {self.low} <= low <= high <= {self.high}"
 
     @property
     def text(self) -> str:
@@ -225,22 +277,22 @@ class WholeSpan(Span):
 
 
 @dataclass(frozen=True)
-class Spread(ParameterRule):
+class Spread(Ends):
     """A range (low, high) of numbers from -most to most; a number d is (-d, d)."""
 
     most: float
 
-    def check(self, op: str, name: str, value: object) -> tuple[float, float]:
+    def form(self, value: Any) -> Range | None:
         """Return both ends as floats."""
-        return checks.spread(op, name, value, self.most)
+        if is_number(value):
+            return (-float(value), float(value)) if 0 <= value <= self.most else None
+        return Span(-self.most, self.most).form(value)
 
-    def fields(self, name: str) -> Fields:
-        """Return a field for each end."""
-        return _ends(name, "f8")
-
-    def store(self, value: Any) -> tuple[Any, ...]:
-        """Return both ends."""
-        return tuple(value)
+    @property
+    def expected(self) -> str:
+        """The bounds."""
+        most = f"{self.most:g}"
+        return f"a number from 0 to {most}, or (low, high) with -{most} <= low <= high <= {most}"
 
     @property
     def text(self) -> str:
@@ -257,12 +309,19 @@ class SidePair(ParameterRule):
     """
 
     least: int
-    most: int = checks.MAX_SIDE
+    most: int = MAX_SIDE
     sides: str = "height, width"
 
-    def check(self, op: str, name: str, value: object) -> tuple[int, int]:
+    def form(self, value: Any) -> tuple[int, int] | None:
         """Return (height, width)."""
-        return checks.pair(op, name, value, self.least, self.most, self.sides)
+        both = tuple(value) if isinstance(value, Sequence) else (value, value)
+        good = len(both) == 2 and all(is_integer(s) and self.least <= s <= self.most for s in both)
+        return (int(both[0]), int(both[1])) if good else None
+
+    @property
+    def expected(self) -> str:
+        """The bounds."""
+        return f"an integer, or ({self.sides}), from {self.least} to {self.most}"
 
     def fields(self, name: str) -> Fields:
         """Return a field for each side."""
@@ -273,19 +332,31 @@ class SidePair(ParameterRule):
         """Return both sides."""
         return tuple(value)
 
-    @property
-    def text(self) -> str:
-        """The bounds."""
-        return f"an integer, or ({self.sides}), from {self.least} to {self.most}"
-
 
 @dataclass(frozen=True)
 class Levels(ParameterRule):
-    """A level for all channels, or one for each; stored for the most channels of an image."""
+    """A level for all channels, or one for each; stored for the most channels of an image.
 
-    def check(self, op: str, name: str, value: object) -> tuple[float, ...]:
-        """Return the levels as a tuple."""
-        return checks.levels(op, name, value)
+    Integers from 0 to 255 are levels of any image; larger integers are levels of images of uint16,
+    negative ones numbers of images of int16, and other floats of images of float32.
+    """
+
+    expected = (
+        "an integer from 0 to 255 (65535 for images of uint16, -32768 to 32767 for int16), or a "
+        "float for images of floats, or one for each channel"
+    )
+    text = "an integer from 0 to 255 (65535 of uint16, any of int16), a float of floats"
+
+    def form(self, value: Any) -> tuple[float, ...] | None:
+        """Return the levels as a tuple, those that are whole and from 0 to 255 as integers."""
+        items = tuple(value) if isinstance(value, Sequence) else (value,)
+        if not 1 <= len(items) <= MOST_CHANNELS:
+            return None
+        if not all(is_number(one) and abs(one) <= FLOAT_MAX for one in items):
+            return None
+        found = tuple(int(one) if one == int(one) and 0 <= one <= 255 else one for one in items)
+        good = all(isinstance(one, float) or -32768 <= one <= 65535 for one in found)
+        return found if good else None
 
     def fields(self, name: str) -> Fields:
         """Return one field; float32 holds every level exactly."""
@@ -296,11 +367,6 @@ class Levels(ParameterRule):
         rest = value * MOST_CHANNELS if len(value) == 1 else (0,) * MOST_CHANNELS
         return ((*value, *rest)[:MOST_CHANNELS],)
 
-    @property
-    def text(self) -> str:
-        """The values, by the dtype of an image."""
-        return "an integer from 0 to 255 (65535 of uint16, any of int16), a float of floats"
-
 
 @dataclass(frozen=True)
 class ChannelNumbers(ParameterRule):
@@ -308,9 +374,22 @@ class ChannelNumbers(ParameterRule):
 
     positive: bool = False
 
-    def check(self, op: str, name: str, value: object) -> tuple[float, ...]:
+    def form(self, value: Any) -> tuple[float, ...] | None:
         """Return the numbers as a tuple of floats."""
-        return checks.numbers(op, name, value, self.positive)
+        items = tuple(value) if isinstance(value, Sequence) else (value,)
+        good = all(is_number(one) and (one > 0 or not self.positive) for one in items)
+        return tuple(map(float, items)) if good and 1 <= len(items) <= MOST_CHANNELS else None
+
+    @property
+    def expected(self) -> str:
+        """The values."""
+        what = "positive number" if self.positive else "number"
+        return f"a {what}, or one for each of at most {MOST_CHANNELS} channels"
+
+    @property
+    def text(self) -> str:
+        """The values."""
+        return ("above 0, " if self.positive else "") + "one for all channels or one for each"
 
     def fields(self, name: str) -> Fields:
         """Return one field."""
@@ -320,19 +399,14 @@ class ChannelNumbers(ParameterRule):
         """Return the numbers, repeated up to the most channels of an image."""
         return (np.resize(value, MOST_CHANNELS),)
 
-    @property
-    def text(self) -> str:
-        """The values."""
-        return ("above 0, " if self.positive else "") + "one for all channels or one for each"
-
 
 @dataclass(frozen=True)
-class MaskClass(ParameterRule):
+class MaskClass(Whole):
     """A number of a class in a mask; stored as an array of one, as kernels take fills."""
 
-    def check(self, op: str, name: str, value: object) -> int:
-        """Return the number."""
-        return checks.integer(op, name, value, int(INT32.min), int(INT32.max))
+    low: int = int(INT32.min)
+    high: int = int(INT32.max)
+    text = "a number of the mask's dtype"
 
     def fields(self, name: str) -> Fields:
         """Return one field."""
@@ -341,11 +415,6 @@ class MaskClass(ParameterRule):
     def store(self, value: Any) -> tuple[Any, ...]:
         """Return the number as a sequence of one."""
         return ((value,),)
-
-    @property
-    def text(self) -> str:
-        """The values."""
-        return "a number of the mask's dtype"
 
 
 @dataclass(frozen=True)
@@ -358,9 +427,21 @@ class ClassNumbers(ParameterRule):
 
     most: int
 
-    def check(self, op: str, name: str, value: object) -> tuple[int, ...]:
+    def form(self, value: Any) -> tuple[int, ...] | None:
         """Return the numbers, each once."""
-        return checks.class_numbers(op, name, value, self.most)
+        given = tuple(value) if isinstance(value, tuple | list) else (value,)
+        good = all(is_integer(one) and INT32.min <= one <= INT32.max for one in given)
+        return tuple(sorted(set(given))) if good and len(given) <= self.most else None
+
+    @property
+    def expected(self) -> str:
+        """The values."""
+        return f"a class number (an integer of int32) or at most {self.most} of them"
+
+    @property
+    def text(self) -> str:
+        """The values."""
+        return f"a class number, or at most {self.most} of them"
 
     def fields(self, name: str) -> Fields:
         """Return the field of the numbers, and that of their count."""
@@ -369,11 +450,6 @@ class ClassNumbers(ParameterRule):
     def store(self, value: Any) -> tuple[Any, ...]:
         """Return the numbers, filled up with zeros, and their count."""
         return (*value, *[0] * (self.most - len(value))), len(value)
-
-    @property
-    def text(self) -> str:
-        """The values."""
-        return f"a class number, or at most {self.most} of them"
 
 
 @dataclass(frozen=True)
@@ -392,6 +468,11 @@ class OwnRule(ParameterRule):
     stored: tuple[tuple[Any, ...], ...]
     numbers: Callable[[Any], tuple[Any, ...]] = tuple
 
+    @property
+    def text(self) -> str:
+        """The values."""
+        return self.values
+
     def check(self, op: str, name: str, value: object) -> Any:
         """Return the canonical form."""
         return self.settle(op, value)
@@ -404,11 +485,6 @@ class OwnRule(ParameterRule):
         """Return the numbers."""
         return self.numbers(value)
 
-    @property
-    def text(self) -> str:
-        """The values."""
-        return self.values
-
 
 Probability = Annotated[float, Number(0.0, 1.0), "the probability"]
 """The parameter `p`."""
@@ -419,9 +495,10 @@ def both_sides(size: Sides) -> tuple[int, int]:
     return size if isinstance(size, tuple) else (size, size)
 
 
-def _ends(name: str, dtype: str) -> Fields:
-    stem = name.removesuffix("_range")
-    return [(f"{stem}_low", dtype), (f"{stem}_high", dtype)]
+def _numbers_of(value: Any, count: int) -> Any | None:
+    """Return a sequence of so many finite numbers as a tuple of floats; None for all else."""
+    given = tuple(value) if isinstance(value, Sequence) and len(value) == count else ()
+    return tuple(map(float, given)) if given and all(map(is_number, given)) else None
 
 
 def rules_of(cls: type[Any]) -> Mapping[str, ParameterRule]:

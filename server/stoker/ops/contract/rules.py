@@ -7,7 +7,7 @@ Values of one call must have the same size, because they share one decision.
 
 from typing import Final
 
-from stoker.ops.contract.checks import MOST_CHANNELS
+from stoker.ops.contract.parameter_limits import MOST_CHANNELS
 from stoker.ops.contract.states import State, StateError
 from stoker.protocol.item_fields import ItemField
 

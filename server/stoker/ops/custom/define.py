@@ -22,9 +22,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import refuse
+from stoker.ops.contract.parameters import Number, Whole
 from stoker.ops.contract.states import ITEM_KINDS
 from stoker.protocol.errors import BuildError
 
@@ -151,8 +152,8 @@ def _checked(op: str, name: str, value: object, default: object) -> bool | float
     if isinstance(default, bool):
         if isinstance(value, bool):
             return value
-        raise checks.refuse(op, name, "True or False", value)
+        raise refuse(op, name, "True or False", value)
     if isinstance(default, int):
-        return checks.integer(op, name, value, -LARGEST - 1, LARGEST)
+        return Whole(-LARGEST - 1, LARGEST).check(op, name, value)
     most = float(np.finfo(np.float64).max)
-    return checks.number(op, name, value, -most, most)
+    return Number(-most, most).check(op, name, value)

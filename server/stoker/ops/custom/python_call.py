@@ -22,9 +22,10 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.jit.named import resolve
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MOST_CHANNELS, refuse
+from stoker.ops.contract.parameters import SidePair, Whole
 from stoker.ops.contract.registry import register_unlisted
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.custom.foreign import RANDOMNESS, call_into, try_function
@@ -151,19 +152,13 @@ class PythonCall(Op):
             BuildError: the function may not or cannot be imported here, or is other code.
         """
         if self.randomness not in RANDOMNESS:
-            raise checks.refuse(
-                "python", "randomness", f"one of {', '.join(RANDOMNESS)}", self.randomness
-            )
+            raise refuse("python", "randomness", f"one of {', '.join(RANDOMNESS)}", self.randomness)
         if self.dtype is not None and self.dtype not in ELEMENTS:
-            raise checks.refuse("python", "dtype", f"one of {', '.join(ELEMENTS)}", self.dtype)
+            raise refuse("python", "dtype", f"one of {', '.join(ELEMENTS)}", self.dtype)
         if self.channels is not None:
-            self.settle(
-                channels=checks.integer(
-                    "python", "channels", self.channels, 1, checks.MOST_CHANNELS
-                )
-            )
+            self.settle(channels=Whole(1, MOST_CHANNELS).check("python", "channels", self.channels))
         if self.size is not None:
-            self.settle(size=checks.pair("python", "size", self.size, 1))
+            self.settle(size=SidePair(1).check("python", "size", self.size))
         self.settle(distributions=tuple(self.distributions))
         # Kept, because a worker forgets names after an edit while streams with this op are open.
         self.settle(code=self._function())

@@ -23,8 +23,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import FoldKernel, Kernel
+from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.registry import register_unlisted
 from stoker.ops.contract.states import IMAGE_KINDS, State, StateError
 from stoker.ops.custom.foreign import call, put, try_function
@@ -101,7 +101,7 @@ class PythonTogether(PythonCall):
     def check(self) -> None:
         """Check the parameters; see `PythonCall.check`."""
         super().check()
-        self.settle(result=checks.integer("python", "result", self.result, 0, MOST - 1))
+        self.settle(result=Whole(0, MOST - 1).check("python", "result", self.result))
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters; the callback's address is this process's."""

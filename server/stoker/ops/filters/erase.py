@@ -14,10 +14,9 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract import checks
-from stoker.ops.contract.checks import ATTEMPTS, LOWEST_RATIO
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameter_limits import ATTEMPTS, LOWEST_RATIO, MAX_SIDE
 from stoker.ops.contract.parameters import Interval, Probability, Range
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
@@ -101,7 +100,7 @@ class Erase(Fills, PixelOp):
         0.02,
         0.33,
     )
-    ratio: Annotated[Range, Interval(LOWEST_RATIO, checks.MAX_SIDE), "box's height / width"] = (
+    ratio: Annotated[Range, Interval(LOWEST_RATIO, MAX_SIDE), "box's height / width"] = (
         0.3,
         3.3,
     )

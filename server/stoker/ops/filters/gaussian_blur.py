@@ -16,10 +16,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.parameters import Interval, OwnRule, Probability, Range
+from stoker.ops.contract.parameter_limits import refuse
+from stoker.ops.contract.parameters import Interval, OwnRule, Probability, Range, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT, LEVELS_FLOATS
 from stoker.ops.contract.states import State
@@ -33,9 +33,9 @@ LARGEST: Final = 63
 
 
 def _odd(op: str, value: object) -> int:
-    size = checks.integer(op, "kernel_size", value, 1, LARGEST)
+    size = Whole(1, LARGEST).check(op, "kernel_size", value)
     if size % 2 == 0:
-        raise checks.refuse(op, "kernel_size", "odd", size)
+        raise refuse(op, "kernel_size", "odd", size)
     return size
 
 

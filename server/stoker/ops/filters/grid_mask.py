@@ -13,9 +13,9 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Number, Probability, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -92,7 +92,7 @@ class GridMask(Fills, PixelOp):
 
     unit_range: Annotated[
         WholeRange,
-        WholeSpan(2, checks.MAX_SIDE),
+        WholeSpan(2, MAX_SIDE),
         "distance from square to square, in pixels (integers)",
     ] = (32, 96)
     ratio: Annotated[float, Number(0.0, 1.0), "side of a square, as a fraction of the unit"] = 0.5

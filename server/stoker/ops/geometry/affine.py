@@ -14,11 +14,10 @@ from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.rotated import Filter
 from stoker.ops.bases.warped import warp_kernels
-from stoker.ops.contract import checks
-from stoker.ops.contract.checks import spread
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.parameters import Interval, OwnRule, PerChannel, Range, Spread
+from stoker.ops.contract.parameter_limits import is_number, refuse
+from stoker.ops.contract.parameters import Interval, OwnRule, PerChannel, Range, Span, Spread
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried, one_ratio
 from stoker.ops.contract.rules import LEVELS_FLOATS
@@ -67,11 +66,11 @@ def _translate(op: str, value: object) -> tuple[float, ...]:
     """Return the maximum shifts as fractions of width and height, or both ranges."""
     parts: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value, value)
     if len(parts) == 4:
-        x = checks.span(op, "translate", parts[:2], -1.0, 1.0)
-        return *x, *checks.span(op, "translate", parts[2:], -1.0, 1.0)
-    if len(parts) == 2 and all(checks.is_number(part) and 0 <= part <= 1 for part in parts):
+        x = Span(-1.0, 1.0).check(op, "translate", parts[:2])
+        return *x, *Span(-1.0, 1.0).check(op, "translate", parts[2:])
+    if len(parts) == 2 and all(is_number(part) and 0 <= part <= 1 for part in parts):
         return float(parts[0]), float(parts[1])
-    raise checks.refuse(op, "translate", "a number from 0 to 1, or (horizontal, vertical)", value)
+    raise refuse(op, "translate", "a number from 0 to 1, or (horizontal, vertical)", value)
 
 
 def _moves(translate: tuple[float, ...]) -> tuple[float, ...]:
@@ -84,9 +83,9 @@ def _moves(translate: tuple[float, ...]) -> tuple[float, ...]:
 def _shear(op: str, value: object) -> tuple[float, float, float, float]:
     """Return (x low, x high, y low, y high) of d, of (low, high) for x, or of all four."""
     if isinstance(value, Sequence) and len(value) == 4:
-        x = spread(op, "shear", tuple(value[:2]), MOST_SHEAR)
-        return *x, *spread(op, "shear", tuple(value[2:]), MOST_SHEAR)
-    return *spread(op, "shear", value, MOST_SHEAR), 0.0, 0.0
+        x = Spread(MOST_SHEAR).check(op, "shear", tuple(value[:2]))
+        return *x, *Spread(MOST_SHEAR).check(op, "shear", tuple(value[2:]))
+    return *Spread(MOST_SHEAR).check(op, "shear", value), 0.0, 0.0
 
 
 DEGREES: Final = Spread(MOST_DEGREES)

@@ -13,7 +13,6 @@ from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.rotated import Filter
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span, Whole
@@ -142,7 +141,7 @@ class Elastic(Fills, PixelOp):
         """Check the parameters, and that points do not overtake each other."""
         given = self.amount_range
         super().check()
-        checks.span(self.name, "amount_range", given, 0.0, STEEPEST * self.spacing)
+        Span(0.0, STEEPEST * self.spacing).check(self.name, "amount_range", given)
 
     def scratch(self, state: State) -> int:
         """Return the bytes of points, weights and a row of moves and positions."""

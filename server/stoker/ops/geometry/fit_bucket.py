@@ -23,10 +23,10 @@ from stoker.ops.bases.box_resize import (
 )
 from stoker.ops.bases.resizing import Interpolation, resize_scratch
 from stoker.ops.bases.wide_resize import SIGNED_BOX, WIDE_BOX
-from stoker.ops.contract import checks
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op, Value
-from stoker.ops.contract.parameters import OwnRule, Word
+from stoker.ops.contract.parameter_limits import MAX_SIDE
+from stoker.ops.contract.parameters import OwnRule, SidePair, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -59,7 +59,7 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 def _size(op: str, value: object) -> tuple[int, int] | None:
-    return None if value is None else checks.pair(op, "size", value, 1)
+    return None if value is None else SidePair(1).check(op, "size", value)
 
 
 def known_size(op: str, size: tuple[int, int] | None) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def known_size(op: str, size: tuple[int, int] | None) -> tuple[int, int]:
 
 SIZE: Final = OwnRule(
     _size,
-    f"(height, width), from 1 to {checks.MAX_SIDE}, or None",
+    f"(height, width), from 1 to {MAX_SIDE}, or None",
     (("height", "i4"), ("width", "i4")),
     lambda size: known_size("fit_bucket", size),
 )

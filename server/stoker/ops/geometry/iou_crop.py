@@ -21,11 +21,11 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_cut import CUT_KERNELS, cut_forward, cut_out_size
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import ItemsKernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.parameters import Number, OwnRule, Whole
+from stoker.ops.contract.parameter_limits import MAX_SIDE, is_number, refuse
+from stoker.ops.contract.parameters import Interval, Number, OwnRule, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -114,9 +114,9 @@ def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible
 
 def _options(op: str, value: Any) -> tuple[float, ...]:
     options = tuple(value) if isinstance(value, tuple | list) else ()
-    good = all(checks.is_number(option) and 0 <= option <= 2 for option in options)
+    good = all(is_number(option) and 0 <= option <= 2 for option in options)
     if not good or not 1 <= len(options) <= MAX_OPTIONS:
-        raise checks.refuse(op, "options", f"1 to {MAX_OPTIONS} numbers from 0 to 2", value)
+        raise refuse(op, "options", f"1 to {MAX_OPTIONS} numbers from 0 to 2", value)
     return tuple(float(option) for option in options)
 
 
@@ -125,7 +125,7 @@ def _padded(options: tuple[float, ...]) -> tuple[Any, ...]:
 
 
 SCALE: Final = Number(0.0, 1.0)
-ASPECT: Final = Number(0.0, checks.MAX_SIDE)
+ASPECT: Final = Number(0.0, MAX_SIDE)
 OVERLAPS: Final = OwnRule(
     _options,
     f"1 to {MAX_OPTIONS} numbers from 0 to 2; from 1 on the image is unchanged",
@@ -171,9 +171,9 @@ class IouCrop(Op):
     def check(self) -> None:
         """Check the parameters, and both ranges."""
         scale, aspect = (self.min_scale, self.max_scale), (self.min_aspect, self.max_aspect)
-        checks.interval(self.name, "(min_scale, max_scale)", scale, 0.0, 1.0)
-        most = float(checks.MAX_SIDE)
-        checks.interval(self.name, "(min_aspect, max_aspect)", aspect, 0.0, most)
+        Interval(0.0, 1.0).check(self.name, "(min_scale, max_scale)", scale)
+        most = float(MAX_SIDE)
+        Interval(0.0, most).check(self.name, "(min_aspect, max_aspect)", aspect)
         super().check()
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

@@ -11,10 +11,10 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE, is_integer, refuse
 from stoker.ops.contract.parameters import OwnRule, SidePair, Sides, Word, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -80,7 +80,7 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 def _padding(op: str, value: object) -> tuple[int, int, int, int]:
     """Return (top, bottom, left, right) for one number, for (y, x), or for all four."""
     sides: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
-    if all(checks.is_integer(s) and 0 <= s <= checks.MAX_SIDE for s in sides):
+    if all(is_integer(s) and 0 <= s <= MAX_SIDE for s in sides):
         if len(sides) == 1:
             sides = sides * 2
         if len(sides) == 2:
@@ -89,9 +89,9 @@ def _padding(op: str, value: object) -> tuple[int, int, int, int]:
             return int(sides[0]), int(sides[1]), int(sides[2]), int(sides[3])
     expected = (
         "an integer, (above and below, left and right), or (top, bottom, left, right), from 0 to "
-        f"{checks.MAX_SIDE}"
+        f"{MAX_SIDE}"
     )
-    raise checks.refuse(op, "padding", expected, value)
+    raise refuse(op, "padding", expected, value)
 
 
 PADDING: Final = OwnRule(
@@ -155,9 +155,9 @@ class Pad(Fills, Op):
         multiple_y, multiple_x = both_sides(self.multiple)
         tall = padded_side(state.bound[0], top, bottom, multiple_y)
         wide = padded_side(state.bound[1], left, right, multiple_x)
-        if max(tall, wide) > checks.MAX_SIDE:
+        if max(tall, wide) > MAX_SIDE:
             raise StateError(
-                f"{self.name}: expected sides up to {checks.MAX_SIDE}, {state} would become "
+                f"{self.name}: expected sides up to {MAX_SIDE}, {state} would become "
                 f"{tall}x{wide}. Pad by less",
                 op=self.name,
             )

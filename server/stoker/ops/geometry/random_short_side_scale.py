@@ -19,9 +19,9 @@ from stoker.ops.bases.fit import (
 )
 from stoker.ops.bases.resizing import Interpolation
 from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
-from stoker.ops.contract.checks import MAX_SIDE
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Whole, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE

@@ -18,10 +18,10 @@ from stoker.ops.bases.resizing import (
     run_floats,
 )
 from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE, is_integer, refuse
 from stoker.ops.contract.parameters import OwnRule
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
@@ -61,7 +61,7 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 
 def _sides(op: str, size: object) -> tuple[int, int]:
     """Return (height, width), and refuse a single side, which could mean a square or a ratio."""
-    if checks.is_integer(size):
+    if is_integer(size):
         raise ParameterError(
             f"{op}: expected size to be (height, width), got {size}; for a square give "
             f"({size}, {size}), and to scale the shorter side use "
@@ -69,10 +69,8 @@ def _sides(op: str, size: object) -> tuple[int, int]:
             op=op,
         )
     sides = tuple(size) if isinstance(size, Sequence) else ()
-    if len(sides) != 2 or not all(
-        checks.is_integer(s) and 1 <= s <= checks.MAX_SIDE for s in sides
-    ):
-        raise checks.refuse(op, "size", f"(height, width), from 1 to {checks.MAX_SIDE}", size)
+    if len(sides) != 2 or not all(is_integer(s) and 1 <= s <= MAX_SIDE for s in sides):
+        raise refuse(op, "size", f"(height, width), from 1 to {MAX_SIDE}", size)
     return int(sides[0]), int(sides[1])
 
 

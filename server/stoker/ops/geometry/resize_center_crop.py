@@ -14,10 +14,10 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fit import fit_long, fit_short
 from stoker.ops.bases.resizing import INTERPOLATIONS, NEAREST, filter_of, plain_image, plain_mask
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.parameters import Levels, MaskClass
+from stoker.ops.contract.parameter_limits import MAX_SIDE
+from stoker.ops.contract.parameters import Levels, MaskClass, SidePair, Word
 from stoker.ops.contract.reading import box_inside
 from stoker.ops.contract.registry import make, register_unlisted
 from stoker.ops.contract.states import State
@@ -203,7 +203,7 @@ class ResizeCenterCrop(Op):
 
     def check(self) -> None:
         """Check the parameters."""
-        checks.choice(self.name, "by", self.by, RESIZES)
+        Word(RESIZES).check(self.name, "by", self.by)
         crop = CenterCrop(self.crop, self.fill, self.mask_fill)
         self.settle(crop=crop.size, fill=crop.fill, mask_fill=crop.mask_fill)
         self.settle(size=self.resize.params_data()["size"])
@@ -211,12 +211,12 @@ class ResizeCenterCrop(Op):
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
         first, second = (
-            checks.pair(self.name, "size", self.size, 1)
+            SidePair(1).check(self.name, "size", self.size)
             if self.by == "resize"
-            else (self.size, checks.MAX_SIDE if self.max_size is None else self.max_size)
+            else (self.size, MAX_SIDE if self.max_size is None else self.max_size)
         )
         code = INTERPOLATIONS.index(self.interpolation)
-        crop = checks.pair(self.name, "crop", self.crop, 1)
+        crop = SidePair(1).check(self.name, "crop", self.crop)
         fills = (*MASK_FILL.store(self.mask_fill), *FILL.store(self.fill))
         numbers = (RESIZES.index(self.by), first, second, code, *crop, *fills)
         return np.array(numbers, self.parameters)

@@ -6,9 +6,9 @@ from stoker.jit import kernel
 from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_long, fit_scratch
 from stoker.ops.bases.resizing import Interpolation
 from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
-from stoker.ops.contract import checks
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
@@ -26,7 +26,7 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 class ResizeLong(Op):
     """Resize the longer side to a given length, keeping the ratio."""
 
-    size: Annotated[int, Whole(1, checks.MAX_SIDE), "length of the longer side, in pixels"]
+    size: Annotated[int, Whole(1, MAX_SIDE), "length of the longer side, in pixels"]
     interpolation: Interpolation = "bilinear"
 
     image_dtypes = ANY_DTYPE

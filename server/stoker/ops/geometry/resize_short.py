@@ -18,9 +18,9 @@ from stoker.ops.bases.fit import (
 )
 from stoker.ops.bases.resizing import Interpolation
 from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
-from stoker.ops.contract import checks
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import OwnRule, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
@@ -38,7 +38,7 @@ MOST: Final = OwnRule(
     lambda _, value: value,
     "an integer from size on, or None",
     (("max_size", "i4"),),
-    lambda value: (checks.MAX_SIDE if value is None else value,),
+    lambda value: (MAX_SIDE if value is None else value,),
 )
 
 
@@ -46,7 +46,7 @@ MOST: Final = OwnRule(
 class ResizeShort(Op):
     """Resize the shorter side to a given length, keeping the ratio."""
 
-    size: Annotated[int, Whole(1, checks.MAX_SIDE), "length of the shorter side, in pixels"]
+    size: Annotated[int, Whole(1, MAX_SIDE), "length of the shorter side, in pixels"]
     max_size: Annotated[int | None, MOST, "the most for the longer side, in pixels"] = None
     interpolation: Interpolation = "bilinear"
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.flips import swapped
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import is_integer, refuse
 from stoker.ops.contract.parameters import OwnRule, Probability
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
@@ -60,9 +60,9 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 def _turns(op: str, value: object) -> tuple[int, ...]:
     """Return the quarter turns to choose from, each once, in order."""
     items: tuple[Any, ...] = tuple(value) if isinstance(value, Sequence) else (value,)
-    if items and all(checks.is_integer(v) and 0 <= v <= 3 for v in items):
+    if items and all(is_integer(v) and 0 <= v <= 3 for v in items):
         return tuple(sorted(set(items)))
-    raise checks.refuse(op, "turns", "an integer from 0 to 3, or several", value)
+    raise refuse(op, "turns", "an integer from 0 to 3, or several", value)
 
 
 @kernel

@@ -10,8 +10,8 @@ from typing import Any
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
 from stoker.ops.bases.warped import warp_kernels
-from stoker.ops.contract import checks
 from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.parameter_limits import refuse
 from stoker.ops.contract.registry import register
 from stoker.ops.geometry.rotate_expand import RotateExpand
 from stoker.ops.kernels.affinity import (
@@ -50,5 +50,5 @@ class Rotate(Rotated):
 def rotate(call: FunctionCall, expand: bool = False) -> Any:
     """Rotate; with `expand`, the result is as large as the rotated image: see `RotateExpand`."""
     if not isinstance(expand, bool):
-        raise checks.refuse(Rotate.name, "expand", "True or False", expand)
+        raise refuse(Rotate.name, "expand", "True or False", expand)
     return call(RotateExpand if expand else Rotate)

@@ -15,8 +15,8 @@ from typing import Any, Final
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
 from stoker.ops.bases.warped import warp_kernels
-from stoker.ops.contract import checks
 from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.affinity import (
@@ -124,10 +124,10 @@ class RotateExpand(Rotated):
         else:
             most = longest(height, width, (low, high)), longest(width, height, (low, high))
             after = None, None
-        if max(most) > checks.MAX_SIDE:
+        if max(most) > MAX_SIDE:
             raise StateError(
                 f"{self.name}: {state}, rotated by {low:g} to {high:g} degrees, could have a side "
-                f"of {max(most)} pixels of at most {checks.MAX_SIDE}: resize it first",
+                f"of {max(most)} pixels of at most {MAX_SIDE}: resize it first",
                 op=self.name,
             )
         return state.resized(*after, most)

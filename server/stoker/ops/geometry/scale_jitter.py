@@ -18,9 +18,9 @@ from stoker.jit import kernel
 from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_scratch
 from stoker.ops.bases.resizing import Interpolation
 from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
-from stoker.ops.contract import checks
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Interval, Range, SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
@@ -65,7 +65,7 @@ class ScaleJitter(Op):
     """Resize by a random factor of the size that fits."""
 
     size: Annotated[Sides, SidePair(1), "what the image fits into with factor 1, in pixels"]
-    scale: Annotated[Range, Interval(0.0, checks.MAX_SIDE), "factor"] = (0.1, 2.0)
+    scale: Annotated[Range, Interval(0.0, MAX_SIDE), "factor"] = (0.1, 2.0)
     interpolation: Interpolation = "bilinear"
 
     image_dtypes = ANY_DTYPE
@@ -91,8 +91,8 @@ class ScaleJitter(Op):
     def check(self) -> None:
         """Check the parameters; no side of a result exceeds the greatest side."""
         super().check()
-        high = checks.MAX_SIDE / max(both_sides(self.size))
-        self.settle(scale=checks.interval(self.name, "scale", self.scale, 0.0, high))
+        high = MAX_SIDE / max(both_sides(self.size))
+        self.settle(scale=Interval(0.0, high).check(self.name, "scale", self.scale))
 
     def most(self) -> tuple[int, int]:
         """Return the largest height and width of a result."""

@@ -12,9 +12,9 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.cut_window import window_kernels, window_map
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.contract import checks
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried
@@ -107,8 +107,8 @@ class ZoomOut(Fills, Op):
             floor(state.bound[0] * self.side_range[1]),
             floor(state.bound[1] * self.side_range[1]),
         )
-        if max(most) > checks.MAX_SIDE:
-            expected = f"a canvas with sides up to {checks.MAX_SIDE}, not {most[0]}x{most[1]}"
+        if max(most) > MAX_SIDE:
+            expected = f"a canvas with sides up to {MAX_SIDE}, not {most[0]}x{most[1]}"
             raise refuse(self.name, expected, state, "Zoom out by less")
         return state.resized(None, None, most)
 

@@ -22,9 +22,9 @@ from stoker.ops.bases.mixing import (
     plain_mix,
     plain_mix_floats,
 )
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import FoldKernel
 from stoker.ops.contract.functions import function
+from stoker.ops.contract.parameter_limits import is_number, refuse
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State, StateError
@@ -76,11 +76,11 @@ class Blend(Fold):
         """Check the parameters."""
         given = self.weights
         good = isinstance(given, tuple | list) and 2 <= len(given) <= MOST
-        if not good or not all(checks.is_number(w) and 0 <= w <= HEAVIEST for w in given):
+        if not good or not all(is_number(w) and 0 <= w <= HEAVIEST for w in given):
             expected = f"2 to {MOST} numbers that are not negative, one for each image"
-            raise checks.refuse(self.name, "weights", expected, given)
+            raise refuse(self.name, "weights", expected, given)
         if not any(given):
-            raise checks.refuse(self.name, "weights", "not all 0", given)
+            raise refuse(self.name, "weights", "not all 0", given)
         self.settle(weights=tuple(float(weight) for weight in given))
 
     def params(self) -> np.ndarray:

@@ -15,9 +15,9 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.parameters import Number, Probability, Whole
+from stoker.ops.contract.parameter_limits import is_number, refuse
+from stoker.ops.contract.parameters import Number, Probability, Span, Whole
 from stoker.ops.contract.registry import register
 from stoker.rng.draws import bernoulli, integers, uniform, uniform_range
 
@@ -117,7 +117,7 @@ class Uniform(Choice):
 
     def check(self) -> None:
         """Check the parameters."""
-        low, high = checks.span(self.name, "(low, high)", (self.low, self.high), -MOST, MOST)
+        low, high = Span(-MOST, MOST).check(self.name, "(low, high)", (self.low, self.high))
         self.settle(low=low, high=high)
 
 
@@ -134,8 +134,8 @@ class Integer(Choice):
     def check(self) -> None:
         """Check the parameters."""
         most = int(MOST)
-        first = checks.integer(self.name, "first", self.first, -most, most)
-        self.settle(first=first, last=checks.integer(self.name, "last", self.last, first, most))
+        first = Whole(-most, most).check(self.name, "first", self.first)
+        self.settle(first=first, last=Whole(first, most).check(self.name, "last", self.last))
 
 
 def _check_weights(op: str, weights: Any) -> tuple[float, ...]:
@@ -145,11 +145,11 @@ def _check_weights(op: str, weights: Any) -> tuple[float, ...]:
         ParameterError: they are not 1 to 62 numbers that are not negative, or all are 0.
     """
     good = isinstance(weights, tuple | list) and 1 <= len(weights) <= MAX_CHOICES
-    if not good or not all(checks.is_number(w) and 0 <= w <= MOST for w in weights):
+    if not good or not all(is_number(w) and 0 <= w <= MOST for w in weights):
         expected = f"1 to {MAX_CHOICES} numbers that are not negative"
-        raise checks.refuse(op, "weights", expected, weights)
+        raise refuse(op, "weights", expected, weights)
     if not any(weights):
-        raise checks.refuse(op, "weights", "not all 0", weights)
+        raise refuse(op, "weights", "not all 0", weights)
     return tuple(float(weight) for weight in weights)
 
 
@@ -202,9 +202,9 @@ class SomeOf(Choice):
 
     def check(self) -> None:
         """Check the parameters."""
-        count = checks.integer(self.name, "count", self.count, 1, MAX_CHOICES)
-        fewest = checks.integer(self.name, "fewest", self.fewest, 0, count)
-        most = checks.integer(self.name, "most", self.most, fewest, count)
+        count = Whole(1, MAX_CHOICES).check(self.name, "count", self.count)
+        fewest = Whole(0, count).check(self.name, "fewest", self.fewest)
+        most = Whole(fewest, count).check(self.name, "most", self.most)
         self.settle(count=count, fewest=fewest, most=most)
 
 
@@ -238,8 +238,8 @@ class WeightedSomeOf(Choice):
         """Check the parameters."""
         weights = _check_weights(self.name, self.weights)
         possible = sum(weight > 0 for weight in weights)
-        fewest = checks.integer(self.name, "fewest", self.fewest, 0, possible)
-        most = checks.integer(self.name, "most", self.most, fewest, possible)
+        fewest = Whole(0, possible).check(self.name, "fewest", self.fewest)
+        most = Whole(fewest, possible).check(self.name, "most", self.most)
         self.settle(weights=weights, fewest=fewest, most=most)
 
     def params(self) -> np.ndarray:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
@@ -64,7 +63,7 @@ class Clip(Op):
         """Check the parameters, and their order."""
         given = self.high
         super().check()
-        checks.number(self.name, "high", given, self.low, MOST)
+        Number(self.low, MOST).check(self.name, "high", given)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return the states unchanged.

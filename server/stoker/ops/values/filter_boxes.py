@@ -14,17 +14,16 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
-from stoker.ops.contract.checks import MAX_SIDE
 from stoker.ops.contract.forms import ItemsKernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import VISIBLE, visible_word
 from stoker.ops.contract.states import State, StateError
 
-MOST_AREA = float(checks.MAX_SIDE) ** 2
+MOST_AREA = float(MAX_SIDE) ** 2
 ROUNDINGS: Final = 4 * 2.0**-24
 """The most that four roundings to float32 change a number, as a part of it."""
 

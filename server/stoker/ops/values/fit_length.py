@@ -13,11 +13,10 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op, Value
-from stoker.ops.contract.parameters import OwnRule, Word
+from stoker.ops.contract.parameters import OwnRule, Whole, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import refuse
 from stoker.ops.contract.states import ParameterError, State
@@ -65,7 +64,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 
 
 def _length(op: str, value: object) -> int | None:
-    return None if value is None else checks.integer(op, "length", value, 1, MAX_LENGTH)
+    return None if value is None else Whole(1, MAX_LENGTH).check(op, "length", value)
 
 
 def known_length(op: str, length: int | None) -> int:

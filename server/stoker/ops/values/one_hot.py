@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract import checks
 from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Whole, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
@@ -47,7 +47,7 @@ def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
 class OneHot(Op):
     """Turn class numbers into vectors."""
 
-    classes: Annotated[int, Whole(1, checks.MAX_SIDE), "number of classes"]
+    classes: Annotated[int, Whole(1, MAX_SIDE), "number of classes"]
     dtype: Annotated[str, Word(DTYPES), "float32, float16 or uint8"] = "float32"
 
     examples = ({"classes": 7}, {"classes": 200, "dtype": "float16"})

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from stoker.ops.contract.checks import is_number
 from stoker.ops.contract.numbers import settled
+from stoker.ops.contract.parameter_limits import is_number
 from stoker.ops.contract.row_numbers import row_number
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import UnknownNameError, UsageError

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
+from stoker.ops.contract.parameters import Whole, Word
 from stoker.ops.contract.states import ParameterError
 from stoker.ops.values.choices import OneOf
 from stoker.pipeline.authoring.choices import among, given, tracer_for
@@ -54,9 +54,9 @@ def rand_augment(
         ParameterError: a number is out of range.
     """
     name = "rand_augment"
-    turns = checks.integer(name, "num_ops", num_ops, 0, 16)
-    bins = checks.integer(name, "num_magnitude_bins", num_magnitude_bins, 2, 1000)
-    level = checks.integer(name, "magnitude", magnitude, 0, bins - 1)
+    turns = Whole(0, 16).check(name, "num_ops", num_ops)
+    bins = Whole(2, 1000).check(name, "num_magnitude_bins", num_magnitude_bins)
+    level = Whole(0, bins - 1).check(name, "magnitude", magnitude)
     look = Look(interpolation, fill, mask_fill)
     values: Values = (image, *others)
     for turn in range(turns):
@@ -95,7 +95,7 @@ def trivial_augment_wide(
         ParameterError: a number is out of range.
     """
     name = "trivial_augment_wide"
-    bins = checks.integer(name, "num_magnitude_bins", num_magnitude_bins, 2, 62)
+    bins = Whole(2, 62).check(name, "num_magnitude_bins", num_magnitude_bins)
     path = stream or scoped(name)
     look = Look(interpolation, fill, mask_fill)
     moves = {move: wide(move, bins, look, path) for move in NAMES}
@@ -129,7 +129,7 @@ def auto_augment(
         ParameterError: there is no such policy.
     """
     name = "auto_augment"
-    pairs = POLICIES[checks.choice(name, "policy", policy, tuple(POLICIES))]
+    pairs = POLICIES[Word(tuple(POLICIES)).check(name, "policy", policy)]
     base = stream or scoped(name)
     look = Look(interpolation, fill, mask_fill)
     moves: dict[str, Any] = {}

@@ -17,8 +17,8 @@ import functools
 from typing import Any
 
 from stoker.ops.bases.mixing import MOST
-from stoker.ops.contract import checks
 from stoker.ops.contract.op import Value
+from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.states import ParameterError
 from stoker.ops.mixes.augmix_transform import AugmixTransform
 from stoker.ops.mixes.random_blend import RandomBlend
@@ -77,9 +77,9 @@ def augmix(  # noqa: PLR0913 - torchvision's
         )
     path = stream or scoped(NAME)
     try:
-        width = checks.integer(NAME, "mixture_width", mixture_width, 1, MOST - 1)
+        width = Whole(1, MOST - 1).check(NAME, "mixture_width", mixture_width)
         if chain_depth != -1:
-            checks.integer(NAME, "chain_depth", chain_depth, 1, LONGEST)
+            Whole(1, LONGEST).check(NAME, "chain_depth", chain_depth)
         transform = AugmixTransform(severity, all_ops, interpolation, fill)
         mix = RandomBlend(width + 1, alpha)
     except ParameterError as error:

@@ -23,7 +23,7 @@ from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import Field
-from stoker.ops.contract.checks import MAX_SIDE
+from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.protocol.errors import BuildError
 
 MAX_ASPECT: Final = 8
