@@ -5,17 +5,21 @@ level + 2**15) >> 16: rounded once, halves up. So a mix of equal images is the s
 level leaves the range of its inputs. Sums are kept in int32 scratch between the calls.
 Floats are added in float64, first image first, and rounded to float32 once; nothing is clipped,
 and every NaN is written as the same NaN.
+
+The rule of an op is a kernel `weights(params, record)`: where its weights are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.folds import Fold
+from stoker.ops.contract.forms import FoldKernel, no_draw
 from stoker.ops.contract.rules import FLOAT, require_image
 from stoker.ops.contract.states import State
+from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.float_levels import plain_number, settle
 
 MOST: Final = 16
@@ -28,6 +32,9 @@ HALF: Final = np.int32(1 << (BITS - 1))
 SHIFT: Final = np.int32(BITS)
 WEIGHTS: Final = ("weights", "i4", (MOST,))
 """Field of weights, 0 after the last."""
+Weights = Callable[[Any, Any], Any]
+rule: Any = no_draw
+"""`weights(params, record)` of the op, in the templates."""
 
 
 @kernel
@@ -118,6 +125,37 @@ def plain_mix_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, weights: np.nd
         for src, part in zip(srcs[1:], parts[1:], strict=False):
             total = total + src.astype(np.float64) * part
         dst[...] = plain_number(total.astype(np.float32))
+
+
+@kernel
+def _mix(
+    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
+) -> None:
+    mix(src, place, count, dst, rule(params, record), scratch)
+
+
+@kernel
+def _mix_floats(
+    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
+) -> None:
+    mix_floats(src, place, count, dst, rule(params, record), scratch)
+
+
+def mix_folds(weights: Weights) -> dict[str, FoldKernel]:
+    """Return the folds of images of levels that mix by weights."""
+    return {"image": FoldKernel(adapted(_mix, weights), _plain(weights, plain_mix))}
+
+
+def mix_float_folds(weights: Weights) -> dict[str, FoldKernel]:
+    """Return the folds of images of floats that mix by weights."""
+    return {"image": FoldKernel(adapted(_mix_floats, weights), _plain(weights, plain_mix_floats))}
+
+
+def _plain(weights: Weights, how: Callable[..., None]) -> Callable[..., None]:
+    def plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
+        how(srcs, dst, weights(params, record))
+
+    return plain
 
 
 def declare_mix(fold: Fold, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:

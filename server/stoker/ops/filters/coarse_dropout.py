@@ -12,16 +12,14 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.bases.filled_parts import FillsParts, filling_kernels
+from stoker.ops.bases.fills import Fill, MaskFill
+from stoker.ops.bases.pixelwise import APPLY
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import Interval, Probability, Range, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import span
-from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.kernels.cut import fill_rows, fill_values
-from stoker.ops.kernels.points import stay
+from stoker.ops.kernels.cut import fill_box
 from stoker.rng.draws import bernoulli, integers, uniform_range
 from stoker.rng.maths import floor
 
@@ -54,44 +52,19 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _, width, channels = src.shape
-    image = begin(src, dst)
-    if record["apply"]:
-        boxes = record["boxes"]
-        for k in range(0, 4 * int(record["count"]), 4):
-            top, left = np.int64(boxes[k]), np.int64(boxes[k + 1])
-            rows, count = np.int64(boxes[k + 2]), np.int64(boxes[k + 3])
-            start = (top * width + left) * channels
-            fill_rows(image, (start, width * channels), rows, count, channels, params["fill"])
+def _fill(image: Any, shape: Any, record: Any, value: Any) -> None:
+    boxes = record["boxes"]
+    for k in range(0, 4 * int(record["count"]), 4):
+        place = np.int64(boxes[k]), np.int64(boxes[k + 1])
+        size = np.int64(boxes[k + 2]), np.int64(boxes[k + 3])
+        fill_box(image, shape, (*place, *size), value)
 
 
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    width = src.shape[1]
-    image = begin(src, dst)
-    if record["apply"]:
-        boxes = record["boxes"]
-        for k in range(0, 4 * int(record["count"]), 4):
-            top, left = np.int64(boxes[k]), np.int64(boxes[k + 1])
-            rows, count = np.int64(boxes[k + 2]), np.int64(boxes[k + 3])
-            fill_values(image, (top * width + left, width), rows, count, params["mask_fill"][0])
-
-
-def _plain(dst: Any, record: Any, fill: Any) -> None:
-    if record["apply"]:
-        for top, left, rows, count in record["boxes"].reshape(-1, 4)[: record["count"]]:
-            dst[top : top + rows, left : left + count] = fill
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src
-    _plain(dst, record, params["fill"][: src.shape[2]])
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src
-    _plain(dst, record, params["mask_fill"][0])
+def _where(shape: tuple[int, ...], record: Any) -> np.ndarray:
+    found = np.zeros(shape, bool)
+    for top, left, rows, count in record["boxes"].reshape(-1, 4)[: record["count"]]:
+        found[top : top + rows, left : left + count] = True
+    return found
 
 
 @kernel
@@ -106,7 +79,7 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-class CoarseDropout(Fills, PixelOp):
+class CoarseDropout(FillsParts):
     """Fill several random boxes."""
 
     holes_range: Annotated[WholeRange, WholeSpan(1, MAX_HOLES), "(fewest, most) boxes, 1 to 32"] = (
@@ -123,20 +96,14 @@ class CoarseDropout(Fills, PixelOp):
     mask_fill: MaskFill = 0
     p: Probability = 0.5
 
-    image_dtypes = ANY_DTYPE
-    moves_pixels = False
     examples = (
         {"fill": 114, "mask_fill": 200, "p": 0.9},
         {"holes_range": (5, 32), "height_range": (0.01, 1), "width_range": (0.1, 0.1), "p": 0.5},
     )
     picture = {"holes_range": (6, 6), "fill": 127}
     record = np.dtype([("count", "i4"), ("boxes", "i4", (4 * MAX_HOLES,)), APPLY])
-    kernels = {
-        "image": Kernel(_run_image, _plain_image, in_place=True),
-        "mask": Kernel(_run_mask, _plain_mask, in_place=True),
-    }
+    kernels = filling_kernels(_fill, _where)
     draw = staticmethod(_draw)
-    forward = staticmethod(stay)
     rescale = staticmethod(_rescale)
 
 

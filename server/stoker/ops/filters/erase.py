@@ -12,17 +12,15 @@ from typing import Annotated, Any
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.bases.filled_parts import FillsParts, filling_kernels
+from stoker.ops.bases.fills import Fill, MaskFill
+from stoker.ops.bases.pixelwise import APPLY
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameter_limits import ATTEMPTS, LOWEST_RATIO, MAX_SIDE
 from stoker.ops.contract.parameters import Interval, Probability, Range
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.kernels.cut import fill_rows, fill_values
-from stoker.ops.kernels.points import stay
+from stoker.ops.kernels.cut import fill_box
 from stoker.rng.draws import bernoulli, integers, log_uniform, uniform_range
 from stoker.rng.maths import floor, sqrt
 
@@ -47,42 +45,17 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _, width, channels = src.shape
-    image = begin(src, dst)
-    if record["apply"]:
-        top, left = np.int64(record["top"]), np.int64(record["left"])
-        rows, count = np.int64(record["height"]), np.int64(record["width"])
-        start = (top * width + left) * channels
-        fill_rows(image, (start, width * channels), rows, count, channels, params["fill"])
+def _fill(image: Any, shape: Any, record: Any, value: Any) -> None:
+    place = np.int64(record["top"]), np.int64(record["left"])
+    size = np.int64(record["height"]), np.int64(record["width"])
+    fill_box(image, shape, (*place, *size), value)
 
 
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    width = src.shape[1]
-    image = begin(src, dst)
-    if record["apply"]:
-        top, left = np.int64(record["top"]), np.int64(record["left"])
-        rows, count = np.int64(record["height"]), np.int64(record["width"])
-        target = (top * width + left, width)
-        fill_values(image, target, rows, count, params["mask_fill"][0])
-
-
-def _box(record: Any) -> tuple[slice, slice]:
+def _where(shape: tuple[int, ...], record: Any) -> np.ndarray:
+    found = np.zeros(shape, bool)
     top, left = int(record["top"]), int(record["left"])
-    return slice(top, top + int(record["height"])), slice(left, left + int(record["width"]))
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src
-    if record["apply"]:
-        dst[_box(record)] = params["fill"][: src.shape[2]]
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src
-    if record["apply"]:
-        dst[_box(record)] = params["mask_fill"][0]
+    found[top : top + int(record["height"]), left : left + int(record["width"])] = True
+    return found
 
 
 @kernel
@@ -93,7 +66,7 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-class Erase(Fills, PixelOp):
+class Erase(FillsParts):
     """Fill a random box."""
 
     scale: Annotated[Range, Interval(0.0, 1.0), "box's area, as fractions of the image's area"] = (
@@ -108,17 +81,11 @@ class Erase(Fills, PixelOp):
     mask_fill: MaskFill = 0
     p: Probability = 0.5
 
-    image_dtypes = ANY_DTYPE
-    moves_pixels = False
     examples = ({"fill": 114, "mask_fill": 200, "p": 0.9}, {"scale": (0.1, 0.9), "p": 0.5})
     picture = {"scale": (0.1, 0.2), "fill": 127}
     record = np.dtype([("top", "i4"), ("left", "i4"), ("height", "i4"), ("width", "i4"), APPLY])
-    kernels = {
-        "image": Kernel(_run_image, _plain_image, in_place=True),
-        "mask": Kernel(_run_mask, _plain_mask, in_place=True),
-    }
+    kernels = filling_kernels(_fill, _where)
     draw = staticmethod(_draw)
-    forward = staticmethod(stay)
     rescale = staticmethod(_rescale)
 
 

@@ -11,16 +11,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.bases.filled_parts import FillsParts, filling_kernels
+from stoker.ops.bases.fills import Fill, MaskFill
+from stoker.ops.bases.pixelwise import APPLY
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Number, Probability, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.kernels.cut import fill_run
-from stoker.ops.kernels.points import stay
 from stoker.rng.draws import bernoulli, integers
 from stoker.rng.maths import floor
 
@@ -37,8 +35,9 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def fill_grid(image: Any, height: int, width: int, channels: int, record: Any, fill: Any) -> None:
-    """Fill the squares of a flat image, row by row, run by run."""
+def _fill(image: Any, shape: Any, record: Any, value: Any) -> None:
+    """Fill the squares row by row, run by run."""
+    height, width, channels = shape
     unit: Any = np.int64(record["unit"])
     hole: Any = np.int64(record["hole"])
     top: Any = np.int64(record["top"])
@@ -48,38 +47,10 @@ def fill_grid(image: Any, height: int, width: int, channels: int, record: Any, f
             for x in range(-left, width, unit):
                 start = max(x, 0)
                 count = max(min(x + hole, width) - start, 0)
-                fill_run(image, (y * width + start) * channels, count, channels, fill)
+                fill_run(image, (y * width + start) * channels, count, channels, value)
 
 
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    height, width, channels = src.shape
-    image = begin(src, dst)
-    if record["apply"]:
-        fill_grid(image, height, width, channels, record, params["fill"])
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    height, width = src.shape
-    image = begin(src, dst)
-    if record["apply"]:
-        fill_grid(image, height, width, 1, record, params["mask_fill"])
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src
-    dst[_squares(src.shape, record)] = params["fill"][: src.shape[2]]
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = src
-    dst[_squares(src.shape, record)] = params["mask_fill"][0]
-
-
-def _squares(shape: tuple[int, ...], record: Any) -> np.ndarray:
-    if not record["apply"]:
-        return np.zeros(shape[:2], bool)
+def _where(shape: tuple[int, ...], record: Any) -> np.ndarray:
     rows = (np.arange(shape[0]) + record["top"]) % record["unit"] < record["hole"]
     columns = (np.arange(shape[1]) + record["left"]) % record["unit"] < record["hole"]
     squares: np.ndarray = rows[:, None] & columns
@@ -87,7 +58,7 @@ def _squares(shape: tuple[int, ...], record: Any) -> np.ndarray:
 
 
 @register
-class GridMask(Fills, PixelOp):
+class GridMask(FillsParts):
     """Fill a grid of squares."""
 
     unit_range: Annotated[
@@ -100,20 +71,14 @@ class GridMask(Fills, PixelOp):
     mask_fill: MaskFill = 0
     p: Probability = 0.5
 
-    image_dtypes = ANY_DTYPE
-    moves_pixels = False
     examples = (
         {"fill": 114, "mask_fill": 200, "p": 0.9},
         {"unit_range": (5, 20), "ratio": 0.3, "p": 0.5},
     )
     picture = {"unit_range": (40, 40)}
     record = np.dtype([("unit", "i4"), ("hole", "i4"), ("top", "i4"), ("left", "i4"), APPLY])
-    kernels = {
-        "image": Kernel(_run_image, _plain_image, in_place=True),
-        "mask": Kernel(_run_mask, _plain_mask, in_place=True),
-    }
+    kernels = filling_kernels(_fill, _where)
     draw = staticmethod(_draw)
-    forward = staticmethod(stay)
     rescale: ClassVar[None] = None
 
 

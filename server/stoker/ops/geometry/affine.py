@@ -13,7 +13,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.rotated import Filter
-from stoker.ops.bases.warped import warp_kernels
+from stoker.ops.bases.warped import affine_kernels
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import is_number, refuse
@@ -147,7 +147,7 @@ class Affine(Fills, Op):
             ("shear_y", "f8"),
         ]
     )
-    kernels = warp_kernels(_steps)
+    kernels = affine_kernels(_steps)
     draw = staticmethod(_draw)
     forward = staticmethod(_forward)
     affine = True

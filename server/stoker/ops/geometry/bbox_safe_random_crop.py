@@ -20,15 +20,11 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.box_cut import CUT_KERNELS, cut_forward, cut_out_size
+from stoker.ops.bases.box_cut import BoxCut
 from stoker.ops.bases.box_resize import BOX_RECORD
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import lower, upper
 from stoker.rng.draws import integers
 from stoker.rng.maths import floor
@@ -87,27 +83,14 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any, items: An
 
 
 @register
-class BboxSafeRandomCrop(Op):
+class BboxSafeRandomCrop(BoxCut):
     """Crop at random without losing a box; decided from the boxes of the call."""
 
     erosion_rate: Annotated[float, RATE, "the part of each box that may be cut off"] = 0.0
 
-    image_dtypes = ANY_DTYPE
     examples = ({}, {"erosion_rate": 0.3})
-    random = True
     record = BOX_RECORD
-    kernels = CUT_KERNELS
-    draws_from = "boxes"
     draw = staticmethod(_draw)
-    out_size = staticmethod(cut_out_size)
-    forward = staticmethod(cut_forward)
-    affine = True
-    rescale = staticmethod(rescale_box)
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of any size up to that of the image."""
-        self.require_pixels(states)
-        return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 
 bbox_safe_random_crop = function(BboxSafeRandomCrop)

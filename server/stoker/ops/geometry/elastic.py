@@ -13,7 +13,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.rotated import Filter
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.bases.warped import warp_kernels
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span, Whole
 from stoker.ops.contract.registry import register
@@ -51,9 +51,10 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 @kernel
 def _warp(src: Any, dst: Any, params: Any, record: Any, how: Any, scratch: Any) -> None:
-    """Warp `(H, W, C)`; `how` is (1 for bilinear or 0 for nearest, fill)."""
+    if not record["apply"]:
+        begin(src, dst)
+        return
     height, width, _ = src.shape
-    bilinear, fill = how
     spacing = int(params["spacing"])
     columns = points_on(width, spacing)
     count = 16 * points_on(height, spacing) * columns
@@ -70,43 +71,16 @@ def _warp(src: Any, dst: Any, params: Any, record: Any, how: Any, scratch: Any) 
     for y in range(height):
         blend_points(points, columns, y, spacing, weights, line)
         displace_row(line, y, spacing, weights, (height, width), places)
-        sample_row(src, dst, y, places, bilinear, fill)
+        sample_row(src, dst, y, places, how[0], how[1])
 
 
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if record["apply"]:
-        how = (int(params["interpolation"]), params["fill"])
-        _warp(src, dst, params, record, how, scratch)
-    else:
-        begin(src, dst)
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if record["apply"]:
-        whole = src.reshape((src.shape[0], src.shape[1], 1))
-        out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-        _warp(whole, out, params, record, (0, params["mask_fill"]), scratch)
-    else:
-        begin(src, dst)
-
-
-def _plain(src: Any, dst: Any, params: Any, record: Any, bilinear: int, fill: Any) -> None:
+def _plain(src: Any, dst: Any, params: Any, record: Any, how: Any) -> None:
     dst[...] = src
     if record["apply"]:
         seed = (int(record["seed"][0]), int(record["seed"][1]))
         amount, spacing = float(record["amount"]), int(params["spacing"])
         at = plain_displacement(src.shape[:2], spacing, seed, amount)
-        plain_sample(src, dst, (*at, True), bilinear, np.asarray(fill))
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain(src, dst, params, record, int(params["interpolation"]), params["fill"])
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain(src, dst, params, record, 0, params["mask_fill"])
+        plain_sample(src, dst, (*at, True), *how)
 
 
 @register
@@ -130,10 +104,7 @@ class Elastic(Fills, PixelOp):
     varied = {"amount_range": ((1, 3.5),), "spacing": (8,)}
     record = np.dtype([("seed", "u8", (2,)), ("amount", "f8"), APPLY])
     units = {"amount": "px"}
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = warp_kernels(_warp, _plain)
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None
 

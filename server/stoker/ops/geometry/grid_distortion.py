@@ -17,15 +17,15 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
+from stoker.ops.bases.moved_items import moving_items
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.rotated import Filter
-from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.forms import Kernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS, MAX_CHANNELS
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.points import beyond, move_boxes, scaled
 from stoker.ops.kernels.sampling_points import sample_row
 from stoker.ops.kernels.warp import BITS, plain_sample
 from stoker.rng.draws import bernoulli, uniform_range
@@ -120,52 +120,19 @@ def unstretched(at: float, size: int, cells: int, stretches: Any) -> float:
 
 
 @kernel
-def _moved(at: Any, n: int, word: int, params: Any, record: Any, sizes: Any) -> Any:
-    """Return the new place of the coordinate at a word of item n, rounded to float32."""
-    x: Any = np.float64(at[n, word])
-    y: Any = np.float64(at[n, word + 1])
-    if record["apply"]:
-        cells = int(params["cells"])
-        x = unstretched(x, sizes[1], cells, record["across"])
-        y = unstretched(y, sizes[0], cells, record["down"])
-    return np.float64(np.float32(x)), np.float64(np.float32(y))
+def _point(x: float, y: float, params: Any, record: Any, sizes: Any) -> Any:
+    """Return the new place of a point, rounded to float32."""
+    cells = int(params["cells"])
+    right = np.float32(unstretched(x, sizes[1], cells, record["across"]))
+    down = np.float32(unstretched(y, sizes[0], cells, record["down"]))
+    return np.float64(right), np.float64(down)
 
 
 @kernel
-def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
-    at, to = src.view(np.float32), dst.view(np.float32)
-    tall, wide = float(sizes[2]), float(sizes[3])
-    kept = 0
-    for n in range(src.shape[0]):
-        left, top = _moved(at, n, 0, params, record, sizes)
-        right, bottom = _moved(at, n, 2, params, record, sizes)
-        if beyond(left, right, wide) or beyond(top, bottom, tall):
-            continue
-        item = dst[kept : kept + 1]
-        for word in range(src.shape[1]):
-            item[0, word] = src[n, word]
-        to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = left, top, right, bottom
-        kept += move_boxes(item, item, scaled(1.0, 1.0, 0.0, 0.0), sizes, visible)
-    return kept
-
-
-@kernel
-def _run_keypoints(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
-    at, to = src.view(np.float32), dst.view(np.float32)
-    tall, wide = float(sizes[2]), float(sizes[3])
-    kept = 0
-    for n in range(src.shape[0]):
-        x, y = _moved(at, n, 0, params, record, sizes)
-        outside = beyond(x, x, wide) or beyond(y, y, tall)
-        if outside and visible == 0:
-            continue
-        for word in range(src.shape[1]):
-            dst[kept, word] = src[n, word]
-        to[kept, 0], to[kept, 1] = x, y
-        if outside:
-            to[kept, visible] = 0.0
-        kept += 1
-    return kept
+def _box(sides: Any, params: Any, record: Any, sizes: Any) -> Any:
+    left, top = _point(sides[0], sides[1], params, record, sizes)
+    right, bottom = _point(sides[2], sides[3], params, record, sizes)
+    return left, top, right, bottom
 
 
 def plain_places(size: int, cells: int, stretches: np.ndarray) -> np.ndarray:
@@ -218,10 +185,7 @@ class GridDistortion(PixelOp):
         "image": Kernel(_run_image, _plain_image),
         "mask": Kernel(_run_mask, _plain_mask),
     }
-    items = {
-        "boxes": ItemsKernel(_run_boxes, visible=True),
-        "keypoints": ItemsKernel(_run_keypoints, visible=True),
-    }
+    items = moving_items(_box, _point)
     draw = staticmethod(_draw)
 
     def scratch(self, state: State) -> int:

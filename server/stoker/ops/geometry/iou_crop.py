@@ -20,16 +20,12 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.box_cut import CUT_KERNELS, cut_forward, cut_out_size
+from stoker.ops.bases.box_cut import BoxCut, cut_forward
 from stoker.ops.contract.forms import ItemsKernel
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MAX_SIDE, is_number, refuse
 from stoker.ops.contract.parameters import Interval, Number, OwnRule, Whole
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.contract.states import State
 from stoker.ops.kernels.points import lower, move_boxes, upper
 from stoker.rng.draws import integers, uniform_range
 from stoker.rng.maths import floor
@@ -135,7 +131,7 @@ OVERLAPS: Final = OwnRule(
 
 
 @register
-class IouCrop(Op):
+class IouCrop(BoxCut):
     """Crop so that enough of some object remains; decided from the boxes of the call."""
 
     min_scale: Annotated[float, SCALE, "least height and width over the image's"] = 0.3
@@ -145,10 +141,8 @@ class IouCrop(Op):
     options: Annotated[tuple[float, ...], OVERLAPS, "overlaps: one is drawn"] = OPTIONS
     trials: Annotated[int, Whole(1, MAX_TRIALS), "number of crops to try for an option"] = 40
 
-    image_dtypes = ANY_DTYPE
     examples = ({}, {"options": (0.2,), "min_scale": 0.1, "max_aspect": 4, "trials": 9})
     picture = {"options": (0.5,)}
-    random = True
     record = np.dtype(
         [
             ("top", "i4"),
@@ -159,14 +153,8 @@ class IouCrop(Op):
             ("applied", "u1"),
         ]
     )
-    kernels = CUT_KERNELS
     items = {"boxes": ItemsKernel(_run_boxes, visible=True)}
-    draws_from = "boxes"
     draw = staticmethod(_draw)
-    out_size = staticmethod(cut_out_size)
-    forward = staticmethod(cut_forward)
-    affine = True
-    rescale = staticmethod(rescale_box)
 
     def check(self) -> None:
         """Check the parameters, and both ranges."""
@@ -175,11 +163,6 @@ class IouCrop(Op):
         most = float(MAX_SIDE)
         Interval(0.0, most).check(self.name, "(min_aspect, max_aspect)", aspect)
         super().check()
-
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of any size up to that of the image."""
-        self.require_pixels(states)
-        return tuple(s.resized(None, None, (s.bound[0], s.bound[1])) for s in states), 0
 
 
 iou_crop = function(IouCrop)

@@ -21,15 +21,16 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
+from stoker.ops.bases.moved_items import moving_items
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.rotated import Filter
-from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.bases.warped import warp_kernels
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.points import beyond, lower, move_boxes, scaled, upper
+from stoker.ops.kernels.points import lower, upper
 from stoker.ops.kernels.sampling_points import sample_row
 from stoker.ops.kernels.warp import BITS, UNIT, plain_sample
 from stoker.rng.draws import bernoulli, uniform_range
@@ -71,32 +72,16 @@ def fill_row(y: int, k: float, height: int, width: int, places: Any) -> None:
 
 
 @kernel
-def _warp(src: Any, dst: Any, k: float, bilinear: int, fill: Any, scratch: Any) -> None:
+def _warp(src: Any, dst: Any, params: Any, record: Any, how: Any, scratch: Any) -> None:
+    if not record["apply"]:
+        begin(src, dst)
+        return
     height, width, _ = src.shape
     across = scratch[: 8 * width].view(np.int64)
     places = (across, scratch[8 * width : 16 * width].view(np.int64))
     for y in range(height):
-        fill_row(y, k, height, width, places)
-        sample_row(src, dst, y, places, bilinear, fill)
-
-
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if record["apply"]:
-        how = int(params["interpolation"])
-        _warp(src, dst, float(record["k"]), how, params["fill"], scratch)
-    else:
-        begin(src, dst)
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if record["apply"]:
-        whole = src.reshape((src.shape[0], src.shape[1], 1))
-        out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-        _warp(whole, out, float(record["k"]), 0, params["mask_fill"], scratch)
-    else:
-        begin(src, dst)
+        fill_row(y, float(record["k"]), height, width, places)
+        sample_row(src, dst, y, places, how[0], how[1])
 
 
 @kernel
@@ -148,51 +133,13 @@ def moved_box(box: Any, k: float, height: int, width: int) -> Any:
 
 
 @kernel
-def _run_boxes(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
-    unmoved = scaled(1.0, 1.0, 0.0, 0.0)
-    if record["apply"] == 0:
-        return int(move_boxes(src, dst, unmoved, sizes, visible))
-    at, to = src.view(np.float32), dst.view(np.float32)
-    tall, wide = float(sizes[2]), float(sizes[3])
-    kept = 0
-    for n in range(src.shape[0]):
-        box = (
-            np.float64(at[n, 0]),
-            np.float64(at[n, 1]),
-            np.float64(at[n, 2]),
-            np.float64(at[n, 3]),
-        )
-        left, top, right, bottom = moved_box(box, float(record["k"]), sizes[0], sizes[1])
-        if beyond(left, right, wide) or beyond(top, bottom, tall):
-            continue
-        item = dst[kept : kept + 1]
-        for word in range(src.shape[1]):
-            item[0, word] = src[n, word]
-        to[kept, 0], to[kept, 1], to[kept, 2], to[kept, 3] = left, top, right, bottom
-        kept += move_boxes(item, item, unmoved, sizes, visible)
-    return kept
+def _box(sides: Any, params: Any, record: Any, sizes: Any) -> Any:
+    return moved_box(sides, float(record["k"]), sizes[0], sizes[1])
 
 
 @kernel
-def _run_keypoints(src: Any, dst: Any, params: Any, record: Any, sizes: Any, visible: int) -> int:
-    at, to = src.view(np.float32), dst.view(np.float32)
-    tall, wide = float(sizes[2]), float(sizes[3])
-    kept = 0
-    for n in range(src.shape[0]):
-        x: Any = np.float64(at[n, 0])
-        y: Any = np.float64(at[n, 1])
-        if record["apply"]:
-            x, y = moved(x, y, float(record["k"]), sizes[0], sizes[1])
-        outside = beyond(x, x, wide) or beyond(y, y, tall)
-        if outside and visible == 0:
-            continue
-        for word in range(src.shape[1]):
-            dst[kept, word] = src[n, word]
-        to[kept, 0], to[kept, 1] = x, y
-        if outside:
-            to[kept, visible] = 0.0
-        kept += 1
-    return kept
+def _point(x: float, y: float, params: Any, record: Any, sizes: Any) -> Any:
+    return moved(x, y, float(record["k"]), sizes[0], sizes[1])
 
 
 def plain_places(size: tuple[int, int], k: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -209,19 +156,10 @@ def plain_places(size: tuple[int, int], k: float) -> tuple[np.ndarray, np.ndarra
     return px, py, seen
 
 
-def _plain(src: Any, dst: Any, record: Any, bilinear: int, fill: Any) -> None:
+def _plain(src: Any, dst: Any, params: Any, record: Any, how: Any) -> None:
     dst[...] = src
     if record["apply"]:
-        at = plain_places(src.shape[:2], float(record["k"]))
-        plain_sample(src, dst, at, bilinear, np.asarray(fill))
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain(src, dst, record, int(params["interpolation"]), params["fill"])
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain(src, dst, record, 0, params["mask_fill"])
+        plain_sample(src, dst, plain_places(src.shape[:2], float(record["k"])), *how)
 
 
 @register
@@ -246,14 +184,8 @@ class OpticalDistortion(Fills, PixelOp):
     picture = {"distort_range": (0.7, 0.7)}
     varied = {"distort_range": ((-0.2, 0.3),)}
     record = np.dtype([("k", "f8"), APPLY])
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
-    items = {
-        "boxes": ItemsKernel(_run_boxes, visible=True),
-        "keypoints": ItemsKernel(_run_keypoints, visible=True),
-    }
+    kernels = warp_kernels(_warp, _plain)
+    items = moving_items(_box, _point)
     draw = staticmethod(_draw)
 
     def scratch(self, state: State) -> int:

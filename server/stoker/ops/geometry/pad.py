@@ -11,7 +11,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.forms import Kernel, RunKernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MAX_SIDE, is_integer, refuse
@@ -29,39 +29,34 @@ REFLECT: Final = 2
 
 
 @kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+def _pad(src: Any, dst: Any, params: Any, fill: Any) -> None:
     top, left = -int(params["top"]), -int(params["left"])
     if params["mode"] == CONSTANT:
-        cut(src, dst, top, left, params["fill"])
+        cut(src, dst, top, left, fill)
     else:
         extend(src, dst, top, left, 1 if params["mode"] == REFLECT else 0)
 
 
 @kernel
+def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    _pad(src, dst, params, params["fill"])
+
+
+@kernel
 def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = -int(params["top"]), -int(params["left"])
     whole = src.reshape((src.shape[0], src.shape[1], 1))
-    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    if params["mode"] == CONSTANT:
-        cut(whole, out, top, left, params["mask_fill"])
-    else:
-        extend(whole, out, top, left, 1 if params["mode"] == REFLECT else 0)
+    _pad(whole, dst.reshape((dst.shape[0], dst.shape[1], 1)), params, params["mask_fill"])
 
 
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = -int(params["top"]), -int(params["left"])
-    if params["mode"] == CONSTANT:
-        plain_cut(src, dst, top, left, np.asarray(params["fill"]))
-    else:
-        plain_extend(src, dst, top, left, int(params["mode"] == REFLECT))
+def _plain(fill: str) -> RunKernel:
+    def plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+        top, left = -int(params["top"]), -int(params["left"])
+        if params["mode"] == CONSTANT:
+            plain_cut(src, dst, top, left, np.asarray(params[fill]))
+        else:
+            plain_extend(src, dst, top, left, int(params["mode"] == REFLECT))
 
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    top, left = -int(params["top"]), -int(params["left"])
-    if params["mode"] == CONSTANT:
-        plain_cut(src, dst, top, left, np.asarray(params["mask_fill"]))
-    else:
-        plain_extend(src, dst, top, left, int(params["mode"] == REFLECT))
+    return plain
 
 
 @kernel
@@ -125,8 +120,8 @@ class Pad(Fills, Op):
     picture = {"padding": 24, "mode": "reflect"}
     varied = {"padding": (3,), "mode": ("edge", "reflect")}
     kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
+        "image": Kernel(_run_image, _plain("fill")),
+        "mask": Kernel(_run_mask, _plain("mask_fill")),
     }
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)

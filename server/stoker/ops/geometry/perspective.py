@@ -16,7 +16,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.rotated import Filter
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.bases.warped import warp_kernels
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import Number, Probability
@@ -75,40 +75,19 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @kernel
-def _run(src: Any, dst: Any, record: Any, bilinear: int, fill: Any, scratch: Any) -> None:
+def _warp(src: Any, dst: Any, params: Any, record: Any, how: Any, scratch: Any) -> None:
     if record["applied"]:
         numbers = projection(record["corners"], src.shape[0], src.shape[1])
-        warp_projection(src, dst, numbers, bilinear, fill, scratch)
+        warp_projection(src, dst, numbers, how[0], how[1], scratch)
     else:
         copy_run(src.reshape(src.size), 0, dst.reshape(dst.size), 0, src.size)
 
 
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _run(src, dst, record, int(params["interpolation"]), params["fill"], scratch)
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    whole = src.reshape((src.shape[0], src.shape[1], 1))
-    out = dst.reshape((dst.shape[0], dst.shape[1], 1))
-    _run(whole, out, record, 0, params["mask_fill"], scratch)
-
-
-def _plain(src: Any, dst: Any, record: Any, bilinear: int, fill: np.ndarray) -> None:
+def _plain(src: Any, dst: Any, params: Any, record: Any, how: Any) -> None:
     if record["applied"]:
-        at = plain_projection(record["corners"], *src.shape[:2])
-        plain_sample(src, dst, at, bilinear, fill)
+        plain_sample(src, dst, plain_projection(record["corners"], *src.shape[:2]), *how)
     else:
         dst[...] = src
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain(src, dst, record, int(params["interpolation"]), np.asarray(params["fill"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    _plain(src, dst, record, 0, np.asarray(params["mask_fill"]))
 
 
 @kernel
@@ -141,10 +120,7 @@ class Perspective(Fills, Op):
     version = 2
     random = True
     record = np.dtype([("applied", "u1"), ("corners", "i4", (8,))])
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
+    kernels = warp_kernels(_warp, _plain)
     draw = staticmethod(_draw)
     forward = staticmethod(_forward)
     rescale = staticmethod(_rescale)

@@ -9,24 +9,19 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.fit import (
-    FIT_FLOATS,
-    FIT_KERNELS,
     check_max,
     fit_scratch,
     fit_short,
     short_most,
     short_state,
 )
+from stoker.ops.bases.resized import DrawnSize
 from stoker.ops.bases.resizing import Interpolation
-from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Whole, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.points import fill_frame
 from stoker.rng.draws import integers
 
 
@@ -39,11 +34,6 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
-    return np.int64(record["height"]), np.int64(record["width"])
-
-
-@kernel
 def _rescale(params: Any, record: Any, sizes: Any) -> bool:
     size, most = int(record["size"]), int(params["max_size"])
     record["height"], record["width"] = fit_short(sizes[2], sizes[3], size, most)
@@ -51,30 +41,21 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-class RandomShortSideScale(Op):
+class RandomShortSideScale(DrawnSize):
     """Resize the shorter side to a random length, keeping the ratio."""
 
     sizes: Annotated[WholeRange, WholeSpan(1, MAX_SIDE), "the shorter side, in pixels"]
     max_size: Annotated[int, Whole(1, MAX_SIDE), "the most for the longer side, in pixels"]
     interpolation: Interpolation = "bilinear"
 
-    image_dtypes = ANY_DTYPE
     examples = (
         {"sizes": (12, 40), "max_size": 70},
         {"sizes": (5, 90), "max_size": 90, "interpolation": "bicubic"},
     )
     picture = {"sizes": (80, 120), "max_size": 240}
     varied = {"sizes": ((16, 30),), "max_size": (40,)}
-    random = True
     record = np.dtype([("size", "i4"), ("height", "i4"), ("width", "i4")])
-    kernels = FIT_KERNELS
-    floats = FIT_FLOATS
-    wide = WIDE_RESIZE
-    signed = SIGNED_RESIZE
     draw = staticmethod(_draw)
-    out_size = staticmethod(_out_size)
-    forward = staticmethod(fill_frame)
-    affine = True
     rescale = staticmethod(_rescale)
 
     def check(self) -> None:

@@ -7,51 +7,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
-from stoker.ops.bases.resizing import (
-    NEAREST,
-    Interpolation,
-    filter_of,
-    plain_image,
-    plain_mask,
-    resize_mask,
-    resize_scratch,
-    run_floats,
-)
-from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.bases.resized import Resized
+from stoker.ops.bases.resizing import Interpolation, resize_scratch
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MAX_SIDE, is_integer, refuse
 from stoker.ops.contract.parameters import OwnRule
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import ParameterError, State
-from stoker.ops.kernels.nearest import nearest
-from stoker.ops.kernels.points import fill_frame
-from stoker.ops.kernels.resample import resample
-
-
-@kernel
-def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    box = (0, 0, src.shape[0], src.shape[1])
-    if params["interpolation"] == NEAREST:
-        nearest(src, box, dst, scratch)
-    else:
-        resample(src, box, dst, filter_of(params["interpolation"]), scratch)
-
-
-@kernel
-def _run_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    resize_mask(src, dst, (0, 0, src.shape[0], src.shape[1]), scratch)
-
-
-def _plain_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_image(src, dst, (0, 0, *src.shape[:2]), int(params["interpolation"]))
-
-
-def _plain_mask(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    plain_mask(src, dst, (0, 0, *src.shape[:2]))
 
 
 @kernel
@@ -78,13 +40,12 @@ SIZE: Final = OwnRule(_sides, "(height, width)", (("height", "i4"), ("width", "i
 
 
 @register
-class Resize(Op):
+class Resize(Resized):
     """Resize to a fixed size."""
 
     size: Annotated[tuple[int, int], SIZE, "(height, width) of the result, in pixels"]
     interpolation: Interpolation = "bilinear"
 
-    image_dtypes = ANY_DTYPE
     examples = (
         {"size": (24, 33)},
         {"size": (7, 11), "interpolation": "bicubic"},
@@ -94,17 +55,7 @@ class Resize(Op):
     )
     picture = {"size": (160, 120)}
     varied = {"size": ((32, 24), (32, 48))}
-    kernels = {
-        "image": Kernel(_run_image, _plain_image),
-        "mask": Kernel(_run_mask, _plain_mask),
-    }
-    floats = {"image": Kernel(run_floats, _plain_image)}
-    wide = WIDE_RESIZE
-    signed = SIGNED_RESIZE
     out_size = staticmethod(_out_size)
-    forward = staticmethod(fill_frame)
-    affine = True
-    rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size."""

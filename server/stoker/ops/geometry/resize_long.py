@@ -3,18 +3,14 @@
 from typing import Annotated, Any
 
 from stoker.jit import kernel
-from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_long, fit_scratch
+from stoker.ops.bases.fit import fit_long, fit_scratch
+from stoker.ops.bases.resized import Resized
 from stoker.ops.bases.resizing import Interpolation
-from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.points import fill_frame
 
 
 @kernel
@@ -23,13 +19,12 @@ def _out_size(params: Any, record: Any, height: int, width: int) -> tuple[int, i
 
 
 @register
-class ResizeLong(Op):
+class ResizeLong(Resized):
     """Resize the longer side to a given length, keeping the ratio."""
 
     size: Annotated[int, Whole(1, MAX_SIDE), "length of the longer side, in pixels"]
     interpolation: Interpolation = "bilinear"
 
-    image_dtypes = ANY_DTYPE
     examples = (
         {"size": 40},
         {"size": 21, "interpolation": "bicubic"},
@@ -37,14 +32,7 @@ class ResizeLong(Op):
     )
     picture = {"size": 120}
     varied = {"size": (30, 40)}
-    kernels = FIT_KERNELS
-    floats = FIT_FLOATS
-    wide = WIDE_RESIZE
-    signed = SIGNED_RESIZE
     out_size = staticmethod(_out_size)
-    forward = staticmethod(fill_frame)
-    affine = True
-    rescale = staticmethod(keep_record)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
         """Return states of the new size, or of a bounded size."""

@@ -8,25 +8,19 @@ from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
 from stoker.ops.bases.fit import (
-    FIT_FLOATS,
-    FIT_KERNELS,
     check_max,
     fit_scratch,
     fit_short,
     short_most,
     short_state,
 )
+from stoker.ops.bases.resized import Resized
 from stoker.ops.bases.resizing import Interpolation
-from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import OwnRule, Whole
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.relative import keep_record
-from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.points import fill_frame
 
 
 @kernel
@@ -43,14 +37,13 @@ MOST: Final = OwnRule(
 
 
 @register
-class ResizeShort(Op):
+class ResizeShort(Resized):
     """Resize the shorter side to a given length, keeping the ratio."""
 
     size: Annotated[int, Whole(1, MAX_SIDE), "length of the shorter side, in pixels"]
     max_size: Annotated[int | None, MOST, "the most for the longer side, in pixels"] = None
     interpolation: Interpolation = "bilinear"
 
-    image_dtypes = ANY_DTYPE
     examples = (
         {"size": 24, "max_size": 60},
         {"size": 30, "max_size": 31, "interpolation": "nearest"},
@@ -58,14 +51,7 @@ class ResizeShort(Op):
     )
     picture = {"size": 100, "max_size": 240}
     varied = {"size": (20, 30), "max_size": (50,)}
-    kernels = FIT_KERNELS
-    floats = FIT_FLOATS
-    wide = WIDE_RESIZE
-    signed = SIGNED_RESIZE
     out_size = staticmethod(_out_size)
-    forward = staticmethod(fill_frame)
-    affine = True
-    rescale = staticmethod(keep_record)
 
     def check(self) -> None:
         """Check the parameters; the longer side is not shorter than the shorter one."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
-from stoker.ops.bases.warped import warp_kernels
+from stoker.ops.bases.warped import affine_kernels
 from stoker.ops.contract.functions import FunctionCall, calls
 from stoker.ops.contract.parameter_limits import refuse
 from stoker.ops.contract.registry import register
@@ -42,7 +42,7 @@ class Rotate(Rotated):
     examples = ({"degrees": 45}, {"degrees": (80, 100), "interpolation": "nearest", "fill": 9})
     picture = {"degrees": (30, 30)}
     varied = {"degrees": (20, 180)}
-    kernels = warp_kernels(_steps)
+    kernels = affine_kernels(_steps)
     forward = staticmethod(_forward)
 
 

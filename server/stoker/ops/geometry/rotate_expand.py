@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
-from stoker.ops.bases.warped import warp_kernels
+from stoker.ops.bases.warped import affine_kernels
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.registry import register
@@ -101,7 +101,7 @@ class RotateExpand(Rotated):
     )
     picture = {"degrees": (30, 30)}
     varied = {"degrees": (20, (90, 90))}
-    kernels = warp_kernels(_steps)
+    kernels = affine_kernels(_steps)
     out_size = staticmethod(_out_size)
     forward = staticmethod(_forward)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
-from stoker.ops.bases.warped import warp_kernels
+from stoker.ops.bases.warped import affine_kernels
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.affinity import RADIANS
@@ -71,7 +71,7 @@ class SafeRotate(Rotated):
     )
     picture = {"degrees": (20, 20)}
     varied = {"degrees": (20, (90, 90))}
-    kernels = warp_kernels(_steps)
+    kernels = affine_kernels(_steps)
     forward = staticmethod(_forward)
 
     def vector_fault(self, kind: str) -> str | None:

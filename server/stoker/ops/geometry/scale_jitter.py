@@ -15,17 +15,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.fit import FIT_FLOATS, FIT_KERNELS, fit_scratch
+from stoker.ops.bases.fit import fit_scratch
+from stoker.ops.bases.resized import DrawnSize
 from stoker.ops.bases.resizing import Interpolation
-from stoker.ops.bases.wide_resize import SIGNED_RESIZE, WIDE_RESIZE
 from stoker.ops.contract.functions import function
-from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Interval, Range, SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State
-from stoker.ops.kernels.points import fill_frame
 from stoker.rng.draws import uniform_range
 from stoker.rng.maths import floor
 
@@ -49,11 +46,6 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _out_size(params: Any, record: Any, height: int, width: int) -> Any:
-    return np.int64(record["height"]), np.int64(record["width"])
-
-
-@kernel
 def _rescale(params: Any, record: Any, sizes: Any) -> bool:
     factor = float(record["scale"])
     record["height"], record["width"] = jittered(sizes[2], sizes[3], factor, params)
@@ -61,14 +53,13 @@ def _rescale(params: Any, record: Any, sizes: Any) -> bool:
 
 
 @register
-class ScaleJitter(Op):
+class ScaleJitter(DrawnSize):
     """Resize by a random factor of the size that fits."""
 
     size: Annotated[Sides, SidePair(1), "what the image fits into with factor 1, in pixels"]
     scale: Annotated[Range, Interval(0.0, MAX_SIDE), "factor"] = (0.1, 2.0)
     interpolation: Interpolation = "bilinear"
 
-    image_dtypes = ANY_DTYPE
     examples = (
         {"size": 32},
         {"size": (20, 40), "scale": (0.5, 1.5), "interpolation": "bicubic"},
@@ -76,16 +67,8 @@ class ScaleJitter(Op):
     )
     picture = {"size": 160, "scale": (0.5, 0.5)}
     varied = {"size": ((30, 24),), "scale": ((0.6, 1.3),)}
-    random = True
     record = np.dtype([("scale", "f8"), ("height", "i4"), ("width", "i4")])
-    kernels = FIT_KERNELS
-    floats = FIT_FLOATS
-    wide = WIDE_RESIZE
-    signed = SIGNED_RESIZE
     draw = staticmethod(_draw)
-    out_size = staticmethod(_out_size)
-    forward = staticmethod(fill_frame)
-    affine = True
     rescale = staticmethod(_rescale)
 
     def check(self) -> None:

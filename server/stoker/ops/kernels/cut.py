@@ -103,6 +103,22 @@ def fill_rows(result: Any, target: Any, rows: Any, count: Any, channels: int, fi
 
 
 @kernel
+def fill_box(image: Any, shape: Any, box: Any, fill: Any) -> None:
+    """Write the fill into a box (top, left, height, width) of a flat image.
+
+    Args:
+        image: flat, of any dtype.
+        shape: (height, width, channels).
+        box: inside of the image, in pixels.
+        fill: at least as many values as channels.
+    """
+    _, width, channels = shape
+    top, left, rows, count = box
+    start = (top * width + left) * channels
+    fill_rows(image, (start, width * channels), rows, count, channels, fill)
+
+
+@kernel
 def is_level(channels: int, fill: Any) -> Any:
     """Whether a fill of one or three channels is the same value for all."""
     return channels == 1 or (channels == 3 and fill[0] == fill[1] and fill[1] == fill[2])

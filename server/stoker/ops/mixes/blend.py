@@ -5,7 +5,6 @@ it is floor(2**16 * end i + 1/2) minus the same for the previous one. Arithmetic
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,9 @@ from stoker.ops.bases.mixing import (
     WEIGHTS,
     WHOLE,
     declare_mix,
-    mix,
-    mix_floats,
-    plain_mix,
-    plain_mix_floats,
+    mix_float_folds,
+    mix_folds,
 )
-from stoker.ops.contract.forms import FoldKernel
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.parameter_limits import is_number, refuse
 from stoker.ops.contract.registry import register
@@ -33,25 +29,8 @@ HEAVIEST = 2.0**53
 
 
 @kernel
-def _run(
-    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
-) -> None:
-    mix(src, place, count, dst, params["weights"], scratch)
-
-
-def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
-    plain_mix(srcs, dst, params["weights"])
-
-
-@kernel
-def _run_floats(
-    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
-) -> None:
-    mix_floats(src, place, count, dst, params["weights"], scratch)
-
-
-def _plain_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
-    plain_mix_floats(srcs, dst, params["weights"])
+def _weights(params: Any, record: Any) -> Any:
+    return params["weights"]
 
 
 @register
@@ -69,8 +48,8 @@ class Blend(Fold):
     picture = {"weights": (2, 1)}
     varied = {"weights": ((0.2, 1.0), (0.7, 1.0))}
     parameters = np.dtype([WEIGHTS])
-    folds = {"image": FoldKernel(_run, _plain)}
-    float_folds = {"image": FoldKernel(_run_floats, _plain_floats)}
+    folds = mix_folds(_weights)
+    float_folds = mix_float_folds(_weights)
 
     def check(self) -> None:
         """Check the parameters."""

@@ -7,7 +7,6 @@ alpha); draws 2, 3, ... the shares of the others in the rest, Dirichlet weights 
 their sums as in `blend`. Arithmetic: `stoker.ops.bases.mixing`.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -19,12 +18,9 @@ from stoker.ops.bases.mixing import (
     WEIGHTS,
     WHOLE,
     declare_mix,
-    mix,
-    mix_floats,
-    plain_mix,
-    plain_mix_floats,
+    mix_float_folds,
+    mix_folds,
 )
-from stoker.ops.contract.forms import FoldKernel
 from stoker.ops.contract.functions import FunctionCall, calls
 from stoker.ops.contract.parameters import Number, Whole
 from stoker.ops.contract.registry import register
@@ -56,25 +52,8 @@ def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
 
 
 @kernel
-def _run(
-    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
-) -> None:
-    mix(src, place, count, dst, record["weights"], scratch)
-
-
-def _plain(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
-    plain_mix(srcs, dst, record["weights"])
-
-
-@kernel
-def _run_floats(
-    src: Any, place: int, count: int, dst: Any, params: Any, record: Any, scratch: Any
-) -> None:
-    mix_floats(src, place, count, dst, record["weights"], scratch)
-
-
-def _plain_floats(srcs: Sequence[np.ndarray], dst: np.ndarray, params: Any, record: Any) -> None:
-    plain_mix_floats(srcs, dst, record["weights"])
+def _weights(params: Any, record: Any) -> Any:
+    return record["weights"]
 
 
 @register
@@ -90,8 +69,8 @@ class RandomBlend(Fold):
     varied = {"count": (2,), "alpha": (0.7,)}
     random = True
     record = np.dtype([("shares", "f8", (MOST,)), WEIGHTS])
-    folds = {"image": FoldKernel(_run, _plain)}
-    float_folds = {"image": FoldKernel(_run_floats, _plain_floats)}
+    folds = mix_folds(_weights)
+    float_folds = mix_float_folds(_weights)
     draw = staticmethod(_draw)
 
     def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
