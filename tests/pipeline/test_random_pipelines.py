@@ -16,6 +16,7 @@ import os
 import numpy as np
 import pytest
 from random_graphs import Writer
+from random_row_values import of_rows
 from random_steps import ARRAYS, CONVERSIONS, PARAMS, takes_floats
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
@@ -186,6 +187,17 @@ def test_the_generator_draws_floats(varied):
     assert of_floats >= {*ARRAYS, "from_float", "cutmix", "mixup", "mosaic", "stack"}
     assert of_floats.isdisjoint({"equalize", "posterize", "clahe", "jpeg_compression"})
     assert joined == {*map(frozenset, (["float32"], ["uint8"], ["uint8", "float32"]))}
+
+
+def test_the_generator_draws_numbers_of_the_row(varied):
+    """Every parameter that its op declares for them gets one, and numbers of draws are read."""
+    taken, read = set(), set()
+    for seed in range(400):
+        plan = bind(Graph.from_data(Writer(seed, of_rows=True).graph()), varied)
+        taken |= {(d.op.name, one.name) for d in plan.decisions for one in d.row_parameters}
+        read |= {node.name for node in plan.graph.nodes if getattr(node, "op", "") == "record"}
+    assert taken >= {(name, one) for name in PARAMS for one in of_rows(lookup(name))}
+    assert read >= {"apply", "angle", "top"}
 
 
 def paint(mask):

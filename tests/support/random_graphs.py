@@ -2,12 +2,14 @@
 
 A pipeline has branches, shared streams and folds, and ends in one of four ways: as it is; in batch
 ops, some of them in branches; in outputs of varying shape; in folds. In two pipelines of five
-images become floats and levels again on their way, and join as what they are. Tests of the engines
-and storms of kills use them. Rows are images and masks of at least 48 x 48 pixels, a label and a
-weight.
+images become floats and levels again on their way, and join as what they are. In two of five,
+parameters are numbers of the row, and conditions read what was drawn (`random_row_values`). Tests
+of the engines and storms of kills use them. Rows are images and masks of at least 48 x 48 pixels, a
+label and a weight.
 """
 
 import numpy as np
+from random_row_values import RowValues
 from random_steps import (
     ARRAYS,
     BEFORE,
@@ -30,10 +32,19 @@ class Writer:
     With `painted`, only ops that move image and mask alike are called, with one fill for both.
     `sharp` ops take the nearest pixel of an image too. `more` are further ops, as `PARAMS`.
     `stored` is the dtype of images in the dataset; `floats` says whether images of floats occur,
-    which the seed decides where it is None.
+    which the seed decides where it is None; `of_rows` says the same of numbers of the row.
     """
 
-    def __init__(self, seed, painted=False, sharp=False, more=None, stored="uint8", floats=None):
+    def __init__(
+        self,
+        seed,
+        painted=False,
+        sharp=False,
+        more=None,
+        stored="uint8",
+        floats=None,
+        of_rows=None,
+    ):
         self.seed = seed
         # A generator of its own: pipelines without floats are what they were before there were any.
         by_seed = stored == FLOAT or np.random.default_rng([seed, 2]).uniform() < 0.4
@@ -41,6 +52,7 @@ class Writer:
         self.dtypes = {0: stored}
         self.wide = set()  # images of floats that may have levels of 0 to 255, not of 0 to 1
         self.rng = np.random.default_rng(seed)
+        self.row_values = RowValues(self, seed, of_rows)
         self.next = 4
         self.streams = []
         self.painted = painted
@@ -103,9 +115,11 @@ class Writer:
     def apply(self, nodes, op, params, values, fold=False):
         """Draw for the first of the values and apply to all, or make one of them."""
         stream = self.stream() if op.random else None
+        params, varies = self.row_values.parameters(nodes, op, params)
         nodes.append({"node": "draw", "op": op.name, "version": op.version, "params": params,
-                      "stream": stream, "of": values[:1]})  # fmt: skip
+                      "stream": stream, "of": values[:1], **varies})  # fmt: skip
         decision = self.number()
+        self.row_values.note(decision, op)
         results = []
         for to in [values] if fold else [[value] for value in values]:
             nodes.append({"node": "apply", "draw": decision, "to": to, "results": 1})
@@ -126,11 +140,12 @@ class Writer:
         cond = self.condition(nodes, flow)
         blocks, ends = [], self.ends()
         for _ in range(2):
-            inner, results = self.calls(int(self.rng.integers(0, 3)), flow, depth + 1)
-            # Both end in one size, so that image and mask still agree after the join.
-            results = self.call(inner, "resize", results, {"size": [16, 16]})
-            if self.dtypes[results[0]] not in ends:
-                results = self.converted(inner, results)
+            with self.row_values.inside():
+                inner, results = self.calls(int(self.rng.integers(0, 3)), flow, depth + 1)
+                # Both end in one size, so that image and mask still agree after the join.
+                results = self.call(inner, "resize", results, {"size": [16, 16]})
+                if self.dtypes[results[0]] not in ends:
+                    results = self.converted(inner, results)
             blocks.append({"nodes": inner, "results": list(results)})
         nodes.append({"node": "if", "cond": cond, "then": blocks[0], "else": blocks[1]})
         joined = self.number(), self.number()
@@ -161,7 +176,10 @@ class Writer:
         )
 
     def comparison(self, nodes, flow, kinds=3):
-        """The label, the weight, the image's height or a statistic of floats, and a constant."""
+        """The label, the weight, the height, a statistic of floats or a draw, and a constant."""
+        drawn = self.row_values.drawn(nodes)
+        if drawn is not None:
+            return self.expression(nodes, "ge", drawn, self.constant(nodes, 0.5))
         if kinds == 3 and self.dtypes[flow[0]] == FLOAT and self.rng.uniform() < 0.4:
             statistic = pick(self.rng, ("mean", "max", "min"))
             limit = {"mean": 0.45, "max": 0.9, "min": 0.1}[statistic]
@@ -179,8 +197,8 @@ class Writer:
         nodes.append({"node": "const", "value": value})
         return self.number()
 
-    def expression(self, nodes, op, *args):
-        nodes.append({"node": "expr", "op": op, "args": list(args), "name": ""})
+    def expression(self, nodes, op, *args, name=""):
+        nodes.append({"node": "expr", "op": op, "args": list(args), "name": name})
         return self.number()
 
     def number(self):
