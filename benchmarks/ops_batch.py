@@ -18,7 +18,7 @@ from ops_subject import TORCH, Peers, Subject, one_thread
 
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED
-from stoker.ops.bases.batch import BatchOp, picture_size
+from stoker.ops.bases.batch import BatchOp, Mixed, picture_size
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 
@@ -48,7 +48,7 @@ def ours(op: BatchOp, sources: list[np.ndarray], dst: np.ndarray) -> Callable[[]
     def call() -> np.ndarray:
         record["lam"] = PART  # the only drawn field that resolving changes
         op.resolve(record, size, [7])
-        op.mix(state, sources, dst, record[0], tools)
+        op.mix(Mixed(state, sources, dst), record[0], tools)
         return dst
 
     return call

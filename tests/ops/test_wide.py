@@ -8,6 +8,7 @@ from PIL import Image
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import ParameterError, State, StateError, make, registered
+from stoker.ops.bases.batch import Mixed
 from stoker.ops.contract.registry import batch_ops, folds
 from stoker.ops.kernels.means import Tools
 
@@ -137,7 +138,7 @@ def test_mixed_rows_hold_levels_of_their_sources(op, count):
         record[name] = value
     op.resolve(record, (30, 44), [1, 2, 3][: count - 1])
     dst = np.zeros((30, 44, 3), np.uint16)
-    op.mix(state, sources[:count], dst, record[0], Tools(arithmetic=PLAIN))
+    op.mix(Mixed(state, sources[:count], dst), record[0], Tools(arithmetic=PLAIN))
     assert {60000, 300} <= set(np.unique(dst)) <= {60000, 300, 256, 65535}
 
 

@@ -9,7 +9,7 @@ import scipy.stats
 from stoker import ops
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import ParameterError, State, StateError
-from stoker.ops.bases.batch import GROUP, OFFSETS, partner, picture_size, tile_ids
+from stoker.ops.bases.batch import GROUP, OFFSETS, Mixed, partner, picture_size, tile_ids
 from stoker.ops.contract.registry import batch_ops, choices, registered
 from stoker.ops.kernels.means import Tools
 from stoker.protocol.item_fields import ItemField
@@ -33,7 +33,7 @@ def resolved(op, size, ids, **changes):
 
 def mixed(op, state, sources, record):
     dst = np.full(op.mixed(state).bound, 77, state.dtype)
-    count = op.mix(state, sources, dst, record, Tools(arithmetic=PLAIN))
+    count = op.mix(Mixed(state, sources, dst), record, Tools(arithmetic=PLAIN))
     return dst[:count] if state.items else dst
 
 

@@ -7,6 +7,7 @@ import pytest
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import MosaicScaled, ParameterError, State, StateError
+from stoker.ops.bases.batch import Mixed
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline
 from stoker.protocol.item_fields import ItemField
@@ -34,7 +35,7 @@ def resolved(op, number, **changes):
 
 def mixed(op, state, sources, record, tools=PLAIN_TOOLS):
     dst = np.full(op.mixed(state).bound, 77, state.dtype)
-    count = op.mix(state, sources, dst, record, tools)
+    count = op.mix(Mixed(state, sources, dst), record, tools)
     return dst[:count] if state.items else dst
 
 

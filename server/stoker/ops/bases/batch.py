@@ -88,21 +88,11 @@ class BatchOp(Op):
         """
         raise NotImplementedError
 
-    def mix(
-        self,
-        state: State,
-        sources: Sequence[np.ndarray],
-        dst: np.ndarray,
-        record: Any,
-        tools: Tools,
-    ) -> int:
+    def mix(self, value: Mixed, record: Any, tools: Tools) -> int:
         """Write the result for one value of a row.
 
         Args:
-            state: the state of the value before.
-            sources: the row's own value, then those of the other rows, contiguous; of boxes and
-                keypoints only the existing items.
-            dst: the destination, in the state of the result; it does not overlap a source.
+            value: one that is an output.
             record: a resolved record; `applied` is 1.
             tools: the arithmetic to use.
 
@@ -129,7 +119,7 @@ class BatchOp(Op):
         Returns:
             For each value the number of items written; 0 for other kinds.
         """
-        return [self.mix(v.state, v.sources, v.dst, record, tools) for v in values]
+        return [self.mix(value, record, tools) for value in values]
 
 
 def partner(member: int, offset: int, size: int) -> int:

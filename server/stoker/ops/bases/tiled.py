@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from stoker.ops.bases.batch import BatchOp, bounded, picture_size, planes, require_fixed
+from stoker.ops.bases.batch import BatchOp, Mixed, bounded, picture_size, planes, require_fixed
 from stoker.ops.contract.parameters import Range, Span
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import State, StateError
@@ -113,17 +113,11 @@ class Tiled(BatchOp):
         """
         raise NotImplementedError
 
-    def mix(
-        self,
-        state: State,
-        sources: Sequence[np.ndarray],
-        dst: np.ndarray,
-        record: Any,
-        tools: Tools,
-    ) -> int:
+    def mix(self, value: Mixed, record: Any, tools: Tools) -> int:
         """Write the four parts, or their items."""
+        state, sources, dst = value
         if state.items:
-            return self._items(state, sources, dst, record, tools)
+            return self._items(value, record, tools)
         size = picture_size(state)
         assert size is not None, "mixed() refuses values without pixels"
         into = planes(state, dst)
@@ -134,14 +128,8 @@ class Tiled(BatchOp):
                 self.show(state, planes(state, source), into[:, rows, columns], part, tools)
         return 0
 
-    def _items(
-        self,
-        state: State,
-        sources: Sequence[np.ndarray],
-        dst: np.ndarray,
-        record: Any,
-        tools: Tools,
-    ) -> int:
+    def _items(self, value: Mixed, record: Any, tools: Tools) -> int:
+        state, sources, dst = value
         size = int(record["height"]), int(record["width"])
         visible, count = visible_word(state), 0
         form = state.items[0].name

@@ -15,7 +15,14 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.batch import OFFSETS, grid, picture_size, require_fixed, require_weights
+from stoker.ops.bases.batch import (
+    OFFSETS,
+    Mixed,
+    grid,
+    picture_size,
+    require_fixed,
+    require_weights,
+)
 from stoker.ops.bases.partnered import Partnered, Shape
 from stoker.ops.contract.functions import function
 from stoker.ops.contract.registry import register_batch
@@ -91,16 +98,9 @@ class Cutmix(Partnered):
         stays = 1.0 - tall * wide / (size[0] * size[1])
         record[0] = (applied, offset, y, x, stays, ids[0], top, left, tall, wide)
 
-    def mix(
-        self,
-        state: State,
-        sources: Sequence[np.ndarray],
-        dst: np.ndarray,
-        record: Any,
-        tools: Tools,
-    ) -> int:
+    def mix(self, value: Mixed, record: Any, tools: Tools) -> int:
         """Write the row with the box pasted, or the weighted mean of labels."""
-        own, other = sources
+        state, (own, other), dst = value
         if len(state.shape) < 2:
             tools.blend(own, other, dst, float(record["lam"]))
             return 0

@@ -15,6 +15,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.batch import (
     FLOATS,
     OFFSETS,
+    Mixed,
     bounded,
     require_fixed,
     require_weights,
@@ -73,16 +74,9 @@ class Mixup(Partnered):
         """Complete a record: `partner` becomes the id of the other sample."""
         record["partner"] = ids[0]
 
-    def mix(
-        self,
-        state: State,
-        sources: Sequence[np.ndarray],
-        dst: np.ndarray,
-        record: Any,
-        tools: Tools,
-    ) -> int:
+    def mix(self, value: Mixed, record: Any, tools: Tools) -> int:
         """Write the weighted mean, or both rows' items."""
-        own, other = sources
+        state, (own, other), dst = value
         if state.items:
             return append(own, other, dst)
         tools.blend(own, other, dst, float(record["lam"]))
