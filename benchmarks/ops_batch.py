@@ -18,7 +18,7 @@ from ops_subject import TORCH, Peers, Subject, one_thread
 
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED
-from stoker.ops.bases.batch import BatchOp, Mixed, picture_size
+from stoker.ops.bases.batch_op import BatchOp, Mixed, picture_size
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 

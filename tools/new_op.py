@@ -28,8 +28,8 @@ from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import ByChance, begin
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register
 
 
@@ -64,8 +64,8 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.folds import Fold
-from stoker.ops.contract.forms import FoldKernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import FoldKernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.runs import copy_run

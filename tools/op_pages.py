@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stoker import ops
-from stoker.ops.bases.row_values import row_value
+from stoker.ops.bases.row_parameters import row_value
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameters import meanings_of, rules_of
 from stoker.ops.contract.registry import folds, registered

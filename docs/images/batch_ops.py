@@ -17,7 +17,7 @@ import skimage.data
 from PIL import Image
 
 from stoker import ops
-from stoker.ops.bases.batch import BatchOp
+from stoker.ops.bases.batch_op import BatchOp
 from stoker.pipeline import pipeline
 
 FOLDER: Final = Path(__file__).parent / "batch_ops"

@@ -12,7 +12,7 @@ from skimage import data
 
 from stoker import ops
 from stoker.ops import Op, registered
-from stoker.ops.contract.forms import same_size
+from stoker.ops.contract.kernel_forms import same_size
 from stoker.ops.contract.states import State
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.plain.decisions import decide

@@ -17,7 +17,7 @@ import pytest
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import State, StateError
-from stoker.ops.bases.batch import Mixed, picture_size
+from stoker.ops.bases.batch_op import Mixed, picture_size
 from stoker.ops.contract.registry import batch_ops
 from stoker.ops.kernels.means import Tools
 from stoker.protocol.item_fields import ItemField

@@ -22,7 +22,7 @@ from stoker.ops._testing.runner import ContractError
 from stoker.ops.bases.folds import Fold
 from stoker.ops.bases.mixing import MOST, add_mix, begin_mix, end_mix, plain_mix
 from stoker.ops.contract.examples import examples_of
-from stoker.ops.contract.forms import FoldKernel
+from stoker.ops.contract.kernel_forms import FoldKernel
 from stoker.ops.contract.registry import choices, folds, registered
 from stoker.ops.testing import check_op
 from stoker.pipeline.compiled.warm import op_calls

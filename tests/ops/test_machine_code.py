@@ -27,7 +27,7 @@ from kept_code import Kept, loop_faults, optimized, remember_objects
 from stoker import ops
 from stoker.ops import State, StateError, make
 from stoker.ops.contract.states import storage
-from stoker.ops.contract.records import machine_record
+from stoker.ops.contract.machine_records import machine_record
 from stoker.ops.contract.registry import choices as ops_of_choice, registered
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.calls import draw_of
@@ -144,7 +144,7 @@ AHEAD = {
         for op in ("copy_paste", "cutmix", "mixup", "mosaic", "mosaic_scaled")
     ),
     *(
-        f"ops.values.choices._draw_{what}"
+        f"ops.values.choice_ops._draw_{what}"
         for what in ("chance", "uniform", "integer", "one", "some")
     ),
     *(

@@ -8,7 +8,7 @@ import pytest
 from stoker import ops
 from stoker.ops import Op, ParameterError, register
 from stoker.ops.contract import registry
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import refuse
 from stoker.ops.contract.parameters import (
     ChannelNumbers,

@@ -30,7 +30,7 @@ from stoker.ops import (
     make,
     registered,
 )
-from stoker.ops._testing.items import FIRST, SIZES, compare_places, decide, places
+from stoker.ops._testing.check_items import FIRST, SIZES, compare_places, decide, places
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import ITEM_KINDS
 from stoker.ops.kernels.points import MOVERS, inverse, move_boxes, scaled, turned

@@ -6,7 +6,7 @@ from numba import from_dtype
 from numba.core.errors import NumbaExperimentalFeatureWarning
 
 from stoker.ops import registered
-from stoker.ops.contract.records import machine_record
+from stoker.ops.contract.machine_records import machine_record
 
 
 def dtypes():

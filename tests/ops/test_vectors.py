@@ -24,8 +24,8 @@ from stoker.dataset import schema
 from stoker.dataset.format.field_checks import check_schema
 from stoker.jit import compiled
 from stoker.ops import Kernel, Op, State, make, registered
-from stoker.ops._testing.items import FIRST, decide
-from stoker.ops.contract.vectors import unfilled
+from stoker.ops._testing.check_items import FIRST, decide
+from stoker.ops.contract.vector_fields import unfilled
 from stoker.ops.kernels.points import stay
 from stoker.ops.kernels.vectors import TURNERS
 from stoker.pipeline import Row, pipeline

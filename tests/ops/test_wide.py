@@ -8,7 +8,7 @@ from PIL import Image
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import ParameterError, State, StateError, make, registered
-from stoker.ops.bases.batch import Mixed
+from stoker.ops.bases.batch_op import Mixed
 from stoker.ops.contract.registry import batch_ops, folds
 from stoker.ops.kernels.means import Tools
 

@@ -11,7 +11,7 @@ from skimage import data
 
 from stoker.jit import kernel
 from stoker.ops.contract import registry
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State

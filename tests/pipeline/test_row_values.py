@@ -16,7 +16,7 @@ from PIL import Image
 from stoker import ops
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
-from stoker.ops.bases.row_values import row_value
+from stoker.ops.bases.row_parameters import row_value
 from stoker.ops.contract.parameters import rules_of
 from stoker.ops.contract.registry import registered
 from stoker.ops.contract.states import State

@@ -10,8 +10,8 @@ import functools
 import numpy as np
 from random_steps import pick
 
-from stoker.ops.bases.batch import BatchOp
-from stoker.ops.bases.row_values import row_value
+from stoker.ops.bases.batch_op import BatchOp
+from stoker.ops.bases.row_parameters import row_value
 from stoker.ops.contract.examples import smallest_of
 from stoker.ops.contract.parameters import rules_of
 from stoker.ops.contract.states import State

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from stoker.jit import kernel
 from stoker.ops.bases.crop_numbers import crop_numbers
 from stoker.ops.contract import parameters
-from stoker.ops.contract.drawn import drawn
+from stoker.ops.contract.drawn_numbers import drawn
 from stoker.ops.contract.elsewhere import missing_message
-from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import FoldKernel, ItemsKernel, Kernel
 from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import (
     at,
     listed,
@@ -36,7 +36,7 @@ from stoker.ops.custom.python import python
 from stoker.ops.custom.python_call import PythonCall
 from stoker.ops.custom.python_together import PythonTogether
 from stoker.ops.geometry.five_crop import five_crop, ten_crop
-from stoker.ops.values.choices import Chance, Integer, OneOf, SomeOf, Uniform, WeightedSomeOf
+from stoker.ops.values.choice_ops import Chance, Integer, OneOf, SomeOf, Uniform, WeightedSomeOf
 from stoker.rng import draws
 
 ROOMS = ("geometry", "color", "filters", "values", "mixes")

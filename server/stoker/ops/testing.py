@@ -24,8 +24,8 @@ import numpy as np
 
 from stoker.jit import compiled
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.ops._testing.folds import check_folds
-from stoker.ops._testing.items import check_items
+from stoker.ops._testing.check_folds import check_folds
+from stoker.ops._testing.check_items import check_items
 from stoker.ops._testing.memory import OTHER_PAINT, PAINT, structured
 from stoker.ops._testing.painted import PaintedMemory
 from stoker.ops._testing.runner import (

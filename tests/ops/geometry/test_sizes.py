@@ -8,7 +8,7 @@ import pytest
 from stoker.jit import compiled
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import make
-from stoker.ops.contract.forms import same_size
+from stoker.ops.contract.kernel_forms import same_size
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.testing import structured
 

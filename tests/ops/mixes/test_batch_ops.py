@@ -9,7 +9,7 @@ import scipy.stats
 from stoker import ops
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import ParameterError, State, StateError
-from stoker.ops.bases.batch import GROUP, OFFSETS, Mixed, partner, picture_size, tile_ids
+from stoker.ops.bases.batch_op import GROUP, OFFSETS, Mixed, partner, picture_size, tile_ids
 from stoker.ops.contract.registry import batch_ops, choices, registered
 from stoker.ops.kernels.means import Tools
 from stoker.protocol.item_fields import ItemField

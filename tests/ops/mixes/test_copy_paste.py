@@ -7,7 +7,7 @@ from scipy.ndimage import gaussian_filter
 from stoker import ops
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import CopyPaste, ParameterError, State, StateError
-from stoker.ops.bases.batch import Mixed
+from stoker.ops.bases.batch_op import Mixed
 from stoker.ops.bases.objects import blended, chosen_of, soft_edge, surrounding
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline

@@ -7,7 +7,7 @@ import pytest
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import MosaicScaled, ParameterError, State, StateError
-from stoker.ops.bases.batch import Mixed
+from stoker.ops.bases.batch_op import Mixed
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline import pipeline
 from stoker.protocol.item_fields import ItemField

@@ -15,7 +15,7 @@ from warm import Script
 
 from stoker.jit import compiling as jit
 from stoker.jit import kernel, set_cache_root, sources
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register, registered
 from stoker.ops.contract.states import State

@@ -10,7 +10,7 @@ import pytest
 
 from stoker.jit import kernel
 from stoker.ops._testing.painted import MARGIN, PaintedMemory
-from stoker.ops.contract.forms import Kernel, no_draw
+from stoker.ops.contract.kernel_forms import Kernel, no_draw
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register, registered
 from stoker.ops.contract.states import State

@@ -11,7 +11,7 @@ import pytest
 
 from stoker import ops
 from stoker.jit import kernel
-from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.kernel_forms import ItemsKernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import State, StateError
 from stoker.pipeline import Row, pipeline

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.kernel_forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State

@@ -5,7 +5,7 @@ import pytest
 
 from stoker import ops
 from stoker.ops import State
-from stoker.ops.values.choices import OneOf
+from stoker.ops.values.choice_ops import OneOf
 from stoker.pipeline import one_of, pipeline, random_apply
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError

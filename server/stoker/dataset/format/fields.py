@@ -127,7 +127,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         fill: the number that an absent value consists of.
         relative: for an image or mask: whether its size may differ from that of the first image.
         vectors: for an image of float32: `flow` or `normals`, if its channels are components of
-            vectors; see `stoker.ops.contract.vectors`.
+            vectors; see `stoker.ops.contract.vector_fields`.
         keeps_orientation: for an image or mask: whether its pixels are used as stored and EXIF is
             ignored; otherwise they are turned upright.
     """

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.records import machine_record
+from stoker.ops.contract.machine_records import machine_record
 
 PAINT: Final = 0xA5
 OTHER_PAINT: Final = 0x3C

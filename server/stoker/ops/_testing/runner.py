@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker.jit import compiled
 from stoker.jit.arithmetic import COMPILED, Arithmetic
-from stoker.ops._testing.items import looked_at_by
+from stoker.ops._testing.check_items import looked_at_by
 from stoker.ops._testing.memory import PAINT, structured
 from stoker.ops._testing.painted import PaintedMemory
 from stoker.ops.contract.op import Op

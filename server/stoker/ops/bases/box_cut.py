@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.relative import rescale_box
 from stoker.ops.contract.rules import ANY_DTYPE

@@ -18,7 +18,7 @@ from stoker.ops.bases.resizing import (
     resize_floats,
     resize_mask,
 )
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.kernels.nearest import nearest
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.resample import resample

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import Kernel, RunKernel, no_draw
+from stoker.ops.contract.kernel_forms import Kernel, RunKernel, no_draw
 from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.cut import cut, plain_cut
 from stoker.ops.kernels.points import scaled

@@ -14,7 +14,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fills
 from stoker.ops.bases.pixelwise import PixelOp, begin
-from stoker.ops.contract.forms import Kernel, RunKernel, no_draw
+from stoker.ops.contract.kernel_forms import Kernel, RunKernel, no_draw
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.points import stay

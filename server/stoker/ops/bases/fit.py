@@ -17,7 +17,7 @@ from stoker.ops.bases.resizing import (
     run_floats,
     wide_bytes,
 )
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.states import State, StateError

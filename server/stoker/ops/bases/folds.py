@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from stoker.ops.contract.forms import FoldKernel, Kernel
+from stoker.ops.contract.kernel_forms import FoldKernel, Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import State, StateError
 

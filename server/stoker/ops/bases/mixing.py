@@ -16,7 +16,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.folds import Fold
-from stoker.ops.contract.forms import FoldKernel, no_draw
+from stoker.ops.contract.kernel_forms import FoldKernel, no_draw
 from stoker.ops.contract.rules import FLOAT, require_image
 from stoker.ops.contract.states import State
 from stoker.ops.contract.templates import adapted

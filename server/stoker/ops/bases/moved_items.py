@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import ItemsKernel, no_draw
+from stoker.ops.contract.kernel_forms import ItemsKernel, no_draw
 from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.points import beyond, move_boxes, move_keypoints, scaled
 

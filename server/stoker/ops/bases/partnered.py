@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from stoker.ops.bases.batch import BatchOp
+from stoker.ops.bases.batch_op import BatchOp
 from stoker.ops.contract.parameters import Number, Probability
 from stoker.ops.kernels.gammas import LARGEST, SMALLEST
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from stoker.ops.bases.batch import BatchOp, Mixed, bounded, picture_size, planes, require_fixed
+from stoker.ops.bases.batch_op import BatchOp, Mixed, bounded, picture_size, planes, require_fixed
 from stoker.ops.contract.parameters import Range, Span
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import State, StateError

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import Kernel, RunKernel, no_draw
+from stoker.ops.contract.kernel_forms import Kernel, RunKernel, no_draw
 from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.warp import plain_warp_affine, warp_affine
 

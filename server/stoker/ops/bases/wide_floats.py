@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import Kernel, RunKernel, no_draw
+from stoker.ops.contract.kernel_forms import Kernel, RunKernel, no_draw
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State
 from stoker.ops.contract.templates import adapted

@@ -14,7 +14,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.box_resize import box_of
 from stoker.ops.bases.resizing import NEAREST, filter_of, plain_image
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.kernels.nearest import nearest, plain_nearest
 from stoker.ops.kernels.resample import padded, plain_resample
 from stoker.ops.kernels.resample_floats import plain_float_pass, resample_floats

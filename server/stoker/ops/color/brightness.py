@@ -12,8 +12,8 @@ from stoker.jit import kernel
 from stoker.ops.bases.factor import FactorOp
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.color import LOW, blend_with, fixed, plain_blend
 from stoker.ops.kernels.color_floats import blend_unit, plain_blend_unit

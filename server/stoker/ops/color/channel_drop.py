@@ -13,8 +13,8 @@ from stoker.jit import kernel
 from stoker.ops.bases.fills import require_fill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.color.color_jitter import write_order
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Levels, PerChannel, Probability, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ALPHA, ANY_DTYPE

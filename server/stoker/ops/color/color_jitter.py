@@ -17,9 +17,9 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import begin
 from stoker.ops.bases.wide_floats import float_room, through_floats
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record

@@ -10,8 +10,8 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import LEVELS, ByChance, begin, look_up
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
 

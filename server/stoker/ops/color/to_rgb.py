@@ -11,9 +11,9 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.color.grayscale import fill_pixel
 from stoker.ops.color.to_gray import of_channels
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.rules import ALPHA, LEVELS_FLOATS

@@ -24,8 +24,8 @@ from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 
-from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel, no_draw, same_size
 from stoker.ops.contract.frozen import seal
+from stoker.ops.contract.kernel_forms import FoldKernel, ItemsKernel, Kernel, no_draw, same_size
 from stoker.ops.contract.looked_at import looked_at
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.parameters import DeclaredLayout, rules_of

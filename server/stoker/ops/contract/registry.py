@@ -68,7 +68,7 @@ def register_unlisted(cls: T) -> T:
 
 @dataclass_transform(frozen_default=True)
 def register_batch(cls: T) -> T:
-    """Register an op class that reads other rows (`bases.batch`), which has another contract.
+    """Register an op class that reads other rows (`bases.batch_op`), which has another contract.
 
     Raises:
         ValueError: the name is already registered.
@@ -162,12 +162,12 @@ def folds() -> Mapping[str, type[Op]]:
 
 
 def choices() -> Mapping[str, type[Op]]:
-    """Return the registered op classes without a kernel, by name: `stoker.ops.values.choices`."""
+    """Return the registered op classes without a kernel, by name: `values.choice_ops`."""
     return {name: cls for name, cls in _OPS.items() if not cls.kinds()}
 
 
 def batch_ops() -> Mapping[str, type[Op]]:
-    """Return the registered op classes that read other rows, by name: `stoker.ops.bases.batch`."""
+    """Return the registered op classes that read other rows, by name: `bases.batch_op`."""
     return {name: _OPS[name] for name in sorted(_BATCH)}
 
 

@@ -15,7 +15,7 @@ from stoker.protocol.errors import BuildError
 from stoker.protocol.item_fields import COORDINATES, WORD, ItemField, item_words
 
 VECTORS: Final = {"flow": 2, "normals": 3}
-"""Kinds of vector fields -> their components; see `stoker.ops.contract.vectors`."""
+"""Kinds of vector fields -> their components; see `stoker.ops.contract.vector_fields`."""
 IMAGE_KINDS = ("image", "mask", *VECTORS)
 """Kinds whose first two sides are height and width."""
 

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import refuse
 from stoker.ops.contract.parameters import Number, Whole

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from stoker.ops.contract.forms import ItemsKernel, Kernel
+from stoker.ops.contract.kernel_forms import ItemsKernel, Kernel
 from stoker.ops.contract.op import Op
 from stoker.protocol.errors import BuildError
 

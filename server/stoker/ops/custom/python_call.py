@@ -22,7 +22,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.jit.named import resolve
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MOST_CHANNELS, refuse
 from stoker.ops.contract.parameters import SidePair, Whole

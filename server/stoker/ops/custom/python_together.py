@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import FoldKernel, Kernel
+from stoker.ops.contract.kernel_forms import FoldKernel, Kernel
 from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.registry import register_unlisted
 from stoker.ops.contract.states import IMAGE_KINDS, State, StateError

@@ -20,8 +20,8 @@ from stoker.jit import kernel
 from stoker.ops.bases.blur import BlurOp, OddSpan, bordered, bordered_bytes, plain_shifts
 from stoker.ops.bases.pixelwise import begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import WholeRange
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT

@@ -14,8 +14,8 @@ from stoker.ops.bases.fit import fit_scratch
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.resizing import INTERPOLATIONS, resize_floats, resize_levels
 from stoker.ops.bases.wide_resize import plain_resize, resize_wide
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Interval, Probability, Range, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS

@@ -16,8 +16,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import refuse
 from stoker.ops.contract.parameters import Interval, OwnRule, Probability, Range, Whole
 from stoker.ops.contract.registry import register

@@ -14,7 +14,7 @@ from stoker.jit import kernel
 from stoker.ops.bases.filled_parts import FillsParts, filling_kernels
 from stoker.ops.bases.fills import Fill, MaskFill
 from stoker.ops.bases.pixelwise import APPLY
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Number, Probability, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register

@@ -28,8 +28,8 @@ from stoker.ops.bases.weighted import (
     window_weights,
 )
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Range, Span, WholeRange
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State

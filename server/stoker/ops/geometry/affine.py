@@ -14,8 +14,8 @@ from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.rotated import Filter
 from stoker.ops.bases.warped import affine_kernels
-from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import is_number, refuse
 from stoker.ops.contract.parameters import Interval, OwnRule, PerChannel, Range, Span, Spread
 from stoker.ops.contract.registry import register

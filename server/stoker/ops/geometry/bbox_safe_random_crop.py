@@ -22,7 +22,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.box_cut import BoxCut
 from stoker.ops.bases.box_resize import BOX_RECORD
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.points import lower, upper

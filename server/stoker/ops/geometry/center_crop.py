@@ -11,8 +11,8 @@ from stoker.jit import kernel
 from stoker.ops.bases.cropped import Cropped
 from stoker.ops.bases.cut_window import window_kernels, window_map
 from stoker.ops.bases.fills import Fill, MaskFill
-from stoker.ops.contract.functions import function
-from stoker.ops.contract.reading import box_inside
+from stoker.ops.contract.op_functions import function
+from stoker.ops.contract.read_box import box_inside
 from stoker.ops.contract.registry import register
 
 

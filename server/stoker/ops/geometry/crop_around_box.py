@@ -16,7 +16,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.box_cut import BoxCut
 from stoker.ops.bases.box_resize import BOX_RECORD
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Number, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.geometry.bbox_safe_random_crop import counts

@@ -26,7 +26,7 @@ from stoker.ops.bases.cropped import (
 from stoker.ops.bases.cut_window import window_map
 from stoker.ops.bases.fills import Fill, MaskFill
 from stoker.ops.bases.marked import count_marked, find_marked
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import ClassNumbers
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State, StateError

@@ -14,7 +14,7 @@ from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.rotated import Filter
 from stoker.ops.bases.warped import warp_kernels
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS

@@ -23,8 +23,8 @@ from stoker.ops.bases.box_resize import (
 )
 from stoker.ops.bases.resizing import Interpolation, resize_scratch
 from stoker.ops.bases.wide_resize import SIGNED_BOX, WIDE_BOX
-from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import OwnRule, SidePair, Word
 from stoker.ops.contract.registry import register

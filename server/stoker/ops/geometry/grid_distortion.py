@@ -20,8 +20,8 @@ from stoker.jit import kernel
 from stoker.ops.bases.moved_items import moving_items
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.rotated import Filter
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS, MAX_CHANNELS

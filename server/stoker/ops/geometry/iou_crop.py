@@ -21,8 +21,8 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.box_cut import BoxCut, cut_forward
-from stoker.ops.contract.forms import ItemsKernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import ItemsKernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE, is_number, refuse
 from stoker.ops.contract.parameters import Interval, Number, OwnRule, Whole
 from stoker.ops.contract.registry import register

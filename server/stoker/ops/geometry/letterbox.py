@@ -13,9 +13,9 @@ from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.fit import fit_scratch
 from stoker.ops.bases.resizing import NEAREST, Interpolation, filter_of, resize_floats
 from stoker.ops.bases.wide_resize import plain_resize, resize_wide
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import require_ratio

@@ -25,7 +25,7 @@ from stoker.ops.bases.moved_items import moving_items
 from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin
 from stoker.ops.bases.rotated import Filter
 from stoker.ops.bases.warped import warp_kernels
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import LEVELS_FLOATS

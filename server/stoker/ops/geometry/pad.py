@@ -11,9 +11,9 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.contract.forms import Kernel, RunKernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel, RunKernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE, is_integer, refuse
 from stoker.ops.contract.parameters import OwnRule, SidePair, Sides, Word, both_sides
 from stoker.ops.contract.registry import register

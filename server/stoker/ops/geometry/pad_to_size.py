@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 from stoker.jit import kernel
 from stoker.ops.bases.cut_window import window_kernels, window_map
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import SidePair, Sides, Word, both_sides
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE, refuse

@@ -17,8 +17,8 @@ from stoker.jit import kernel
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
 from stoker.ops.bases.rotated import Filter
 from stoker.ops.bases.warped import warp_kernels
-from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Number, Probability
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.relative import carried

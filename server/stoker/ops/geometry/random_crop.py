@@ -18,9 +18,9 @@ from stoker.ops.bases.cropped import (
 )
 from stoker.ops.bases.cut_window import window_map
 from stoker.ops.bases.fills import Fill, MaskFill
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import SidePair, Sides
-from stoker.ops.contract.reading import box_inside
+from stoker.ops.contract.read_box import box_inside
 from stoker.ops.contract.registry import register
 
 

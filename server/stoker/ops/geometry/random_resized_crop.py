@@ -20,8 +20,8 @@ from stoker.ops.bases.box_resize import (
 )
 from stoker.ops.bases.resizing import Interpolation, resize_scratch
 from stoker.ops.bases.wide_resize import SIGNED_BOX, WIDE_BOX
-from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import ATTEMPTS, LOWEST_RATIO, MAX_SIDE
 from stoker.ops.contract.parameters import Interval, Range, SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from stoker.jit import kernel
 from stoker.ops.bases.resized import Resized
 from stoker.ops.bases.resizing import Interpolation, resize_scratch
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE, is_integer, refuse
 from stoker.ops.contract.parameters import OwnRule
 from stoker.ops.contract.registry import register

@@ -14,11 +14,11 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.fit import fit_long, fit_short
 from stoker.ops.bases.resizing import INTERPOLATIONS, NEAREST, filter_of, plain_image, plain_mask
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Levels, MaskClass, SidePair, Word
-from stoker.ops.contract.reading import box_inside
+from stoker.ops.contract.read_box import box_inside
 from stoker.ops.contract.registry import make, register_unlisted
 from stoker.ops.contract.states import State
 from stoker.ops.geometry.center_crop import CenterCrop, offset

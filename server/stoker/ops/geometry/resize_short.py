@@ -16,7 +16,7 @@ from stoker.ops.bases.fit import (
 )
 from stoker.ops.bases.resized import Resized
 from stoker.ops.bases.resizing import Interpolation
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import OwnRule, Whole
 from stoker.ops.contract.registry import register

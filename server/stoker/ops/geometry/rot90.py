@@ -13,9 +13,9 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.flips import swapped
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import is_integer, refuse
 from stoker.ops.contract.parameters import OwnRule, Probability
 from stoker.ops.contract.registry import register

@@ -10,7 +10,7 @@ from typing import Any
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
 from stoker.ops.bases.warped import affine_kernels
-from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.parameter_limits import refuse
 from stoker.ops.contract.registry import register
 from stoker.ops.geometry.rotate_expand import RotateExpand

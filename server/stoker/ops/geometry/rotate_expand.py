@@ -15,7 +15,7 @@ from typing import Any, Final
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
 from stoker.ops.bases.warped import affine_kernels
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State, StateError

@@ -14,7 +14,7 @@ from typing import Any
 from stoker.jit import kernel
 from stoker.ops.bases.rotated import Rotated
 from stoker.ops.bases.warped import affine_kernels
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.affinity import RADIANS
 from stoker.ops.kernels.points import inverse

@@ -11,8 +11,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.flips import swapped
 from stoker.ops.bases.pixelwise import ByChance
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State

@@ -7,8 +7,8 @@ from typing import Any
 
 from stoker.jit import kernel
 from stoker.ops.bases.flips import FlipOp
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.kernel_forms import Kernel
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.points import scaled
 from stoker.ops.kernels.reorder import move_rows

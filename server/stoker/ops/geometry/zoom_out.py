@@ -12,8 +12,8 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.bases.cut_window import window_kernels, window_map
 from stoker.ops.bases.fills import Fill, Fills, MaskFill
-from stoker.ops.contract.functions import function
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register

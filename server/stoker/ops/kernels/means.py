@@ -119,7 +119,7 @@ class Tools:
             own: contiguous.
             other: of the same shape and dtype.
             dst: output, of the same shape and dtype.
-            grid: (planes, height, width); see `stoker.ops.bases.batch.grid`.
+            grid: (planes, height, width); see `stoker.ops.bases.batch_op.grid`.
             box: (top, left, height, width).
         """
         if dst.dtype != np.uint8:

@@ -1,4 +1,4 @@
-"""Components of vector fields under the linear part of a map; see `stoker.ops.contract.vectors`.
+"""Components of vector fields under the linear part of a map; see `contract.vector_fields`.
 
 Each component is computed in float64, every operation rounded once, in the order written, and
 rounded to float32 once at the end. A factor of 0 ignores its component, so infinity in one does not

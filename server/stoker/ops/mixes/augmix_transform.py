@@ -27,9 +27,9 @@ from stoker.ops.color.equalize import Equalize, spread_levels
 from stoker.ops.color.posterize import Posterize, mask_levels, upper_bits
 from stoker.ops.color.saturation import Saturation
 from stoker.ops.color.solarize import Solarize, invert_from
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Flag, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import GRAY_OR_RGB

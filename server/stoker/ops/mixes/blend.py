@@ -19,7 +19,7 @@ from stoker.ops.bases.mixing import (
     mix_float_folds,
     mix_folds,
 )
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import is_number, refuse
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, cast
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.batch import (
+from stoker.ops.bases.batch_op import (
     OFFSETS,
     BatchOp,
     Mixed,
@@ -41,7 +41,7 @@ from stoker.ops.bases.objects import (
     surrounding,
 )
 from stoker.ops.bases.tiled import FORMATS, as_form, with_corners
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import ClassNumbers, Number, Probability, Word
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import FLOAT, VISIBLE, float_first, refuse

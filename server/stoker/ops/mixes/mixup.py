@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.batch import (
+from stoker.ops.bases.batch_op import (
     FLOATS,
     OFFSETS,
     Mixed,
@@ -21,7 +21,7 @@ from stoker.ops.bases.batch import (
     require_weights,
 )
 from stoker.ops.bases.partnered import Partnered, Shape
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import FLOAT, float_first, refuse
 from stoker.ops.contract.states import State

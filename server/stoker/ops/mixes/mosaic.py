@@ -17,7 +17,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Center, Tile, Tiled
-from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.parameters import Probability
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import ANY_DTYPE

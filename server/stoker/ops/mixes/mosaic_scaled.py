@@ -16,10 +16,10 @@ from typing import Annotated, Any, Final, cast
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.batch import grid
+from stoker.ops.bases.batch_op import grid
 from stoker.ops.bases.fills import Fill, Fills, MaskFill, require_fill
 from stoker.ops.bases.tiled import CENTER_FIELDS, TILES, Center, Tile, Tiled
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span
 from stoker.ops.contract.registry import register_batch
 from stoker.ops.contract.rules import FLOAT, float_first, refuse

@@ -21,7 +21,7 @@ from stoker.ops.bases.mixing import (
     mix_float_folds,
     mix_folds,
 )
-from stoker.ops.contract.functions import FunctionCall, calls
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.parameters import Number, Whole
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import FLOAT

@@ -7,8 +7,8 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.folds import Fold
-from stoker.ops.contract.forms import FoldKernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import FoldKernel
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import ANY_DTYPE
 from stoker.ops.contract.states import State, StateError

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import ItemsKernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import ItemsKernel
 from stoker.ops.contract.op import Op
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Number
 from stoker.ops.contract.registry import register

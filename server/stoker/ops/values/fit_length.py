@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import Kernel
-from stoker.ops.contract.functions import function
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op, Value
+from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import OwnRule, Whole, Word
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.rules import refuse

@@ -11,7 +11,7 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.sides import paired_numbers
-from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.kernel_forms import ItemsKernel
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.parameters import OwnRule
 from stoker.ops.contract.registry import register

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.ops.bases.batch import GROUP, BatchOp
+from stoker.ops.bases.batch_op import GROUP, BatchOp
 from stoker.ops.contract.registry import lookup
 from stoker.ops.contract.row_numbers import row_number
 from stoker.ops.contract.states import OTHER, State

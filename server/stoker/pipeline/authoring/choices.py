@@ -2,7 +2,7 @@
 
     image, mask = one_of(image, mask, choices=[ops.Rotate(30), flip_and_blur, None])
 
-Each is one decision (an op without kernels, `values.choices`) and an `if` for each alternative,
+Each is one decision (an op without kernels, `values.choice_ops`) and an `if` for each alternative,
 so only the chosen one runs. An alternative is an op, which receives all values; a function that
 takes all values and returns as many; a list of these, run in order; or None, which changes nothing.
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from stoker.ops.contract.op import Op, Value
-from stoker.ops.values.choices import MAX_CHOICES, Chance, OneOf, SomeOf, WeightedSomeOf
+from stoker.ops.values.choice_ops import MAX_CHOICES, Chance, OneOf, SomeOf, WeightedSomeOf
 from stoker.pipeline.tracing.branches import choose
 from stoker.pipeline.tracing.naming import scope
 from stoker.pipeline.tracing.refusals import fault

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.contract.forms import same_size
+from stoker.ops.contract.kernel_forms import same_size
 from stoker.pipeline.compiled import support
 from stoker.pipeline.graph.statistics import (
     ends_of_doubles,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.forms import no_draw, same_size
+from stoker.ops.contract.kernel_forms import no_draw, same_size
 from stoker.ops.contract.op import EMPTY, Op
 from stoker.ops.contract.states import State
 from stoker.ops.contract.templates import adapted

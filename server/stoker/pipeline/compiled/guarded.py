@@ -24,7 +24,7 @@ import numpy as np
 
 from stoker.jit import compiled
 from stoker.ops._testing.painted import PaintedMemory
-from stoker.ops.contract.records import machine_record
+from stoker.ops.contract.machine_records import machine_record
 from stoker.pipeline.engine.faults import kernel_error
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun, key_of

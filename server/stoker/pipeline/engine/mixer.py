@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.ops.bases.batch import GROUP, Mixed, partner, tile_ids
+from stoker.ops.bases.batch_op import GROUP, Mixed, partner, tile_ids
 from stoker.ops.contract.states import State
 from stoker.ops.kernels.means import Tools
 from stoker.pipeline.engine.interface import Records

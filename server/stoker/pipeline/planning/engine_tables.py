@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from stoker.ops.contract.records import machine_record
+from stoker.ops.contract.machine_records import machine_record
 from stoker.ops.contract.states import State
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.op_declarations import params_of

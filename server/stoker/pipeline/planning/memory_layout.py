@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stoker.ops.bases.batch import GROUP
-from stoker.ops.contract.forms import same_size
+from stoker.ops.bases.batch_op import GROUP
+from stoker.ops.contract.kernel_forms import same_size
 from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.plan import Location, Plan
 from stoker.pipeline.planning.steps import (

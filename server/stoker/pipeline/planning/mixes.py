@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from stoker.ops.bases.batch import BatchOp, picture_size
+from stoker.ops.bases.batch_op import BatchOp, picture_size
 from stoker.ops.contract.states import State, StateError
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.errors import BuildError

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
+from stoker.ops.contract.kernel_forms import FoldKernel, ItemsKernel, Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import VECTORS, State
-from stoker.ops.contract.vectors import as_given, as_image, require_vectors
+from stoker.ops.contract.vector_fields import as_given, as_image, require_vectors
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.item_fields import DTYPES
 

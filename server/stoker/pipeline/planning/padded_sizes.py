@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from stoker.ops.contract.forms import same_size
+from stoker.ops.contract.kernel_forms import same_size
 from stoker.pipeline.graph.nodes import STATISTICS
 from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep, VectorsStep
 from stoker.pipeline.planning.steps import (

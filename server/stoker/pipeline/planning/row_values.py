@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from stoker.ops.bases.row_values import RowValue, row_value, why_constant
+from stoker.ops.bases.row_parameters import RowValue, row_value, why_constant
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import lookup, make, name_of
 from stoker.ops.contract.states import State

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
-from stoker.ops.contract.forms import FoldKernel, ItemsKernel, Kernel
+from stoker.ops.contract.kernel_forms import FoldKernel, ItemsKernel, Kernel
 from stoker.pipeline.graph.nodes import Form
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.planning.decision import Decision

@@ -15,7 +15,7 @@ from typing import Any
 from stoker.ops.contract.op import Value
 from stoker.ops.contract.parameters import Whole, Word
 from stoker.ops.contract.states import ParameterError
-from stoker.ops.values.choices import OneOf
+from stoker.ops.values.choice_ops import OneOf
 from stoker.pipeline.authoring.choices import among, given, tracer_for
 from stoker.pipeline.policies.magnitudes import NAMES, Look, Move, Values, fixed, sometimes, wide
 from stoker.pipeline.policies.policies import BINS, POLICIES

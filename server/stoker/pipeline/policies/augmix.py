@@ -22,7 +22,7 @@ from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.states import ParameterError
 from stoker.ops.mixes.augmix_transform import AugmixTransform
 from stoker.ops.mixes.random_blend import RandomBlend
-from stoker.ops.values.choices import Integer
+from stoker.ops.values.choice_ops import Integer
 from stoker.pipeline.authoring.choices import tracer_for
 from stoker.pipeline.tracing.branches import choose
 from stoker.pipeline.tracing.naming import scoped

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stoker.ops.bases.batch import BatchOp
+from stoker.ops.bases.batch_op import BatchOp
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.units import switch_of
 from stoker.pipeline.tracing.refusals import fault

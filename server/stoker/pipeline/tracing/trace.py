@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from stoker.ops.bases.row_values import row_value, why_constant
+from stoker.ops.bases.row_parameters import row_value, why_constant
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import name_of

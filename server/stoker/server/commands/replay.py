@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.ops.bases.batch import GROUP
+from stoker.ops.bases.batch_op import GROUP
 from stoker.ops.contract.units import unit_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.replayed_row import Replay, ReplayValue

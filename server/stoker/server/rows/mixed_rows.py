@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stoker.jit.arithmetic import PLAIN, Arithmetic
-from stoker.ops.bases.batch import GROUP
+from stoker.ops.bases.batch_op import GROUP
 from stoker.order.stream_order import RowColumns, StreamOrder
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.rng.row import Row

@@ -20,7 +20,7 @@ import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
 from stoker.dataset.reading.clip_dataset import ClipDataset
-from stoker.ops.bases.batch import GROUP
+from stoker.ops.bases.batch_op import GROUP
 from stoker.order.compose import order_of
 from stoker.order.selected import Selected
 from stoker.order.stream_order import StreamOrder

@@ -16,7 +16,7 @@ import msgspec
 from stoker.dataset import Dataset, open_dataset
 from stoker.jit import activity
 from stoker.jit.named import EVERY_MODULE, allow_modules
-from stoker.ops.bases.batch import GROUP
+from stoker.ops.bases.batch_op import GROUP
 from stoker.order.buckets.pieces import pieces_of, with_rows
 from stoker.order.mix import mix_digest, shares
 from stoker.order.selected import exclude_of, weights_of

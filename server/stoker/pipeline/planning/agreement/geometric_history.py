@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from stoker.ops.bases.batch import BatchOp
+from stoker.ops.bases.batch_op import BatchOp
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State
 from stoker.pipeline.graph.deciding import deciding

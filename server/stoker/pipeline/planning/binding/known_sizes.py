@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from stoker.ops.contract.forms import same_size
+from stoker.ops.contract.kernel_forms import same_size
 from stoker.ops.contract.states import IMAGE_KINDS
 from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.decision import Decision

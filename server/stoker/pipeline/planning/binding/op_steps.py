@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stoker.ops.bases.batch import BatchOp
-from stoker.ops.contract.forms import same_size
+from stoker.ops.bases.batch_op import BatchOp
+from stoker.ops.contract.kernel_forms import same_size
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import make
 from stoker.ops.contract.relative import keep_record
 from stoker.ops.contract.states import IMAGE_KINDS, ITEM_KINDS, VECTORS, State
-from stoker.ops.contract.vectors import as_image, unfilled
+from stoker.ops.contract.vector_fields import as_image, unfilled
 from stoker.ops.custom.purity import check_purity
 from stoker.pipeline.graph.expressions import widened
 from stoker.pipeline.graph.nodes import Apply, Draw

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stoker.ops.bases.batch import BatchOp
+from stoker.ops.bases.batch_op import BatchOp
 from stoker.ops.contract.registry import lookup, make
 from stoker.ops.contract.states import ITEM_KINDS, State, StateError
 from stoker.pipeline.graph.nodes import Unneeded

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import compiled
-from stoker.ops.contract.forms import ItemsKernel
+from stoker.ops.contract.kernel_forms import ItemsKernel
+from stoker.ops.contract.machine_records import machine_record
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.records import machine_record
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.points import inverse

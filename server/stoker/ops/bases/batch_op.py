@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from stoker.ops.contract.forms import Kernel
+from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.rules import COLORS, refuse
 from stoker.ops.contract.states import State
