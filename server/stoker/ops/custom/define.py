@@ -24,8 +24,7 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op import Op
-from stoker.ops.contract.parameter_limits import refuse
-from stoker.ops.contract.parameters import Number, Whole
+from stoker.ops.contract.parameters import Flag, Number, ParameterRule, Whole
 from stoker.ops.contract.states import ITEM_KINDS
 from stoker.protocol.errors import BuildError
 
@@ -44,7 +43,8 @@ class Defined(Op):
         """Check that each parameter has the type of its default."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            self.settle(**{field.name: _checked(self.name, field.name, value, field.default)})
+            checked = _rule_of(field.default).check(self.name, field.name, value)
+            self.settle(**{field.name: checked})
 
     def params(self) -> np.ndarray:
         """Return the run-time parameters."""
@@ -148,12 +148,11 @@ def define(
     return make
 
 
-def _checked(op: str, name: str, value: object, default: object) -> bool | float:
+def _rule_of(default: object) -> ParameterRule:
+    """Return the rule of a parameter: its default says the type."""
     if isinstance(default, bool):
-        if isinstance(value, bool):
-            return value
-        raise refuse(op, name, "True or False", value)
+        return Flag()
     if isinstance(default, int):
-        return Whole(-LARGEST - 1, LARGEST).check(op, name, value)
+        return Whole(-LARGEST - 1, LARGEST)
     most = float(np.finfo(np.float64).max)
-    return Number(-most, most).check(op, name, value)
+    return Number(-most, most)

@@ -33,7 +33,7 @@ LARGEST: Final = 63
 
 
 def _odd(op: str, value: object) -> int:
-    size = Whole(1, LARGEST).check(op, "kernel_size", value)
+    size: int = Whole(1, LARGEST).check(op, "kernel_size", value)
     if size % 2 == 0:
         raise refuse(op, "kernel_size", "odd", size)
     return size
