@@ -158,4 +158,5 @@ def check_max(op: str, size: int, max_size: object) -> int:
     Raises:
         ParameterError: it is not an integer from `size` to the greatest side.
     """
-    return Whole(size, MAX_SIDE).check(op, "max_size", max_size)
+    checked: int = Whole(size, MAX_SIDE).check(op, "max_size", max_size)
+    return checked
