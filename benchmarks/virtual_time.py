@@ -22,11 +22,11 @@ from stoker.protocol.request.stream_request import (
     StreamRequest,
 )
 from stoker.protocol.slot_layout import Output
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
-from stoker.server.work.records import BuildResult, BuiltSource, Done, Work
+from stoker.server.work.work_records import BuildResult, BuiltSource, Done, Work
 
 TOKEN = bytes(16)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stoker.server.settings.config import load
+from stoker.server.settings.config_loading import load
 
 STOKER = str(Path(sys.executable).with_name("stoker"))
 

@@ -30,10 +30,11 @@ from stoker.protocol.remote.tls import (
 )
 from stoker.protocol.slot_layout import Output, Placed
 from stoker.server.daemon import broker
-from stoker.server.state import events, instructions
+from stoker.server.state import core_instructions as instructions
+from stoker.server.state import events
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
-from stoker.server.work.records import BuildResult, BuiltSource, Done
+from stoker.server.work.work_records import BuildResult, BuiltSource, Done
 
 SLOT_BYTES: Final = 64
 TOKEN: Final = b"t" * 16

@@ -17,8 +17,8 @@ from tests.server.state.conftest import Rig, _open, of, records, result
 from stoker.client import Loader, delivery
 from stoker.protocol import messages as m
 from stoker.protocol.codec import encode
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events
-from stoker.server.state import instructions as ins
 
 PREFETCH = 3
 SIDE = "side socket"

@@ -8,7 +8,7 @@ from tests.server.state.conftest import Rig, _open, of, records, result
 
 from stoker.protocol import messages
 from stoker.server.state import events
-from stoker.server.state.instructions import (
+from stoker.server.state.core_instructions import (
     ReserveSlab,
     SendReplay,
     SendSlab,

@@ -21,7 +21,7 @@ from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.server.rows.field_states import field_states
 from stoker.server.rows.graphs import graph_to_bytes
-from stoker.server.work.records import OpenStream, Work
+from stoker.server.work.work_records import OpenStream, Work
 
 ROWS = 10
 

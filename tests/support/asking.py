@@ -16,7 +16,7 @@ from stoker.protocol.request.stream_request import (
     StreamRequest,
 )
 from stoker.protocol.spec import StreamSpec
-from stoker.server.work.records import (
+from stoker.server.work.work_records import (
     BuildRequest,
     BuiltSource,
     OpenStream,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from stoker.protocol.messages import DaemonRecord
-from stoker.server.state import instructions as ins
+from stoker.server.state import core_instructions as ins
 
 
 def of(items: Iterable[object], kind: type) -> list:

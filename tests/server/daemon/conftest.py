@@ -25,10 +25,10 @@ from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.slot_layout import Output
 from stoker.server.daemon.daemon import Daemon
-from stoker.server.settings import config as configuration
+from stoker.server.settings import config_loading as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.state.events import Built, ChunkDone, Event, WorkerDown, WorkerUp
-from stoker.server.work.records import (
+from stoker.server.work.work_records import (
     AddSlab,
     BuildResult,
     BuiltSource,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import stoker.server.state.instructions as ins
+import stoker.server.state.core_instructions as ins
 from stoker.client import Connection, Loader
 from stoker.protocol.errors import PeerError, StokerError
 from stoker.protocol.messages import AskStatus

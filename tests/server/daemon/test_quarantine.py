@@ -4,7 +4,7 @@ import json
 import logging
 
 from stoker.server.daemon.quarantine import QuarantineFiles, ids_of
-from stoker.server.work.records import BadSample
+from stoker.server.work.work_records import BadSample
 
 DATASET = "content:" + "ab" * 16
 

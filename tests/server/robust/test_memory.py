@@ -14,7 +14,7 @@ from PIL import Image
 
 from stoker.dataset import schema, write
 from stoker.protocol.errors import ResourceError
-from stoker.server.work.records import BuildResult
+from stoker.server.work.work_records import BuildResult
 from stoker.server.workers.builder import build
 
 pytestmark = pytest.mark.slow

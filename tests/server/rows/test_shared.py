@@ -23,7 +23,7 @@ from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.row_computer import RowComputer
 from stoker.server.rows.sample_rows import RowSource
 from stoker.server.rows.shared import SharedSamples, WorkerForks, shared_bytes
-from stoker.server.work.records import OpenStream, Work
+from stoker.server.work.work_records import OpenStream, Work
 
 B = 6
 HEIGHT, WIDTH = 240, 300

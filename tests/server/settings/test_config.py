@@ -10,8 +10,8 @@ from commands import call
 
 from stoker.protocol.errors import ConfigError
 from stoker.server.daemon.core_settings import settings
-from stoker.server.settings import config
-from stoker.server.settings.config import load, show
+from stoker.server.settings import config_loading as config
+from stoker.server.settings.config_loading import load, show
 from stoker.server.settings.config_types import Config, Section, decode_hook, key_types, parse_size
 
 DOCS = Path(__file__).parents[3] / "docs" / "configuration.md"

@@ -10,7 +10,7 @@ from commands import call
 
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import ConfigError
-from stoker.server.settings.config import load
+from stoker.server.settings.config_loading import load
 from stoker.server.settings.module_lookup import bound_names, why_missing
 from stoker.server.settings.served_names import check_served
 

@@ -23,11 +23,11 @@ from stoker.protocol.messages import (
     Welcome,
 )
 from stoker.protocol.slot_layout import Output
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
-from stoker.server.work.records import BuildResult, BuiltSource, Done, Work
+from stoker.server.work.work_records import BuildResult, BuiltSource, Done, Work
 
 OUTPUTS = (Output("image", "uint8", (4, 4, 3), "image"), Output("label", "int64", ()))
 DATASET = "content:" + "ab" * 16

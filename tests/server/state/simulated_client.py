@@ -22,9 +22,9 @@ from stoker.protocol.messages import (
     Welcome,
 )
 from stoker.protocol.remote.shares import HostShare
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
-from stoker.server.state.groups.delivery import AHEAD_OF_CREDITS
+from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS
 
 REPLAY = 9
 

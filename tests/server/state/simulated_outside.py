@@ -7,9 +7,9 @@ from simulated_client import REPLAY
 from simulated_worker import Worker
 
 from stoker.protocol.slot_layout import Output
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
-from stoker.server.work.records import BuildResult, BuiltSource
+from stoker.server.work.work_records import BuildResult, BuiltSource
 
 
 class Outside:

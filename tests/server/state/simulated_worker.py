@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stoker.server.state import events as ev
-from stoker.server.work.records import Done, OpenStream, Work
+from stoker.server.work.work_records import Done, OpenStream, Work
 
 
 def sample_at(epoch: int, step: int, row: int) -> int:

@@ -31,8 +31,8 @@ from simulation_checks import check
 from stoker.protocol.messages import (
     Error,
 )
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 from stoker.server.state.core import Core
 from stoker.server.state.settings import Settings
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from stoker.server.state.groups.delivery import AHEAD_OF_CREDITS
-from stoker.server.state.groups.slots import SlotState
+from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS
+from stoker.server.state.groups.slot_pool import SlotState
 
 WRITTEN = {SlotState.FILLING, SlotState.CANCELLED, SlotState.RETIRED}
 

@@ -1,8 +1,8 @@
 """Bad samples: told of once, counted, and too many of them stop the stream."""
 
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
-from stoker.server.work.records import BadSample, Done
+from stoker.server.work.work_records import BadSample, Done
 
 
 def bad(*ids: int) -> tuple[BadSample, ...]:

@@ -3,8 +3,8 @@
 import pytest
 
 from stoker.protocol.messages import Credit, Error, Ready
-from stoker.server.state import instructions as ins
-from stoker.server.state.groups.delivery import AHEAD_OF_CREDITS
+from stoker.server.state import core_instructions as ins
+from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS
 
 ROW_S = 1e-5
 

@@ -8,9 +8,9 @@ from stoker.protocol.messages import Opened
 from stoker.protocol.size_buckets import DRAWN_AS, Bucket, Buckets, BucketSteps
 from stoker.protocol.slot_layout import Output, slot_layout
 from stoker.protocol.spec import StreamSpec
-from stoker.server.state import instructions as ins
+from stoker.server.state import core_instructions as ins
 from stoker.server.work.cuts import room_for
-from stoker.server.work.records import BuildRequest, SourceToBuild, StreamToBuild
+from stoker.server.work.work_records import BuildRequest, SourceToBuild, StreamToBuild
 
 REQUEST = Buckets(max_area=16 * 16, divisor=8, constant="pixels")
 PLAN = (Bucket(8, 24, 17, 21, 17), Bucket(16, 16, 25, 16, 25), Bucket(24, 8, 8, 21, 8))

@@ -16,8 +16,8 @@ from tests.server.state.conftest import Rig, _open, of, result
 
 from stoker.protocol.messages import AskStatus, Close, Credit, Opened, Release, Seek
 from stoker.protocol.remote.shares import HostShare
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 
 STEPS = 3
 """Steps of an epoch: 50 samples in batches of 16."""

@@ -8,8 +8,8 @@ from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Credit, Opened, Seek
 from stoker.protocol.spec import StreamSpec
-from stoker.server.state import instructions as ins
-from stoker.server.work.records import BuiltSource
+from stoker.server.state import core_instructions as ins
+from stoker.server.work.work_records import BuiltSource
 
 
 def places(batches):

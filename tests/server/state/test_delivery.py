@@ -7,8 +7,8 @@ from decided import places
 
 from stoker.protocol.messages import Credit, Release, Seek
 from stoker.protocol.slot_layout import Output
-from stoker.server.state import instructions as ins
-from stoker.server.state.groups.delivery import AHEAD
+from stoker.server.state import core_instructions as ins
+from stoker.server.state.groups.group_delivery import AHEAD
 
 
 def test_no_credit_no_batch(rig):

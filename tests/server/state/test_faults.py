@@ -6,10 +6,10 @@ from decided import of, places
 from stoker.order.compose import dataset_order
 from stoker.protocol.messages import Close, Credit, Opened, Seek
 from stoker.protocol.spec import StreamSpec
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
-from stoker.server.state.streams import MAX_SUSPECTS
-from stoker.server.work.records import Done
+from stoker.server.state.served_streams import MAX_SUSPECTS
+from stoker.server.work.work_records import Done
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 from decided import of
 
 from stoker.protocol.messages import Error, Opened, Release
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 
 BYTES = 4096  # of a slot of the rig's outputs, up to 64 rows
 FIRST, REST = 5, 4

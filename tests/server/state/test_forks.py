@@ -4,8 +4,8 @@ import pytest
 from decided import of, places
 
 from stoker.protocol.messages import Credit, Error, Seek
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 
 STEPS = 3
 """Steps of an epoch: 50 samples in batches of 16."""

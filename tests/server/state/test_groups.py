@@ -4,8 +4,8 @@ import pytest
 from decided import of, places
 
 from stoker.protocol.messages import Credit, Error, Opened, Ready, Seek
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 
 GROUP = "sweep-7"
 STEPS = 3

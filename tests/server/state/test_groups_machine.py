@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 from tests.server.state.conftest import Rig, of
 
 from stoker.protocol.messages import Credit, Release, Seek
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
-from stoker.server.state.groups.slots import SlotState
+from stoker.server.state.groups.slot_pool import SlotState
 
 STEPS = 3
 """Steps of an epoch: 50 samples in batches of 16."""

@@ -1,6 +1,6 @@
 """Rows that are mixed with others of their group: chunks end with a group, and who is blamed."""
 
-from stoker.server.state.streams import PROBE_ROWS
+from stoker.server.state.served_streams import PROBE_ROWS
 
 GROUP = 8
 

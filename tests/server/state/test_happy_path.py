@@ -3,9 +3,9 @@
 from stoker.protocol.messages import Close, Credit, Opened, Welcome
 from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
-from stoker.server.work.records import (
+from stoker.server.work.work_records import (
     BuildRequest,
     BuiltSource,
     Done,

@@ -4,8 +4,8 @@ import pytest
 from decided import of
 
 from stoker.protocol.messages import Close, Error, Opened
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 
 JOB = b"j" * 16
 RANKS = {"job": JOB, "world_size": 2}

@@ -14,9 +14,9 @@ from stoker.protocol.request.stream_request import Selection
 from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.slot_layout import Output, slot_layout
 from stoker.protocol.subset import Subset
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
-from stoker.server.work.records import BuiltSource
+from stoker.server.work.work_records import BuiltSource
 
 BYTES = 4096  # of a slot of the rig's outputs, up to 64 rows
 

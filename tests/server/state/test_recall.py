@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 
 ROW_S = 0.001
 HEAVY_S = 0.05

@@ -4,8 +4,8 @@ import pytest
 from decided import records
 
 from stoker.protocol.messages import AskReplay, Close, Error
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 
 ASK = AskReplay(request=2, id=49, epoch=7, visit=1, view=0)
 

@@ -5,8 +5,8 @@ from math import ceil
 import pytest
 
 from stoker.protocol.messages import Seek
-from stoker.server.state import instructions as ins
-from stoker.server.state.streams import PROBE_ROWS
+from stoker.server.state import core_instructions as ins
+from stoker.server.state.served_streams import PROBE_ROWS
 
 
 def warm(rig, token, row_s=0.01):

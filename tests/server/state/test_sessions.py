@@ -12,9 +12,9 @@ from stoker.protocol.messages import (
     Seek,
     Status,
 )
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
-from stoker.server.state.context import error_record
+from stoker.server.state.core_context import error_record
 
 
 def refusal(said):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker.server.state.groups.slots import SlotPool, SlotState
+from stoker.server.state.groups.slot_pool import SlotPool, SlotState
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 
 from stoker.protocol.messages import Bye, Close, Hello
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
-from stoker.server.state import instructions as ins
 
 
 def exits(said):

@@ -13,7 +13,7 @@ from asking import to_build
 from user_folders import importing_from
 
 from stoker.dataset import schema, write
-from stoker.server.work.records import BuildResult
+from stoker.server.work.work_records import BuildResult
 from stoker.server.workers import builder
 from stoker.server.workers.user_code import UserCode
 

@@ -8,7 +8,7 @@ from asking import to_build
 
 from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
-from stoker.server.work.records import BuildRequest, CloseStream, Work, WorkerReady
+from stoker.server.work.work_records import BuildRequest, CloseStream, Work, WorkerReady
 from stoker.server.workers import channel
 
 

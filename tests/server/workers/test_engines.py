@@ -13,7 +13,7 @@ from stoker import ops
 from stoker.pipeline import pipeline
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.server.rows.graphs import graph_to_bytes
-from stoker.server.work.records import AddSlab, CloseStream, Done, DropSlab
+from stoker.server.work.work_records import AddSlab, CloseStream, Done, DropSlab
 from stoker.server.workers.child_config import WorkerConfig
 from stoker.server.workers.engines import KEPT
 from stoker.server.workers.worker import Worker

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from stoker.server.work.records import AddSlab, Done
+from stoker.server.work.work_records import AddSlab, Done
 from stoker.server.workers.child_config import PROGRESS, WorkerConfig
 from stoker.server.workers.worker import Worker
 

@@ -10,7 +10,7 @@ from asking import changed
 from stoker.order.compose import dataset_order
 from stoker.protocol.replayed_row import replay_from_bytes
 from stoker.server.state.events import ReplayEnded, ReplayFailed
-from stoker.server.work.records import ReplayRequest
+from stoker.server.work.work_records import ReplayRequest
 from stoker.server.workers.replayer import row_of
 
 pytestmark = pytest.mark.slow

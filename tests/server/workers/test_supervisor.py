@@ -27,7 +27,7 @@ from stoker.server.state.events import (
     WorkerDown,
     WorkerUp,
 )
-from stoker.server.work.records import AddSlab, CloseStream, Done, DropSlab
+from stoker.server.work.work_records import AddSlab, CloseStream, Done, DropSlab
 from stoker.server.workers import builder, channel, template
 
 pytestmark = pytest.mark.slow

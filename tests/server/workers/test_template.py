@@ -11,7 +11,7 @@ import pytest
 from asking import to_build
 
 from stoker.server.daemon.launch import PINNED
-from stoker.server.work.records import AddSlab
+from stoker.server.work.work_records import AddSlab
 from stoker.server.workers import blas
 from stoker.server.workers.template import ForkChild, most_urgent
 
@@ -33,7 +33,7 @@ import msgspec
 from stoker.jit import set_cache_root
 from stoker.server.workers import builder, worker
 from stoker.server.workers.child_config import WorkerConfig
-from stoker.server.work.records import AddSlab, BuildRequest, OpenStream, Work
+from stoker.server.work.work_records import AddSlab, BuildRequest, OpenStream, Work
 
 build, opened, slab, work = (
     msgspec.msgpack.decode(bytes.fromhex(text), type=kind)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stoker.server.settings import config as configuration
+from stoker.server.settings import config_loading as configuration
 from stoker.server.settings.served_names import check_served
 
 

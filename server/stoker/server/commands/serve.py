@@ -20,7 +20,7 @@ from stoker.protocol.errors import StokerError, UsageError
 from stoker.server.daemon.descriptor_limits import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch, pin_threads
 from stoker.server.daemon.socket_folder import group_number, make_folder, socket_path
-from stoker.server.settings import config as configuration
+from stoker.server.settings import config_loading as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.settings.logs import Logs
 from stoker.server.settings.served_names import check_served

@@ -34,7 +34,7 @@ from stoker.server.state.events import (
     WorkerDown,
     WorkerUp,
 )
-from stoker.server.work.records import (
+from stoker.server.work.work_records import (
     BuildResult,
     Done,
     Failed,

@@ -1,6 +1,6 @@
 """Carries out the core's instructions: each becomes a call of a socket, a process or the reserver.
 
-Runs in the daemon's thread. A new instruction needs its record in `state.instructions` and one line
+Runs in the daemon's thread. A new instruction needs its record in `core_instructions` and one line
 in `Dispatcher`. Records for one session are collected and sent as one message; an instruction that
 is not in `_BESIDE` first sends what was collected, so that the order of effects is the core's. An
 instruction that raises ends only what it is for (`failure_event`).
@@ -22,9 +22,9 @@ from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
 from stoker.server.daemon.reserver import Reserver
 from stoker.server.settings import logs
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events
-from stoker.server.state import instructions as ins
-from stoker.server.work.records import AddSlab, CloseStream, DropSlab
+from stoker.server.work.work_records import AddSlab, CloseStream, DropSlab
 
 _BESIDE: Final = frozenset((ins.Send, ins.Assign, ins.Recall, ins.Log, ins.Quarantine))
 """Instructions that do not force collected records to be sent before them."""

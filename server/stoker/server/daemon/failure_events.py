@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stoker.protocol.errors import SampleError, TryAgainError
+from stoker.server.state import core_instructions as ins
 from stoker.server.state import events
-from stoker.server.state import instructions as ins
 
 _WHY = "the daemon failed while it {what}; its log has the traceback (unexpected_error)"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from stoker.server.work.records import BuildRequest, ReplayRequest, ToWorker
+from stoker.server.work.work_records import BuildRequest, ReplayRequest, ToWorker
 
 
 class Processes(Protocol):

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.server.settings import logs
-from stoker.server.work.records import BadSample
+from stoker.server.work.work_records import BadSample
 
 CLOSE_S = 5.0
 RETRY_S = 5.0

@@ -22,7 +22,13 @@ from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, Wo
 from stoker.server.daemon.launch import Launched
 from stoker.server.daemon.template_process import Answered, TemplateProcess
 from stoker.server.state.events import Event, Recalled, WorkerDown
-from stoker.server.work.records import BuildRequest, ReplayMade, ReplayRequest, StackFile, ToWorker
+from stoker.server.work.work_records import (
+    BuildRequest,
+    ReplayMade,
+    ReplayRequest,
+    StackFile,
+    ToWorker,
+)
 from stoker.server.workers import channel
 from stoker.server.workers.child_config import OneOffRequest, WorkerConfig
 from stoker.server.workers.death import describe, end_group

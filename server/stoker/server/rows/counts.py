@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from stoker.server.work.records import MAX_BAD_TOLD, BadSample
+from stoker.server.work.work_records import MAX_BAD_TOLD, BadSample
 
 
 @dataclass

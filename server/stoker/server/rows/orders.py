@@ -18,7 +18,7 @@ from stoker.order.stream_order import StreamOrder
 from stoker.protocol.length_buckets import Request
 from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import StreamSpec
-from stoker.server.work.records import BuiltSource
+from stoker.server.work.work_records import BuiltSource
 
 
 def stream_order(

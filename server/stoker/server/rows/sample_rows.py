@@ -25,7 +25,7 @@ from stoker.server.rows.listener import RowListener
 from stoker.server.rows.sample_reader import SampleReader
 from stoker.server.rows.scratch import Scratch
 from stoker.server.rows.shared import SharedSamples
-from stoker.server.work.records import BadSample
+from stoker.server.work.work_records import BadSample
 
 MAX_REASON = 1000
 """Characters that are kept of why a sample is bad, and of its source."""

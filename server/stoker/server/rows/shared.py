@@ -21,7 +21,7 @@ from stoker.protocol.errors import SampleError
 from stoker.protocol.slot_layout import ALIGN
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.scratch import decoded_bytes
-from stoker.server.work.records import OpenStream, Work
+from stoker.server.work.work_records import OpenStream, Work
 
 Rows = tuple[int, int, int]
 """(epoch, step, first row of the global batch)."""

@@ -1,6 +1,6 @@
 """The tree of the daemon's configuration: sections, keys, types, bounds and fixed defaults.
 
-A key without a default here gets one from the host (`settings.config`). Sizes are bytes, times
+A key without a default here gets one from the host (`config_loading`). Sizes are bytes, times
 seconds.
 """
 

@@ -9,7 +9,7 @@ import os
 from stoker.protocol.datasets import is_live, may_exist, why_unreadable
 from stoker.protocol.errors import ConfigError, DatasetError, VersionError
 from stoker.protocol.files.absent import why_absent
-from stoker.server.settings.config import Loaded
+from stoker.server.settings.config_loading import Loaded
 from stoker.server.settings.dataset_headers import check_headers
 from stoker.server.settings.module_lookup import why_missing
 

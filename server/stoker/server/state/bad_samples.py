@@ -7,11 +7,11 @@ then larger than a few samples.
 """
 
 from stoker.protocol.errors import StreamStoppedError
-from stoker.server.state.context import CoreContext
-from stoker.server.state.groups.delivery import Deliveries
-from stoker.server.state.instructions import Quarantine
-from stoker.server.state.streams import Stream
-from stoker.server.work.records import BadSample
+from stoker.server.state.core_context import CoreContext
+from stoker.server.state.core_instructions import Quarantine
+from stoker.server.state.groups.group_delivery import Deliveries
+from stoker.server.state.served_streams import Stream
+from stoker.server.work.work_records import BadSample
 
 MAX_KNOWN = 2**20
 """Ids that are remembered per stream; further ones are counted each time they occur."""

@@ -9,7 +9,7 @@ leaves room for others.
 from collections import Counter
 
 from stoker.protocol.errors import ResourceError
-from stoker.server.work.records import BuildResult
+from stoker.server.work.work_records import BuildResult
 
 REMEDY = (
     "use a smaller batch size or prefetch, close other sessions, or give the daemon a larger memory"

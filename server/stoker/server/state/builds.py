@@ -18,10 +18,10 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
 from stoker.protocol.errors import ResourceError
-from stoker.server.state.context import CoreContext, backoff_s
+from stoker.server.state.core_context import CoreContext, backoff_s
+from stoker.server.state.core_instructions import EndBuild, StartBuild
 from stoker.server.state.events import BuildProgress
-from stoker.server.state.instructions import EndBuild, StartBuild
-from stoker.server.work.records import BuildRequest, BuildResult, StreamToBuild
+from stoker.server.work.work_records import BuildRequest, BuildResult, StreamToBuild
 
 
 @dataclass(slots=True)

@@ -11,7 +11,8 @@ from typing import Any
 from stoker.server.state import metrics
 from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
-from stoker.server.state.context import CoreContext
+from stoker.server.state.core_context import CoreContext
+from stoker.server.state.core_instructions import Instruction
 from stoker.server.state.events import (
     BuildDied,
     BuildFailed,
@@ -36,16 +37,15 @@ from stoker.server.state.events import (
     WorkerDown,
     WorkerUp,
 )
-from stoker.server.state.faults import Faults
-from stoker.server.state.groups.delivery import Deliveries
-from stoker.server.state.instructions import Instruction
-from stoker.server.state.opening import Openings
+from stoker.server.state.groups.group_delivery import Deliveries
 from stoker.server.state.replays import Replays
 from stoker.server.state.scheduler import Scheduler
+from stoker.server.state.served_streams import Streams
 from stoker.server.state.sessions import Sessions
 from stoker.server.state.settings import Settings
 from stoker.server.state.stopping import Stopping
-from stoker.server.state.streams import Streams
+from stoker.server.state.stream_opening import Openings
+from stoker.server.state.worker_faults import Faults
 from stoker.server.state.workers import Pool
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from stoker.protocol.errors import Detail
 from stoker.protocol.messages import ClientRecord, Hello
-from stoker.server.work.records import BuildResult, Done
+from stoker.server.work.work_records import BuildResult, Done
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ and in the workers.
 from collections.abc import Iterable
 from dataclasses import fields
 
-from stoker.server.state.context import Counts
+from stoker.server.state.core_context import Counts
 from stoker.server.state.groups.group import Group
-from stoker.server.state.groups.slots import SlotState
+from stoker.server.state.groups.slot_pool import SlotState
 
 _TOTALS = tuple(field.name for field in fields(Counts))
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from stoker.protocol.errors import UsageError
 from stoker.protocol.request.stream_request import Selection, StreamRequest
-from stoker.server.work.records import SourceToBuild, StreamToBuild
 from stoker.server.work.suggestions import listed, resolve
+from stoker.server.work.work_records import SourceToBuild, StreamToBuild
 
 
 def resolve_dataset(name: str, known: Mapping[str, str]) -> str:

@@ -9,11 +9,11 @@ from collections import OrderedDict
 
 from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.messages import AskReplay
-from stoker.server.state.context import CoreContext, error_record
+from stoker.server.state.core_context import CoreContext, error_record
+from stoker.server.state.core_instructions import DropReplay, SendReplay, StartReplay
 from stoker.server.state.events import ReplayEnded, ReplayFailed
 from stoker.server.state.groups.group import Group
-from stoker.server.state.instructions import DropReplay, SendReplay, StartReplay
-from stoker.server.work.records import ReplayRequest
+from stoker.server.work.work_records import ReplayRequest
 
 
 class Replays:

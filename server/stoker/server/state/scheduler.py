@@ -10,7 +10,7 @@ because a worker that finishes first continues with the next step. In the last s
 is the number of unclaimed rows: shares get smaller, so that all workers end together. If rows cost
 little, chunks are larger (`Stream.brief_rows`), as long as the pending work is still about
 `outstanding` chunks per worker, and at least one, because each chunk costs the daemon a message.
-`streams` has the bounds and `cuts`, which follow from the cost of rows. If rows are mixed with
+`Stream` has the bounds and `cuts`, which follow from the cost of rows. If rows are mixed with
 others of their row group (`BuildResult.group_rows`), a chunk extends to the end of a group, so that
 each row is computed once.
 
@@ -23,13 +23,13 @@ from collections.abc import Collection
 from stoker.protocol.errors import StokerError
 from stoker.server.state.bad_samples import BadSamples
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import CoreContext
+from stoker.server.state.core_context import CoreContext
+from stoker.server.state.core_instructions import Assign, Recall, TellStream
 from stoker.server.state.groups import forks
-from stoker.server.state.groups.delivery import Deliveries
 from stoker.server.state.groups.group import BatchState, Group, Range
-from stoker.server.state.instructions import Assign, Recall, TellStream
+from stoker.server.state.groups.group_delivery import Deliveries
 from stoker.server.state.workers import Pool, WorkerState
-from stoker.server.work.records import Done, Work
+from stoker.server.work.work_records import Done, Work
 
 
 class Scheduler:

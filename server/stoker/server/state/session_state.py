@@ -6,7 +6,7 @@ from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Open
 from stoker.server.state.groups.group import Group
 from stoker.server.work.cuts import Share
-from stoker.server.work.records import StreamToBuild
+from stoker.server.work.work_records import StreamToBuild
 
 
 @dataclass(slots=True)

@@ -33,16 +33,16 @@ from stoker.protocol.messages import (
     Status,
     Welcome,
 )
-from stoker.server.state.context import CoreContext, error_record
+from stoker.server.state.core_context import CoreContext, error_record
+from stoker.server.state.core_instructions import EndSession, SendPeer
 from stoker.server.state.events import Greeted, Received
-from stoker.server.state.faults import broken
-from stoker.server.state.groups.delivery import Deliveries
 from stoker.server.state.groups.group import Group
-from stoker.server.state.instructions import EndSession, SendPeer
+from stoker.server.state.groups.group_delivery import Deliveries
 from stoker.server.state.names import names_of
-from stoker.server.state.opening import Openings
 from stoker.server.state.replays import Replays
 from stoker.server.state.session_state import Session
+from stoker.server.state.stream_opening import Openings
+from stoker.server.state.worker_faults import broken
 from stoker.server.state.workers import Pool
 
 MAX_FAULTS = 16

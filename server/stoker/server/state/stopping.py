@@ -8,9 +8,9 @@ and Exit follows. On an urgent or a second request, BYE and Exit follow at once.
 `first_client_s`.
 """
 
-from stoker.server.state.context import CoreContext
+from stoker.server.state.core_context import CoreContext
+from stoker.server.state.core_instructions import Exit
 from stoker.server.state.events import StopAsked
-from stoker.server.state.instructions import Exit
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.sessions import Sessions
 from stoker.server.state.workers import Pool

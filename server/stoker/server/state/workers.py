@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from math import inf
 
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import CoreContext, backoff_s
-from stoker.server.state.instructions import KillWorker, StartWorker
+from stoker.server.state.core_context import CoreContext, backoff_s
+from stoker.server.state.core_instructions import KillWorker, StartWorker
 
 STALL = 2.0
 

@@ -40,7 +40,7 @@ from stoker.server.rows.scratch import decoded_bytes
 from stoker.server.rows.shared import shared_bytes
 from stoker.server.rows.subject import load_pipeline
 from stoker.server.work.cuts import room_for
-from stoker.server.work.records import (
+from stoker.server.work.work_records import (
     BuildRequest,
     BuildResult,
     BuiltSource,

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from stoker.server.work.records import BuildRequest, ReplayRequest
+from stoker.server.work.work_records import BuildRequest, ReplayRequest
 
 PROGRESS = struct.Struct("=qqq")
 """Progress of a worker: claim, row of the global batch, sample; -1 for any that is not begun."""

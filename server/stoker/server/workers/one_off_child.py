@@ -18,7 +18,7 @@ import msgspec
 from stoker.jit import set_cache_root
 from stoker.jit.named import allow_modules
 from stoker.protocol.errors import StokerError
-from stoker.server.work.records import Failed
+from stoker.server.work.work_records import Failed
 from stoker.server.workers import channel
 from stoker.server.workers.child_config import OneOffRequest
 from stoker.server.workers.failpoints import FailPoints

@@ -13,7 +13,7 @@ import socket
 from typing import Final
 
 from stoker.jit import activity
-from stoker.server.work.records import ProgressReport, StackFile, Unstored
+from stoker.server.work.work_records import ProgressReport, StackFile, Unstored
 from stoker.server.workers import channel
 
 SHARE: Final = 0.9

@@ -25,7 +25,7 @@ from stoker.server.rows.joined_pipelines import own_freeze
 from stoker.server.rows.orders import order_parts, stream_order
 from stoker.server.rows.stored_sample import stored_sample
 from stoker.server.rows.subject import Subject
-from stoker.server.work.records import ReplayMade, ReplayRequest
+from stoker.server.work.work_records import ReplayMade, ReplayRequest
 from stoker.server.workers import one_off_child
 from stoker.server.workers.user_code import UserCode
 

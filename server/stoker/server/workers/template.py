@@ -35,7 +35,7 @@ from stoker.jit import numba_version
 from stoker.protocol import importing
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import StokerError
-from stoker.server.work.records import ToWorker
+from stoker.server.work.work_records import ToWorker
 from stoker.server.workers import channel
 from stoker.server.workers.child_config import OneOffRequest, WorkerConfig
 from stoker.server.workers.death import (

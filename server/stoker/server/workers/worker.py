@@ -37,7 +37,7 @@ from stoker.server.rows.orders import order_parts, stream_order
 from stoker.server.rows.shared import WorkerForks
 from stoker.server.rows.slot_filler import SlotFiller, StreamSource
 from stoker.server.work.cuts import Share
-from stoker.server.work.records import (
+from stoker.server.work.work_records import (
     AddSlab,
     BuiltSource,
     CloseStream,

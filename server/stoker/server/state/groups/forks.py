@@ -18,9 +18,9 @@ from stoker.protocol.remote.shares import Place
 from stoker.protocol.request.stream_request import GroupRequest
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.groups.group import BatchState, Cohort, Group, Member
-from stoker.server.state.groups.joining import MEMBERS
+from stoker.server.state.groups.group_joining import MEMBERS
 from stoker.server.state.groups.sharing import steps_between
-from stoker.server.work.records import BuildResult
+from stoker.server.work.work_records import BuildResult
 
 ROWS = 64
 """Rows of usual size for which a worker has room, if they fit into `MOST_BYTES`."""

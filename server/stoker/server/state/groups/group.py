@@ -3,8 +3,8 @@
 The members of a group are its sessions. A session that names no group is the only member of its
 own. A cohort is what callers name as one group: one group for all members of a mirror, or a group
 for each member of a fork (`forks`). A run is the delivery to one member that starts with its SEEK;
-`delivery` drives it, and `sharing` decides which batches members share. For the workers a group is
-a stream: its number identifies rows, layout and slab.
+`group_delivery` drives it, and `sharing` decides which batches members share. For the workers a
+group is a stream: its number identifies rows, layout and slab.
 
 A `BatchState` is a batch that is being computed: its unclaimed rows, and the number of rows not yet
 written. Rows are those of the global batch. `ranges` holds the unclaimed rows in the order in which
@@ -24,12 +24,12 @@ from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.remote.shares import HostShare, Place
 from stoker.protocol.request.stream_request import GroupRequest
 from stoker.protocol.slot_layout import Placed, batch_layout, told_shapes
-from stoker.server.state.context import Fault
-from stoker.server.state.groups.slab import GroupSlab
-from stoker.server.state.groups.slots import Slot, SlotPool, SlotState
+from stoker.server.state.core_context import Fault
+from stoker.server.state.groups.group_slab import GroupSlab
+from stoker.server.state.groups.slot_pool import Slot, SlotPool, SlotState
 from stoker.server.state.rank_steps import RankSteps
-from stoker.server.state.streams import Stream
-from stoker.server.work.records import OpenStream
+from stoker.server.state.served_streams import Stream
+from stoker.server.work.work_records import OpenStream
 
 BatchKey = tuple[int, int, tuple[int, ...]]
 """(epoch, step, samples that are replaced): batches with the same key have the same bytes."""

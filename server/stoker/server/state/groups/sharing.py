@@ -20,9 +20,9 @@ After a member leaves, as many slots as it brought are removed as soon as they a
 
 from stoker.protocol.remote.shares import Place
 from stoker.server.state.budget import Budget
-from stoker.server.state.context import Counts
+from stoker.server.state.core_context import Counts
 from stoker.server.state.groups.group import BatchState, Group, Member, Run
-from stoker.server.state.groups.slots import Slot, SlotState
+from stoker.server.state.groups.slot_pool import Slot, SlotState
 
 _FAR = 2**62
 

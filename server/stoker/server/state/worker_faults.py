@@ -30,14 +30,14 @@ from stoker.protocol.remote.shares import Place
 from stoker.protocol.subset import excluded_of
 from stoker.server.state.builds import Builds
 from stoker.server.state.claims import Claim
-from stoker.server.state.context import CoreContext
+from stoker.server.state.core_context import CoreContext
+from stoker.server.state.core_instructions import Quarantine
 from stoker.server.state.events import ChunkFailed, WorkerDown
-from stoker.server.state.groups.delivery import Deliveries
 from stoker.server.state.groups.group import BatchState, Group, Range
-from stoker.server.state.instructions import Quarantine
+from stoker.server.state.groups.group_delivery import Deliveries
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.workers import Pool, WorkerState
-from stoker.server.work.records import BadSample, BuiltSource
+from stoker.server.work.work_records import BadSample, BuiltSource
 
 _NEVER: Final = (2**62, 0)
 _STOPPED = frozenset("Tt")

@@ -23,8 +23,8 @@ from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.settings import Settings
 from stoker.server.work.cuts import RankCut, Share, batch_outputs
-from stoker.server.work.records import BuildResult, ServedStream
 from stoker.server.work.suggestions import resolve
+from stoker.server.work.work_records import BuildResult, ServedStream
 
 MAX_SUSPECTS = 1024
 SPEED_WEIGHT = 0.25

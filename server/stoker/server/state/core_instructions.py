@@ -3,7 +3,7 @@
 import msgspec
 
 from stoker.protocol.messages import DaemonRecord
-from stoker.server.work.records import BadSample, BuildRequest, OpenStream, ReplayRequest, Work
+from stoker.server.work.work_records import BadSample, BuildRequest, OpenStream, ReplayRequest, Work
 
 
 class Instruction(msgspec.Struct, frozen=True):

@@ -22,12 +22,12 @@ from stoker.protocol.errors import ProtocolError, ResourceError, StokerError, Us
 from stoker.protocol.messages import Credit, Ready, Release, Seek
 from stoker.protocol.remote.shares import HostShare, Place
 from stoker.server.state.budget import Budget
-from stoker.server.state.context import CoreContext, Fault, error_record
+from stoker.server.state.core_context import CoreContext, Fault, error_record
+from stoker.server.state.core_instructions import ForgetStream, FreeSlab
 from stoker.server.state.groups import forks, sharing
 from stoker.server.state.groups.group import BatchState, Group, Member, Range, Run
-from stoker.server.state.groups.slots import SlotState
-from stoker.server.state.instructions import ForgetStream, FreeSlab
-from stoker.server.state.streams import Stream, Streams
+from stoker.server.state.groups.slot_pool import SlotState
+from stoker.server.state.served_streams import Stream, Streams
 
 MAX_CREDITS = 2**48
 AHEAD = 64

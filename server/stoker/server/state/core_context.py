@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import Detail, StokerError
 from stoker.protocol.messages import DaemonRecord, Error
-from stoker.server.state.instructions import Instruction, Log, Send
+from stoker.server.state.core_instructions import Instruction, Log, Send
 from stoker.server.state.settings import Settings
 
 Fault = tuple[str, str, Mapping[str, Detail]]

@@ -22,7 +22,7 @@ from stoker.protocol.request.stream_request import GroupRequest
 from stoker.protocol.spec import StreamSpec, differences
 from stoker.server.state.groups.group import Group, Member
 from stoker.server.state.settings import Settings
-from stoker.server.work.records import BuildResult, BuiltSource
+from stoker.server.work.work_records import BuildResult, BuiltSource
 
 MEMBERS = 64
 """Members of a group that all ask for as many slots as the first one."""

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from stoker.protocol.errors import ResourceError
 from stoker.server.state.budget import Budget
-from stoker.server.state.context import CoreContext
-from stoker.server.state.groups.slots import SlotPool
-from stoker.server.state.instructions import GrowSlab, ShrinkSlab
-from stoker.server.work.records import BuildResult
+from stoker.server.state.core_context import CoreContext
+from stoker.server.state.core_instructions import GrowSlab, ShrinkSlab
+from stoker.server.state.groups.slot_pool import SlotPool
+from stoker.server.work.work_records import BuildResult
 
 
 class Growth(NamedTuple):

@@ -1,10 +1,10 @@
 """Opening a stream: names, build, StreamSpec, memory, slab, in that order; each step may fail.
 
 OPEN -> (StartBuild -> Built) -> ReserveSlab -> SlabReserved -> SendSlab, OPENED. A session that
-joins a group (`joining`) has GrowSlab in place of ReserveSlab; GrowSlab also follows OPENED, for
-slots that it does not need at once. A failure is ERROR with the number of the request; the session
-may then OPEN again; one that GrowSlab fails after OPENED ends. A session that goes away in between
-leaves nothing behind: its build is ended unless others wait for it, its slab is freed once it is
+joins a group (`group_joining`) has GrowSlab in place of ReserveSlab; GrowSlab also follows OPENED,
+for slots that it does not need at once. A failure is ERROR with the number of the request; the
+session may then OPEN again; one that GrowSlab fails after OPENED ends. If one goes away in between,
+nothing is left behind: its build is ended unless others wait for it, its slab is freed once it is
 reserved. While a build lasts, BUILDING goes to the sessions that asked for it.
 """
 
@@ -18,27 +18,27 @@ from stoker.protocol.slot_layout import check_outputs
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds
-from stoker.server.state.context import CoreContext, Fault, error_record
+from stoker.server.state.core_context import CoreContext, Fault, error_record
+from stoker.server.state.core_instructions import ReserveSlab, SendSlab
 from stoker.server.state.events import BuildDied, BuildFailed
-from stoker.server.state.groups import forks, joining
-from stoker.server.state.groups.delivery import AHEAD_OF_CREDITS, Deliveries
+from stoker.server.state.groups import forks, group_joining
 from stoker.server.state.groups.group import Cohort, Group, Member
-from stoker.server.state.groups.joining import LEAST_PREFETCH, SPARE
-from stoker.server.state.groups.slab import GroupSlab
-from stoker.server.state.instructions import ReserveSlab, SendSlab
+from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS, Deliveries
+from stoker.server.state.groups.group_joining import LEAST_PREFETCH, SPARE
+from stoker.server.state.groups.group_slab import GroupSlab
 from stoker.server.state.jobs import Jobs
 from stoker.server.state.names import names_of, resolve_names
 from stoker.server.state.rank_steps import RankSteps
-from stoker.server.state.session_state import PendingOpen, Session
-from stoker.server.state.streams import (
+from stoker.server.state.served_streams import (
     Streams,
     check_request,
     compose,
     served_stream,
     steps_of_rank,
 )
+from stoker.server.state.session_state import PendingOpen, Session
 from stoker.server.work.cuts import batch_outputs
-from stoker.server.work.records import BuildResult, OpenStream
+from stoker.server.work.work_records import BuildResult, OpenStream
 
 FEW_PREFETCH: Final = 4
 FREE_SHARE: Final = 4
@@ -281,18 +281,18 @@ class Openings:
         self._jobs.check(request, spec)
         steps = steps_of_rank(opening.share, spec, result, request)
         slot_bytes = steps.largest.layout.slot_bytes
-        mate = joining.find_mate(request, spec, result, self._groups.by_number.values())
+        mate = group_joining.find_mate(request, spec, result, self._groups.by_number.values())
         opening.prefetch = self._prefetch(request, slot_bytes, result)
         opening.slots = opening.prefetch + request.delivery.leases + SPARE
         opening.slots += self._ahead(opening.slots, slot_bytes, result)
-        opening.first = joining.first_slots(
+        opening.first = group_joining.first_slots(
             self._context.settings, request, opening.slots, slot_bytes
         )
         if mate is None or mate.record.fork:
             group = self._found(session, opening, result, spec, steps, mate)
         else:
             group, first, slots = mate, opening.first - SPARE, opening.slots - SPARE
-            joining.join(group, session.token, first, slots, result)
+            group_joining.join(group, session.token, first, slots, result)
             self._joining[session.token] = session
             group.slab.begin_growth(group.members)
         opening.group = group
@@ -341,7 +341,7 @@ class Openings:
         )  # fmt: skip
         slab = GroupSlab(
             self._context, self._budget, self._numbers, opening.first, layout.slot_bytes,
-            joining.capacity_of(request, opening.slots, layout.slot_bytes),
+            group_joining.capacity_of(request, opening.slots, layout.slot_bytes),
         )  # fmt: skip
         group = Group(self._streams.join(spec, result), record, steps, slab, cohort, asked)
         group.members[session.token] = Member(session.token, opening.first - SPARE)
