@@ -28,7 +28,6 @@ SHARED: dict[str, int] = {
     "normalize.py": 2,
     "pixels.py": 2,
     "random_resized_crop.py": 2,
-    "records.py": 2,
     "replay.py": 2,
     "runs.py": 2,
     "shortcuts.py": 2,
