@@ -1,13 +1,18 @@
-"""Decode a box of a gridded JPEG to its place: splice, decode the small file, copy the box.
+"""Decode a box of a gridded JPEG to its place, in one of two ways with the same pixels.
 
-Runs in workers, in one thread per scratch memory. The pixels equal those of a whole decode; see
-docs/contracts/jpeg-grid.md.
+Stoker's own decoder takes intervals as they are stored (`jpeg.decoding`). Otherwise the box's
+intervals are spliced to a small file, which libjpeg-turbo decodes, and the box is copied. So are
+files that the decoder does not cover, and all if `jpeg.decoding.choice` says so. Runs in workers,
+in one thread per scratch memory. See docs/contracts/jpeg-grid.md and docs/jpeg-decoding.md.
 """
+
+import functools
 
 import numpy as np
 
 from stoker.dataset.images.codecs import ImageScratch, decode_jpeg
 from stoker.dataset.images.jpeg import Splicer
+from stoker.dataset.images.jpeg.decoding import BoxDecoder, is_own_decoder_chosen
 from stoker.dataset.images.orientation import oriented, stored_box, upright_size
 
 WORTH = 0.9
@@ -21,6 +26,11 @@ class BoxScratch:
         self.turned = ImageScratch()
         self.splicer = Splicer()
         self.pixels = ImageScratch()
+
+    @functools.cached_property
+    def decoder(self) -> BoxDecoder:
+        """The decoder's memory, made when it is needed."""
+        return BoxDecoder()
 
 
 def decode_boxed(
@@ -48,7 +58,12 @@ def decode_boxed(
     """
     stored = upright_size(*size, orientation)
     inner = stored_box(box, stored, orientation)
-    window = scratch.splicer.cut(data, grid, stored, inner, int(WORTH * stored[0] * stored[1]))
+    most = int(WORTH * stored[0] * stored[1])
+    if is_own_decoder_chosen() and _decoded(
+        data, grid, (stored, inner, most), orientation, box, out, scratch
+    ):
+        return True
+    window = scratch.splicer.cut(data, grid, stored, inner, most)
     if window is None:
         return False
     memory = scratch.pixels.take(3 * window.height * window.width)
@@ -56,4 +71,51 @@ def decode_boxed(
     y, x = inner[0] - window.top, inner[1] - window.left
     part = oriented(pixels[y : y + inner[2], x : x + inner[3]], orientation)
     out[box[0] : box[0] + box[2], box[1] : box[1] + box[3]] = part
+    return True
+
+
+def decode_gridded(
+    data: memoryview,
+    grid: memoryview,
+    size: tuple[int, int],
+    orientation: int,
+    out: np.ndarray,
+    scratch: BoxScratch,
+) -> bool:
+    """Decode a whole gridded JPEG with Stoker's own decoder; False if libjpeg-turbo must do it.
+
+    Arguments are as for `decode_boxed`. A damaged grid is no error, as a whole decode needs none.
+
+    Raises:
+        CodecError: the file is damaged.
+    """
+    if not is_own_decoder_chosen():
+        return False
+    stored = upright_size(*size, orientation)
+    asked = stored, (0, 0, *stored), 0
+    return _decoded(data, grid, asked, orientation, (0, 0, *size), out, scratch)
+
+
+def _decoded(
+    data: memoryview,
+    grid: memoryview,
+    asked: tuple[tuple[int, int], tuple[int, int, int, int], int],
+    orientation: int,
+    box: tuple[int, int, int, int],
+    out: np.ndarray,
+    scratch: BoxScratch,
+) -> bool:
+    """Decode with Stoker's own decoder, if it covers the file: directly to `out` if upright."""
+    top, left, height, width = box
+    _, inner, _ = asked
+    if orientation == 1:
+        line = 3 * out.shape[1]
+        return scratch.decoder.decode(
+            data, grid, *asked, (out.reshape(-1), top * line + 3 * left, line)
+        )
+    memory = scratch.pixels.take(3 * inner[2] * inner[3])
+    if not scratch.decoder.decode(data, grid, *asked, (memory, 0, 3 * inner[3])):
+        return False
+    pixels = memory.reshape(inner[2], inner[3], 3)
+    out[top : top + height, left : left + width] = oriented(pixels, orientation)
     return True

@@ -14,7 +14,7 @@ import numpy as np
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.manifest import Manifest
 from stoker.dataset.images.bands import decode_bands
-from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed
+from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed, decode_gridded
 from stoker.dataset.images.codecs import decode_picture
 from stoker.dataset.images.orientation import upright_size
 from stoker.dataset.limits import CodecError
@@ -43,13 +43,16 @@ class Dataset(StoredSamples):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def decode(self, field: str, sample_id: int, out: np.ndarray) -> np.ndarray:
+    def decode(
+        self, field: str, sample_id: int, out: np.ndarray, *, compiled: bool = False
+    ) -> np.ndarray:
         """Decode an image or mask, upright, into the caller's memory.
 
         Args:
             field: an image or mask.
             sample_id: the sample's id.
             out: flat, contiguous, writable uint8 array with at least as many bytes as the pixels.
+            compiled: decode JPEGs with grids by Stoker's own decoder, which compiles at first.
 
         Returns:
             A contiguous view of `out`: (H, W, C) for images, (H, W) for masks.
@@ -75,6 +78,11 @@ class Dataset(StoredSamples):
                 picture = out[:needed].view(spec.dtype).reshape(*size, *spec.shape[2:])
                 decode_bands(data, picture)
                 return picture
+            grid = self.grid(field, sample_id) if compiled else None
+            if grid is not None:
+                whole: np.ndarray = out[:needed].reshape(*size, 3)
+                if decode_gridded(data, grid, size, turn, whole, self._scratch()):
+                    return whole
             return decode_picture(data, spec.kind, size, turn, out, self._scratch().turned)
         except CodecError as error:
             raise self.sample_error(field, sample_id, f"cannot decode it: {error}") from None

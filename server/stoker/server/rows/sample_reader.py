@@ -72,8 +72,8 @@ class SampleReader:
         """From now on an image counts as damaged only if the box that the row reads is damaged.
 
         The boxes are those that workers read, with the shortcuts of their plans. Compiled, nothing
-        but the box is decoded. In plain Python an image is decoded whole; if that fails, the box
-        alone is decoded, with black around it.
+        but the box is decoded. In plain Python an image is decoded as by workers, and then whole
+        by libjpeg; if that fails, the box alone is decoded, with black around it.
 
         Args:
             plan: whose rows are computed; compiled, that of workers.
@@ -146,13 +146,16 @@ class SampleReader:
         self.damage.pop(name, None)
         self._listener.decode_begins()
         if box is None:
-            return self._dataset.decode(name, sample_id, buffer)
-        read = self._dataset.decode_box(name, sample_id, box, buffer)
+            read = self._dataset.decode(name, sample_id, buffer, compiled=True)
+        else:
+            read = self._dataset.decode_box(name, sample_id, box, buffer)
         if self._box_only:
             return read
         try:
             return self._dataset.decode(name, sample_id, buffer)
         except SampleError as error:
+            if box is None:
+                raise
             self.damage[name] = str(error.details["reason"])
         buffer[:] = 0
         return self._dataset.decode_box(name, sample_id, box, buffer)

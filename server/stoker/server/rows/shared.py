@@ -78,7 +78,7 @@ class SharedSamples:
             if dataset.grid(*sample) is not None:
                 dataset.check_grid(*sample)  # a lone stream reads by the grid
             listener.decode_begins()
-            pixels = dataset.decode(*sample, room)
+            pixels = dataset.decode(*sample, room, compiled=True)
         except SampleError:
             pixels = None
         else:

@@ -5,6 +5,8 @@ of its rows.
 """
 
 from stoker.dataset import Dataset
+from stoker.dataset.images.jpeg.decoding import is_own_decoder_chosen
+from stoker.dataset.images.jpeg.decoding.decoder import compile_decoder
 from stoker.dataset.images.jpeg.splice import compile_splice
 from stoker.jit import activity
 from stoker.jit.arithmetic import COMPILED
@@ -37,6 +39,8 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     others = [compile_permutation]
     if any(field.grid_column for field in read):
         others.append(compile_splice)
+        if is_own_decoder_chosen():
+            others.append(compile_decoder)
     activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
     engine = compile_plan(plan, {})
     if plan.mixes:

@@ -30,7 +30,8 @@ from stoker.jit import compiled, kernel
 
 _LEAST_WIDTH: Final = 3
 """With fewer chroma samples across, libjpeg-turbo does not smooth (jdsample.c)."""
-_OTHER, _LARGE = 3, 4
+OTHER, LARGE = 3, 4
+"""Results of `find_cells`, besides the faults of a grid."""
 
 
 class CutJpeg(NamedTuple):
@@ -85,14 +86,9 @@ class Splicer:
             self._memory,
             self._window,
         )
-        if status == _LARGE:
+        if status == LARGE:
             return None
-        if status == _OTHER:
-            height, width = size
-            raise CodecError(
-                f"expected the grid of an image of {height}x{width} pixels, got another"
-            )
-        raise_fault(status)
+        raise_status(status, size)
         top, left, height, width, end = self._window.tolist()
         return CutJpeg(top, left, height, width, self._memory[:end])
 
@@ -105,6 +101,19 @@ class Splicer:
         self.cut(data, grid, size, (0, 0, *size), size[0] * size[1])
 
 
+def raise_status(status: int, size: tuple[int, int]) -> None:
+    """Raise the fault that `find_cells` returned for an image of that height and width.
+
+    Raises:
+        CodecError: unless the status is 0 or LARGE.
+    """
+    if status == OTHER:
+        height, width = size
+        raise CodecError(f"expected the grid of an image of {height}x{width} pixels, got another")
+    if status != LARGE:
+        raise_fault(status)
+
+
 def compile_splice() -> None:
     """Compile the splicer's code into the cache on disk, by a call with an invalid grid."""
     arrays = np.frombuffer(bytes(8), np.uint8), np.frombuffer(bytes(8), np.uint8)
@@ -113,7 +122,28 @@ def compile_splice() -> None:
 
 @kernel
 def _cut(data: Any, grid: Any, asked: Any, out: Any, window: Any) -> Any:
-    fault = fault_of(grid, data.shape[0])
+    cells = np.zeros(4, np.int64)
+    status = find_cells(grid, data.shape[0], asked, cells, window)
+    if status != 0:
+        return status
+    window[4] = _splice(data, grid, cells, (window[2], window[3]), out)
+    return 0 if window[4] else DAMAGED
+
+
+@kernel
+def find_cells(grid: Any, size_bytes: int, asked: Any, cells: Any, window: Any) -> Any:
+    """Find the intervals that a box needs; return 0, a fault of the grid, OTHER or LARGE.
+
+    Args:
+        grid: flat uint8.
+        size_bytes: of the file.
+        asked: int64: the box (top, left, height, width), the image's height and width as stored,
+            and pixels of the largest acceptable window.
+        cells: (4,) int64, receives rows of intervals from and to, columns from and to; also if the
+            window is LARGE.
+        window: int64, receives top, left, height and width of the window.
+    """
+    fault = fault_of(grid, size_bytes)
     if fault != 0:
         return fault
     height, width = asked[4], asked[5]
@@ -123,18 +153,16 @@ def _cut(data: Any, grid: Any, asked: Any, out: Any, window: Any) -> Any:
     unit_x *= number_at(grid, INTERVAL_AT, 2)
     across = (width + 8 * factor_x - 1) // (8 * factor_x) * (8 * factor_x)
     if across != columns * unit_x or (height + unit_y - 1) // unit_y != rows:
-        return _OTHER
+        return OTHER
     upper, lower = _touched(asked[0], asked[2], unit_y, factor_y, rows)
     first, last = _touched(asked[1], asked[3], unit_x, factor_x, columns)
     if width - first * unit_x < _LEAST_WIDTH * factor_x:
         first = max(first - 1, 0)
+    cells[0], cells[1], cells[2], cells[3] = upper, lower, first, last
     window[0], window[1] = upper * unit_y, first * unit_x
     window[2] = min(lower * unit_y, height) - window[0]
     window[3] = min(last * unit_x, width) - window[1]
-    if window[2] * window[3] > asked[6]:
-        return _LARGE
-    window[4] = _splice(data, grid, (upper, lower, first, last), (window[2], window[3]), out)
-    return 0 if window[4] else DAMAGED
+    return LARGE if window[2] * window[3] > asked[6] else 0
 
 
 @kernel
@@ -157,7 +185,7 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
     """
     upper, lower, first, last = cells
     columns = number_at(grid, COLUMNS_AT, 2)
-    if not _begins(data, grid, 0):
+    if not begins(data, grid, 0):
         return 0
     end, head, start = number_at(grid, JFIF_AT, 4), number_at(grid, HEAD_AT, 4), offset_at(grid, 0)
     _copy(data, 0, end, out, 0)
@@ -170,11 +198,11 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
     for y in range(upper, lower):
         begin = offset_at(grid, y * columns + first)
         stop = offset_at(grid, y * columns + last)
-        if not _begins(data, grid, y * columns + first):
+        if not begins(data, grid, y * columns + first):
             return 0
         _copy(data, begin, stop, out, end)
         for x in range(first, last):
-            if not _begins(data, grid, y * columns + x + 1):
+            if not begins(data, grid, y * columns + x + 1):
                 return 0
             # The two bytes before the next interval are a marker; the last one is overwritten.
             place = end + offset_at(grid, y * columns + x + 1) - begin - 2
@@ -186,7 +214,7 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
 
 
 @kernel
-def _begins(data: Any, grid: Any, cell: Any) -> Any:
+def begins(data: Any, grid: Any, cell: Any) -> Any:
     """Return whether the right marker precedes interval `cell`: SOS, a restart marker, or EOI."""
     at = offset_at(grid, cell)
     if cell == 0:

@@ -1,0 +1,276 @@
+"""Decoding of a window, band by band: the driver of all other modules. Compiled, as two kernels.
+
+A band is `BAND` rows of MCUs. Its intervals are copied without stuffed bytes, decoded, summed up,
+transformed; then the rows of pixels are written whose samples are there. The last row of
+MCUs stays in the ring of samples, because smoothing needs it for the first pixels of the next band.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset.images.jpeg.decoding.blocks import fill_up, list_blocks
+from stoker.dataset.images.jpeg.decoding.color import convert_row
+from stoker.dataset.images.jpeg.decoding.entropy import (
+    BLOCK_BYTES,
+    decode_intervals,
+    fill_following,
+)
+from stoker.dataset.images.jpeg.decoding.head import (
+    COUNT,
+    H_MAX,
+    HEAD_NUMBERS,
+    HUFFMAN,
+    HUFFMAN_END,
+    V_MAX,
+    read_head,
+)
+from stoker.dataset.images.jpeg.decoding.sampling import repeat_edges, upsample
+from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES, OTHER_FORM, PAD, RING
+from stoker.dataset.images.jpeg.decoding.tables import fill_tables
+from stoker.dataset.images.jpeg.decoding.transform import transform_full, transform_sparse
+from stoker.dataset.images.jpeg.decoding.unstuffing import unstuff
+from stoker.dataset.images.jpeg.decoding.window import (
+    ACROSS,
+    BLOCKS,
+    DOWN,
+    END_COLUMN,
+    FIRST,
+    FULL,
+    HEIGHT,
+    IMAGE_HEIGHT,
+    IMAGE_WIDTH,
+    JOB_LIST,
+    LAST,
+    LEFT,
+    LINE,
+    LOWER,
+    MOST,
+    ORIGIN,
+    OUT,
+    PART_HEIGHT,
+    PART_WIDTH,
+    PARTS_COUNT,
+    PITCH,
+    PLANE,
+    ROWS,
+    SAMPLES_V,
+    SAMPLING,
+    SLOT,
+    SPARE,
+    SPARSE,
+    TOP,
+    UPPER,
+    WIDTH,
+    fill_factors,
+    fill_where,
+    lay_out,
+)
+from stoker.dataset.images.jpeg.grid import (
+    COLUMNS_AT,
+    DAMAGED,
+    HEIGHT_AT,
+    INTERVAL_AT,
+    ROWS_AT,
+    WIDTH_AT,
+    number_at,
+)
+from stoker.dataset.images.jpeg.splice import LARGE, begins, find_cells
+from stoker.jit import kernel
+
+
+@kernel
+def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any) -> Any:
+    """Find everything that does not depend on the data of intervals.
+
+    Args:
+        data: flat uint8, the file.
+        grid: flat uint8, its grid.
+        numbers: see `window.lay_out`; what is asked is given.
+        parts: see `window.lay_out`.
+        file: (where, factors, tables, codes), see `fill_where`, `fill_factors` and `fill_tables`;
+            tables and codes are kept from file to file.
+        work: (single, huffman): see `fill_tables`; and (HUFFMAN_BYTES,) uint8, the DHT segment that
+            the tables were filled from, behind two bytes with its length.
+
+    Returns:
+        0, a status of `find_cells` for a grid that does not fit, or OTHER_FORM. A grid whose
+        markers are elsewhere is DAMAGED; but OTHER_FORM if the whole image is read, which needs
+        no grid.
+    """
+    where, factors, tables, codes = file
+    single, huffman = work
+    head, cells = np.zeros(HEAD_NUMBERS, np.int64), np.zeros(4, np.int64)
+    status = find_cells(grid, data.shape[0], numbers[: MOST + 1], cells, np.zeros(4, np.int64))
+    if status not in (0, LARGE):
+        return status
+    if status == LARGE:
+        cells[0], cells[1] = 0, number_at(grid, ROWS_AT, 2)
+        cells[2], cells[3] = 0, number_at(grid, COLUMNS_AT, 2)
+    if not _has_markers(data, grid, cells):
+        return OTHER_FORM if status == LARGE else DAMAGED
+    if not read_head(data, grid, numbers[IMAGE_HEIGHT], numbers[IMAGE_WIDTH], head):
+        return OTHER_FORM
+    unit_x, unit_y = np.int64(grid[WIDTH_AT]), np.int64(grid[HEIGHT_AT])
+    if unit_x != 8 * head[H_MAX] or unit_y != 8 * head[V_MAX]:
+        return OTHER_FORM
+    if not lay_out(grid, head, cells, numbers, parts):
+        return OTHER_FORM
+    fill_where(head, parts, number_at(grid, INTERVAL_AT, 2), where)
+    fill_factors(data, parts, head[COUNT], factors)
+    place, size = head[HUFFMAN], head[HUFFMAN_END] - head[HUFFMAN]
+    if not _is_same(data, place, size, huffman):
+        fill_tables(data, place, 2 if head[COUNT] == 1 else 4, tables, codes, single)
+    numbers[PARTS_COUNT] = head[COUNT]
+    return 0
+
+
+@kernel
+def _has_markers(data: Any, grid: Any, cells: Any) -> Any:
+    """Return whether the right marker stands before and after each interval."""
+    columns = number_at(grid, COLUMNS_AT, 2)
+    fits = begins(data, grid, 0)
+    for y in range(cells[0], cells[1]):
+        for x in range(cells[2], cells[3] + 1):
+            fits = fits and begins(data, grid, y * columns + x)
+    return fits
+
+
+@kernel
+def _is_same(data: Any, place: Any, size: Any, huffman: Any) -> Any:
+    """Return whether the tables are those of the file before, and keep them."""
+    same = huffman[0] == size >> 8 and huffman[1] == size & 255
+    huffman[0], huffman[1] = size >> 8, size & 255
+    for i in range(np.uint64(size)):
+        byte = data[np.uint64(place) + i]
+        same = same and huffman[np.uint64(2) + i] == byte
+        huffman[np.uint64(2) + i] = byte
+    return same
+
+
+@kernel
+def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: Any, out: Any) -> Any:
+    """Decode the box that was prepared.
+
+    Args:
+        data: flat uint8, the file.
+        grid: flat uint8, its grid.
+        numbers: as `prepare` left it.
+        parts: as `prepare` left it.
+        file: as `prepare` left it.
+        memory: (following, plain, places, coefficients, planes, jobs), of at least the sizes in
+            `numbers`: flat int64, flat uint8, (3, CELLS or more) int64, flat int16 aligned to a
+            slot, flat uint8 and flat int64; contents undefined.
+        out: flat uint8, receives rows of RGB.
+
+    Returns:
+        Whether the data is intact.
+    """
+    where, factors, tables, codes = file
+    following, plain, places, coefficients, planes, jobs = memory
+    interval, count = number_at(grid, INTERVAL_AT, 2), numbers[PARTS_COUNT]
+    slot, blocks = numbers[SLOT], numbers[BLOCKS]
+    fill_following(parts, count, interval, slot, tables, following)
+    scratch = np.empty(64 * LANES, np.int16)
+    rows_done = numbers[TOP]
+    if count == 1:
+        for i in range(numbers[WIDTH] + PAD):
+            planes[np.uint64(numbers[ROWS] + i)] = 128
+    for upper in range(numbers[UPPER], numbers[LOWER], BAND):
+        lower = min(upper + BAND, numbers[LOWER])
+        found = _copy_band(data, grid, (upper, lower), numbers, plain, places)
+        if found < 0:
+            return False
+        for cell in range(found):
+            first = cell * slot // 2
+            coefficients[first : first + 64 * blocks + 1] = 0
+        shape = (slot, BLOCK_BYTES * blocks, tables)
+        decode_intervals(plain, places, found, coefficients, following, codes, shape)
+        rows = (upper, lower)
+        if not list_blocks(coefficients, places, where, numbers, parts, rows, jobs, interval):
+            return False
+        for i in range(count):
+            _transform(coefficients, jobs, factors[i], planes, parts[i], numbers, scratch)
+            _repeat(planes, parts[i], rows)
+        bottom = numbers[TOP] + numbers[HEIGHT]
+        if lower < numbers[LOWER]:
+            down = 8 * parts[0, SAMPLES_V]
+            bottom = min(
+                bottom, lower * down - (parts[0, SAMPLES_V] if parts[0, SAMPLES_V] > 1 else 0)
+            )
+        _write_rows(planes, parts, numbers, (rows_done, bottom), out)
+        rows_done = max(rows_done, bottom)
+    return True
+
+
+@kernel
+def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> Any:
+    """Copy the data of a band's intervals; return how many there are, or -1 for damage."""
+    columns = number_at(grid, COLUMNS_AT, 2)
+    number, to = np.int64(0), np.int64(0)
+    for y in range(rows[0], rows[1]):
+        cells = (y * columns + numbers[FIRST], y * columns + numbers[LAST])
+        to = unstuff(data, grid, cells, plain, to, places, number)
+        if to < 0:
+            return -1
+        number += cells[1] - cells[0]
+    return number
+
+
+@kernel
+def _transform(
+    coefficients: Any, jobs: Any, factors: Any, planes: Any, part: Any, numbers: Any, scratch: Any
+) -> None:
+    """Transform the listed blocks of a component."""
+    pitch = part[PITCH]
+    begin = part[FULL] // numbers[JOB_LIST] * numbers[JOB_LIST]
+    end = fill_up(jobs, begin, part[FULL], numbers)
+    for at in range(begin, end, 2 * LANES):
+        transform_full(coefficients, jobs, at, factors, planes, pitch, scratch)
+    begin = part[SPARSE] // numbers[JOB_LIST] * numbers[JOB_LIST]
+    end = fill_up(jobs, begin, part[SPARSE], numbers)
+    for at in range(begin, end, 2 * LANES):
+        transform_sparse(coefficients, jobs, at, factors, planes, pitch, scratch)
+
+
+@kernel
+def _repeat(planes: Any, part: Any, rows: Any) -> None:
+    """Repeat the edges of a component in the lines of a band, if it is smoothed across."""
+    if part[ACROSS] == 1:
+        return
+    first = -part[ORIGIN] if part[ORIGIN] == 0 else np.int64(-1)
+    end = part[END_COLUMN] * 8
+    last = part[PART_WIDTH] - 1 - part[ORIGIN] if end >= part[PART_WIDTH] else np.int64(-1)
+    for y in range(rows[0], rows[1]):
+        line = y % RING * 8 * part[SAMPLES_V]
+        at = part[PLANE] + line * part[PITCH]
+        repeat_edges(planes, at, part[PITCH], 8 * part[SAMPLES_V], first, last)
+
+
+@kernel
+def _write_rows(planes: Any, parts: Any, numbers: Any, rows: Any, out: Any) -> None:
+    """Write rows of pixels, from and to a row of the image."""
+    span = (numbers[LEFT], numbers[WIDTH])
+    for y in range(rows[0], rows[1]):
+        luma, _ = _lines(parts[0], y)
+        blue = red = numbers[ROWS]
+        if numbers[PARTS_COUNT] > 1:
+            part = parts[1]
+            ratio = (part[ACROSS], 2 * (y % part[DOWN]) >= part[DOWN])
+            to = numbers[ROWS]
+            blue = upsample(planes, part[SAMPLING], ratio, _lines(part, y), span, to)
+            to += numbers[WIDTH] + 2 * PAD
+            red = upsample(planes, part[SAMPLING], ratio, _lines(parts[2], y), span, to)
+        to = numbers[OUT] + (y - numbers[TOP]) * numbers[LINE]
+        place = luma + numbers[LEFT]
+        convert_row(planes, place, blue, red, out, to, numbers[WIDTH], numbers[SPARE])
+
+
+@kernel
+def _lines(part: Any, y: Any) -> tuple[Any, Any]:
+    """Return where sample 0 would be in the line of row y, and in the next line to smooth with."""
+    line = y // part[DOWN]
+    next_line = line + 1 if 2 * (y % part[DOWN]) >= part[DOWN] else line - 1
+    next_line = min(max(next_line, 0), part[PART_HEIGHT] - 1)
+    ring, at = RING * 8 * part[SAMPLES_V], part[PLANE] - part[ORIGIN]
+    return at + line % ring * part[PITCH], at + next_line % ring * part[PITCH]

@@ -1,0 +1,160 @@
+"""Which intervals, blocks and samples a box needs, and where they lie in memory. Compiled.
+
+Intervals are those that the splicer takes, so both ways to decode find the same damage. Blocks are
+transformed only as far as the box and the smoothing of its chroma reach.
+
+Samples of a component lie in a ring of MCU rows, `RING * 8 * v` lines. A line has `PAD` bytes,
+the samples of the window's intervals, and `PAD` bytes.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from stoker.dataset.images.jpeg.decoding.entropy import bytes_read, slot_bytes
+from stoker.dataset.images.jpeg.decoding.head import (
+    COUNT,
+    H_MAX,
+    PART,
+    PARTS,
+    V_MAX,
+    WIDE,
+)
+from stoker.dataset.images.jpeg.decoding.head import ELEMENTS as HEAD_ELEMENTS
+from stoker.dataset.images.jpeg.decoding.sampling import SAME, sampling_of
+from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES, MOST_BLOCKS, PAD, RING, STREAMS
+from stoker.dataset.images.jpeg.grid import COLUMNS_AT, INTERVAL_AT, number_at, offset_at
+from stoker.jit import kernel
+
+TOP, LEFT, HEIGHT, WIDTH, IMAGE_HEIGHT, IMAGE_WIDTH, MOST, OUT, LINE = range(9)
+"""What is asked: the box, the image's size, pixels of the largest window that is not the whole
+image, the place of the box in the output, and bytes from row to row there."""
+UPPER, LOWER, FIRST, LAST, BLOCKS, SLOT = range(9, 15)
+"""Found: rows and columns of intervals, blocks of an interval, bytes of its slot."""
+PLAIN, COEFFICIENTS, PLANES, JOBS, CELLS, FOLLOWING = range(15, 21)
+"""Found: sizes of memory in elements, CELLS for columns of `places`."""
+JOB_LIST, ROWS, SPARE, DUMMY, PARTS_COUNT = range(21, 26)
+"""Found: numbers of a list of jobs; places in `planes`; components."""
+NUMBERS: Final = 26
+
+(
+    SAMPLES_H, SAMPLES_V, QUANTIZER, WIDE_QUANTIZER, SAMPLING, ACROSS, DOWN, FIRST_COLUMN,
+    END_COLUMN, FIRST_ROW, END_ROW, ORIGIN, PLANE, PITCH, PART_WIDTH, PART_HEIGHT, FULL, SPARSE,
+) = range(18)  # fmt: skip
+"""Numbers of a component: sampling factors, place and width of its quantization, `sampling_of`,
+ratio to full resolution, blocks that are transformed, the window's first sample, the place of that
+sample in line 0, bytes of a line, size in samples, ends of its two lists of jobs."""
+PART_NUMBERS: Final = 18
+
+
+@kernel
+def lay_out(grid: Any, head: Any, cells: Any, numbers: Any, parts: Any) -> Any:
+    """Fill `numbers` and `parts`; return whether the intervals are short enough.
+
+    Args:
+        grid: flat uint8, a grid without fault.
+        head: from `read_head`.
+        cells: intervals of the window: rows from, to, columns from, to.
+        numbers: (NUMBERS,) int64; what is asked is given.
+        parts: (3, PART_NUMBERS) int64.
+    """
+    interval = number_at(grid, INTERVAL_AT, 2)
+    upper, lower, first, last = cells
+    numbers[UPPER], numbers[LOWER], numbers[FIRST], numbers[LAST] = upper, lower, first, last
+    count, blocks, place = head[COUNT], np.int64(0), np.int64(0)
+    most_pitch = np.int64(0)
+    for i in range(count):
+        part, own = parts[i], PARTS + PART * i
+        h, v = head[own], head[own + 1]
+        part[SAMPLES_H], part[SAMPLES_V] = h, v
+        part[QUANTIZER], part[WIDE_QUANTIZER] = head[own + HEAD_ELEMENTS], head[own + WIDE]
+        across, down = head[H_MAX] // h, head[V_MAX] // v
+        width = (numbers[IMAGE_WIDTH] + across - 1) // across
+        height = (numbers[IMAGE_HEIGHT] + down - 1) // down
+        part[ACROSS], part[DOWN], part[PART_WIDTH], part[PART_HEIGHT] = across, down, width, height
+        part[SAMPLING] = sampling_of(across, down, width)
+        margin = 0 if part[SAMPLING] == SAME else 1
+        begin, end = _blocks(numbers[LEFT], numbers[WIDTH], across, margin, width)
+        part[FIRST_COLUMN], part[END_COLUMN] = begin, end
+        begin, end = _blocks(numbers[TOP], numbers[HEIGHT], down, margin, height)
+        part[FIRST_ROW], part[END_ROW] = begin, end
+        part[ORIGIN] = first * interval * h * 8
+        part[PITCH] = (last - first) * interval * h * 8 + 2 * PAD
+        part[PLANE] = place + PAD
+        place += part[PITCH] * RING * 8 * v
+        most_pitch = max(most_pitch, part[PITCH])
+        blocks += h * v * interval
+    numbers[BLOCKS], numbers[SLOT] = blocks, slot_bytes(blocks)
+    if blocks > MOST_BLOCKS:
+        return False
+    _find_sizes(grid, numbers, place, most_pitch)
+    return True
+
+
+@kernel
+def _find_sizes(grid: Any, numbers: Any, place: Any, most_pitch: Any) -> None:
+    """Find the sizes of all memory; the lines of all components end at `place`."""
+    upper, lower, first, last = numbers[UPPER], numbers[LOWER], numbers[FIRST], numbers[LAST]
+    columns, blocks = number_at(grid, COLUMNS_AT, 2), numbers[BLOCKS]
+    row = numbers[WIDTH] + 2 * PAD
+    numbers[DUMMY], numbers[ROWS] = place, place + 8 * most_pitch
+    numbers[SPARE] = numbers[ROWS] + 2 * row
+    numbers[PLANES] = numbers[SPARE] + 2 * PAD
+    cell_count = min(BAND, lower - upper) * (last - first)
+    numbers[CELLS] = cell_count + STREAMS
+    numbers[COEFFICIENTS] = numbers[CELLS] * numbers[SLOT] // 2
+    numbers[FOLLOWING] = numbers[SLOT] // 2
+    numbers[JOB_LIST] = 2 * (cell_count * blocks + LANES)
+    numbers[JOBS] = 6 * numbers[JOB_LIST]
+    longest = np.int64(0)
+    for y in range(upper, lower):
+        begin = offset_at(grid, y * columns + first)
+        longest = max(longest, offset_at(grid, y * columns + last) - begin)
+    numbers[PLAIN] = BAND * longest + bytes_read(blocks) + PAD
+
+
+@kernel
+def _blocks(begin: Any, length: Any, ratio: Any, margin: Any, most: Any) -> tuple[Any, Any]:
+    """Return the first block in one direction that a box needs, and one more than the last."""
+    low = max(begin // ratio - margin, 0)
+    high = min((begin + length - 1) // ratio + margin, most - 1)
+    return low // 8, high // 8 + 1
+
+
+@kernel
+def fill_where(head: Any, parts: Any, interval: Any, where: Any) -> None:
+    """Fill, for each block of an interval, its component and its place there.
+
+    Args:
+        head: from `read_head`.
+        parts: sampling factors first.
+        interval: MCUs.
+        where: (MOST_BLOCKS, 3) int64: component, column and row among the interval's blocks.
+    """
+    k = 0
+    for mcu in range(interval):
+        for i in range(head[COUNT]):
+            h = parts[i, SAMPLES_H]
+            for n in range(h * parts[i, SAMPLES_V]):
+                where[k, 0], where[k, 1], where[k, 2] = i, mcu * h + n % h, n // h
+                k += 1
+
+
+@kernel
+def fill_factors(data: Any, parts: Any, count: Any, factors: Any) -> None:
+    """Fill the quantization of each component, every number once for each lane.
+
+    Args:
+        data: flat uint8, the file.
+        parts: places of the tables.
+        count: components.
+        factors: (3, 64 * LANES) int16.
+    """
+    for i in range(count):
+        place, wide = parts[i, QUANTIZER], parts[i, WIDE_QUANTIZER]
+        for k in range(64):
+            value = np.int64(data[place + (k << wide)])
+            if wide:
+                value = value << 8 | np.int64(data[place + 2 * k + 1])
+            for lane in range(LANES):
+                factors[i, np.uint64(LANES * k + lane)] = np.int16(value)

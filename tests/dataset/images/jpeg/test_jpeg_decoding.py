@@ -1,0 +1,231 @@
+"""Stoker's decoder of gridded JPEGs shows the pixels of libjpeg-turbo, and finds all damage.
+
+The reference is the whole file, decoded by libjpeg-turbo through simplejpeg.
+"""
+
+import dataclasses
+import io
+import os
+
+import numpy as np
+import pytest
+import simplejpeg
+from flat_jpeg import flat_jpeg
+from PIL import Image
+
+from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed, decode_gridded
+from stoker.dataset.images.jpeg import decoding, grid_rewrite, rewrite
+from stoker.dataset.images.jpeg.decoding import BoxDecoder
+from stoker.dataset.images.jpeg.decoding.sizes import BAND
+from stoker.dataset.images.jpeg.huffman import HuffmanTable
+from stoker.dataset.images.orientation import oriented
+from stoker.dataset.limits import CodecError
+from stoker.ops._testing.painted import PaintedMemory
+
+MUTATIONS = int(os.environ.get("STOKER_JPEG_MUTATIONS", "3000"))
+SAMPLINGS = ("444", "422", "420", "440", "411", "gray")
+
+
+def encoded(pixels, quality, sampling):
+    pixels = np.ascontiguousarray(pixels)
+    if sampling == "gray":
+        return simplejpeg.encode_jpeg(pixels[..., 1:2].copy(), quality, colorspace="GRAY")
+    return simplejpeg.encode_jpeg(pixels, quality, colorsubsampling=sampling)
+
+
+def decoded(decoder, made, size, box, most=None):
+    """Decode a box into painted memory; None if the decoder does not cover the file."""
+    out = np.full((*size, 3), 77, np.uint8)
+    target = out.reshape(-1), 3 * (box[0] * size[1] + box[1]), 3 * size[1]
+    views = memoryview(made.data), memoryview(made.grid.to_bytes())
+    most = size[0] * size[1] if most is None else most
+    return out if decoder.decode(*views, size, box, most, target) else None
+
+
+def boxes_of(size, count, rng):
+    yield (0, 0, *size)
+    for _ in range(count):
+        h, w = (int(rng.integers(1, side + 1)) for side in size)
+        yield int(rng.integers(0, size[0] - h + 1)), int(rng.integers(0, size[1] - w + 1)), h, w
+
+
+def differing(decoder, data, boxes, seed):
+    """Return the boxes that differ from libjpeg-turbo's pixels, or write outside of themselves."""
+    whole, made, wrong = simplejpeg.decode_jpeg(data), rewrite(data), []
+    for box in boxes_of(whole.shape[:2], boxes, np.random.default_rng(seed)):
+        expected = np.full_like(whole, 77)
+        part = (slice(box[0], box[0] + box[2]), slice(box[1], box[1] + box[3]))
+        expected[part] = whole[part]
+        got = decoded(decoder, made, whole.shape[:2], box)
+        if got is None or not np.array_equal(got, expected):
+            wrong.append(box)
+    return wrong
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    return BoxDecoder()
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_every_quality_and_size_has_the_pixels_of_libjpeg(photographs, decoder, sampling):
+    names = list(photographs)
+    for number, quality in enumerate((*range(1, 100, 7), 100)):
+        pixels = photographs[names[number % len(names)]]
+        size = [(150, 200), (101, 97), (64, 64), (7, 9), (1, 1), (90, 33), (50, 185), (200, 3)]
+        height, width = size[number % len(size)]
+        data = encoded(pixels[:height, :width], quality, sampling)
+        assert differing(decoder, data, 12, number) == [], quality
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_narrow_and_low_images(photographs, decoder, sampling):
+    for height in (1, 2, 5, 17):
+        for width in (1, 2, 3, 4, 5, 6, 8, 9, 13):
+            data = encoded(photographs["china"][:height, :width], 90, sampling)
+            assert differing(decoder, data, 4, width) == [], (height, width)
+
+
+def test_wide_and_high_images(photographs, decoder):
+    for repeats in ((1, 24), (24, 1)):
+        pixels = np.tile(photographs["flower"][:40, :90], (*repeats, 1))
+        for sampling in ("420", "444"):
+            assert differing(decoder, encoded(pixels, 85, sampling), 15, 3) == []
+
+
+def test_every_edge_of_a_band_and_of_an_interval(photographs, decoder):
+    data = encoded(photographs["coffee"][:140, :110], 90, "420")
+    whole, made = simplejpeg.decode_jpeg(data), rewrite(data)
+    for top in range(0, 16 * BAND + 3):
+        for left, height, width in ((top % 37, 35, 40), (37 - top % 37, 2, 33), (top, 1, 1)):
+            got = decoded(decoder, made, whole.shape[:2], (top, left, height, width))
+            part = (slice(top, top + height), slice(left, left + width))
+            assert np.array_equal(got[part], whole[part]), (top, left)
+
+
+def test_samplings_in_all_forms_of_their_factors(decoder):
+    for factors in (
+        [(2, 1), (1, 1), (1, 1)], [(2, 2), (2, 1), (2, 1)], [(2, 2), (1, 2), (1, 2)],
+        [(1, 4), (1, 1), (1, 1)], [(4, 1), (1, 1), (1, 1)], [(3, 1), (3, 1), (3, 1)],
+    ):  # fmt: skip
+        data = flat_jpeg(37, 45, factors)
+        assert differing(decoder, data, 20, 1) == [], factors
+
+
+def test_wide_quantization_and_extreme_levels(decoder, to_jpeg):
+    rng = np.random.default_rng(5)
+    noise = (rng.integers(0, 2, (70, 90, 3)) * 255).astype(np.uint8)
+    for tables in ([[1] * 64] * 2, [[255] * 64] * 2, [list(range(1, 65))] * 2):
+        for subsampling in (0, 2):
+            data = to_jpeg(noise, qtables=tables, subsampling=subsampling)
+            assert differing(decoder, data, 10, 2) == []
+
+
+def test_huffman_tables_of_other_shapes(photographs, decoder, monkeypatch):
+    """Codes of 16 bits for all symbols, and tables that change from file to file."""
+
+    def long_codes(counted):
+        symbols = bytes(int(s) for s in np.flatnonzero(counted))
+        counts = [0] * 16
+        counts[15] = len(symbols)
+        return HuffmanTable(bytes(counts), symbols)
+
+    for quality in (95, 30):
+        data = encoded(photographs["rocket"], quality, "420")
+        assert differing(decoder, data, 5, 1) == []
+        with monkeypatch.context() as patch:
+            patch.setattr(grid_rewrite, "best_table", long_codes)
+            assert differing(decoder, data, 5, 1) == []
+
+
+def test_orientations(photographs, to_jpeg, monkeypatch):
+    monkeypatch.setattr("stoker.dataset.images.box_decoding.is_own_decoder_chosen", lambda: True)
+    scratch = BoxScratch()
+    for turn in range(1, 9):
+        data = to_jpeg(photographs["astronaut"], orientation=turn)
+        whole, made = oriented(simplejpeg.decode_jpeg(data), turn), rewrite(data)
+        views = memoryview(made.data), memoryview(made.grid.to_bytes())
+        for box in boxes_of(whole.shape[:2], 10, np.random.default_rng(turn)):
+            out = np.zeros_like(whole)
+            assert decode_boxed(*views, whole.shape[:2], turn, box, out, scratch)
+            part = (slice(box[0], box[0] + box[2]), slice(box[1], box[1] + box[3]))
+            assert np.array_equal(out[part], whole[part])
+        assert decode_gridded(*views, whole.shape[:2], turn, out, scratch)
+        assert np.array_equal(out, whole)
+
+
+def test_colors_other_than_ycbcr_are_left_to_libjpeg(photographs, decoder):
+    pixels = photographs["coffee"]
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG", keep_rgb=True, quality=90)
+    made = rewrite(out.getvalue())
+    assert decoded(decoder, made, pixels.shape[:2], (0, 0, 9, 9)) is None
+    ycc = rewrite(encoded(pixels, 90, "444"))
+    for place in (ycc.grid.head + 1, ycc.grid.frame - 1, int(ycc.grid.offsets[0]) - 1):
+        data = bytearray(ycc.data)
+        data[place] ^= 1  # the head has another form
+        other = dataclasses.replace(ycc, data=bytes(data))
+        assert decoded(decoder, other, pixels.shape[:2], (0, 0, 9, 9)) is None
+
+
+def test_the_choice_is_read_from_the_environment(monkeypatch):
+    for value, own in (("stoker", True), ("libjpeg", False)):
+        decoding.is_own_decoder_chosen.cache_clear()
+        monkeypatch.setenv("STOKER_JPEG", value)
+        assert decoding.is_own_decoder_chosen() is own
+    decoding.is_own_decoder_chosen.cache_clear()
+
+
+class _Guarded(BoxDecoder):
+    """A decoder whose memory has exactly the size that it asks for, between painted margins."""
+
+    def __init__(self):
+        super().__init__()
+        self.painted = []
+
+    def _grow(self):
+        self._memory = tuple(array[..., :0] for array in self._memory)
+        super()._grow()
+        guarded = []
+        for number, array in enumerate(self._memory):
+            sizes = self._numbers[[20, 15, 19, 16, 17, 18]]
+            shape = (3, int(sizes[2])) if number == 2 else (int(sizes[number]),)
+            size = int(np.prod(shape)) * array.itemsize
+            memory = PaintedMemory.painted(str(number), size, 0xA5)
+            if number == 3:  # aligned to a slot: its end may be anywhere
+                guarded.append(array)
+                continue
+            self.painted.append(memory)
+            guarded.append(memory.inner.view(array.dtype).reshape(shape))
+        self._memory = tuple(guarded)
+
+    def faults(self):
+        found = [memory.fault() for memory in self.painted]
+        self.painted = []
+        return [fault for fault in found if fault]
+
+
+@pytest.mark.parametrize("sampling", ["420", "444", "gray"])
+def test_damaged_intervals_are_refused_and_nothing_is_written_elsewhere(photographs, sampling):
+    """What is shown of a damaged file is what libjpeg-turbo shows of it."""
+    data = encoded(photographs["china"][:70, :90], 80, sampling)
+    size, made = (70, 90), rewrite(data)
+    begin, rng = int(made.grid.offsets[0]), np.random.default_rng(7)
+    guarded, refused, shown = _Guarded(), 0, 0
+    for _ in range(MUTATIONS // 3):
+        broken = bytearray(made.data)
+        for _ in range(int(rng.integers(1, 4))):
+            place = int(rng.integers(begin, len(broken)))
+            broken[place] = int(rng.integers(0, 256)) if rng.integers(2) else broken[place] ^ 1
+        other = dataclasses.replace(made, data=bytes(broken))
+        try:
+            got = decoded(guarded, other, size, (0, 0, *size), 0)
+        except CodecError:
+            refused += 1
+        else:
+            shown += got is not None
+            if got is not None:
+                assert np.array_equal(got, simplejpeg.decode_jpeg(other.data))
+        assert guarded.faults() == []
+    assert refused > MUTATIONS // 8
+    assert shown > 0
