@@ -111,7 +111,7 @@ def test_pack_refuses_flags_that_it_does_not_know(tmp_path, image_folder, run):
         run("pack", image_folder, tmp_path / "d", "--kind", "tapestry")
     for text in ("masks", "=mask", "masks="):
         with pytest.raises(
-            UsageError, match=f"expected NAME=KIND, such as masks=mask, got '{text}'"
+            UsageError, match=f"--field '{text}': expected NAME=KIND, such as masks=mask"
         ):
             run("pack", image_folder, tmp_path / "d", "--field", text)
 

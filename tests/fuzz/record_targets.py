@@ -90,7 +90,7 @@ def request(data: bytes) -> bool:
         for record in decode_from_client(envelope)[1]:
             if isinstance(record, messages.Open):
                 record.stream.check_sources()
-                check_combination(record.stream, record.delivery, received=True)
+                check_combination(record.stream, received=True)
 
     return accepts(read, data)
 

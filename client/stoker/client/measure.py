@@ -1,6 +1,6 @@
 """Measure how fast batches arrive.
 
-    python -m stoker.client.measure DATASET MODULE:PIPELINE --workers 2 --batch-size 64
+    python -m stoker.client.measure DATASET MODULE:PIPELINE --workers 2 --stream '{"seed": 3}'
 
 `stoker bench` runs this as a process of its own: a private daemon with that many workers, and one
 client that iterates and releases each batch. Batches that arrive before the loader's buffers are
@@ -19,9 +19,10 @@ import time
 from pathlib import Path
 
 from stoker.client.loader import Loader
+from stoker.client.options.records import loader_arguments
 from stoker.client.private.private_daemon import daemon_pids
 from stoker.protocol.importing import add_folders
-from stoker.protocol.length_buckets import request_from_json
+from stoker.protocol.request.stream_options import read_option
 
 _PER_SECOND = os.sysconf("SC_CLK_TCK")
 WARM_S = 0.5
@@ -34,25 +35,23 @@ def main() -> int:
     parser.add_argument("dataset")
     parser.add_argument("pipeline", help="module:attribute")
     parser.add_argument("--workers", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--buckets", default="", help="Buckets or LengthBuckets as JSON")
-    parser.add_argument("--exclude", help="file that lists samples to leave out")
+    parser.add_argument("--stream", default="{}", help="options of a stream by name, as JSON")
     parser.add_argument("--python-path", action="append", default=[], help="folder of modules")
     arguments = parser.parse_args()
     add_folders(arguments.python_path)
-    buckets = request_from_json(arguments.buckets) if arguments.buckets else None
+    options = {
+        name: read_option(name, written) for name, written in json.loads(arguments.stream).items()
+    }
+    options.setdefault("drop_last", "buckets" in options)  # buckets carry what fills no batch
     begun = time.perf_counter()
     with Loader(
         arguments.dataset,
         pipeline=arguments.pipeline,
-        batch_size=arguments.batch_size,
         workers=arguments.workers,
         prefetch=PREFETCH,
-        drop_last=buckets is not None,  # buckets carry samples that fill no batch
-        buckets=buckets,
-        exclude=arguments.exclude,
         device="numpy",
+        **loader_arguments(options),
     ) as loader:
         found = _measure(loader, begun, arguments.seconds)
     sys.stdout.write(json.dumps(found) + "\n")

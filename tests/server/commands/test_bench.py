@@ -245,11 +245,10 @@ def test_buckets_that_cannot_be(wanted, said):
         request_from_json(wanted)
 
 
-@pytest.mark.parametrize("given", [{"seconds": 0}, {"batch_size": 0}, {"workers": [0]}])
-def test_numbers_that_cannot_be(given):
-    said = "expected seconds above 0 and a batch size and workers from 1"
-    with pytest.raises(UsageError, match=said):
-        bench("bench_pipelines:crops", "data", **given)
+@pytest.mark.parametrize("flag", ["--seconds=0", "--workers=0"])
+def test_numbers_that_cannot_be(run, flag):
+    with pytest.raises(UsageError, match="expected seconds above 0 and workers from 1, got"):
+        run(bench, "bench_pipelines:crops", "data", flag)
 
 
 def test_a_run_that_fails_says_why(benched):

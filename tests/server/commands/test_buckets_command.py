@@ -11,6 +11,7 @@ from stoker.client import Buckets
 from stoker.dataset import open_dataset, schema, write
 from stoker.order.buckets.sizes import bucket_size
 from stoker.protocol.errors import BuildError, DatasetError, UnknownNameError, UsageError
+from stoker.protocol.request.stream_arguments import stream_request
 from stoker.server.commands.buckets import buckets
 from stoker.server.commands.explain import explain
 from stoker.server.commands.preview import preview
@@ -141,7 +142,8 @@ def test_merged_and_dropped_are_told(shapes, run, leftovers, kept):
 
 def test_the_plot_shows_every_bucket(shapes, run, tmp_path):
     with open_dataset(shapes) as dataset:
-        report = make_report(dataset, Buckets(max_area=64 * 64, divisor=16), 4)
+        options = {"batch_size": 4, "buckets": Buckets(max_area=64 * 64, divisor=16)}
+        report = make_report(dataset, stream_request("", "train", options))
     outlines, bars = plot(report).axes
     drawn = {(outline.get_width(), outline.get_height()) for outline in outlines.patches}
     assert drawn == {(64, 64), (64, 32), (32, 80), (16, 160)}

@@ -144,7 +144,7 @@ MISTAKES = [
         "{file}: unknown key log.zzz; known are format, level",
     ),
     ("[workers]\ncount = 'x'\n", "{file}: Expected `int`, got `str` - at `$.workers.count`"),
-    ("[workers]\ncount = 0\n", "{file}: Expected `int` >= 1 - at `$.workers.count`"),
+    ("[workers]\ncount = 0\n", "{file}: Expected `int` >= 1, got 0 - at `$.workers.count`"),
     (
         "[log]\nlevel = 'loud'\n",
         "{file}: expected one of 'debug', 'info', 'warning', 'error', got 'loud'"
@@ -253,7 +253,10 @@ def test_a_key_of_a_type_that_nothing_reads_is_a_bug_of_ours():
 def test_a_mistake_in_a_flag_names_the_flag():
     with pytest.raises(ConfigError) as caught:
         load(flags={"workers.count": 100000}, environment={})
-    assert caught.value.message == "flag --workers: Expected `int` <= 1024 - at `$.workers.count`"
+    assert (
+        caught.value.message
+        == "flag --workers: Expected `int` <= 1024, got 100000 - at `$.workers.count`"
+    )
 
 
 def test_show_prints_every_key_once_with_its_origin(toml):

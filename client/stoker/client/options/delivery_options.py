@@ -70,13 +70,13 @@ def connection_of(given: object) -> Connection:
     raise UsageError(f"connection={given!r}: expected stoker.client.Connection, or None")
 
 
-def check_request(stream: StreamRequest, delivery: DeliveryRequest) -> None:
+def check_request(stream: StreamRequest) -> None:
     """Check a request as a whole.
 
     Raises:
         UsageError: options exclude each other, or the request is too large for a message.
     """
-    check_combination(stream, delivery)
+    check_combination(stream)
     _check_size(stream)
 
 

@@ -5,6 +5,8 @@ Each checks its fields when it is made, so an error points to the line that made
 
 import dataclasses
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from stoker.client.time_limits import seconds, wait_s
 from stoker.protocol.errors import UsageError
@@ -55,6 +57,19 @@ def shuffle_options(shuffle: object) -> dict[str, object]:
         "Shuffle.seed": shuffle.seed,
         "Shuffle.block_size": shuffle.block_size,
     }
+
+
+def loader_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a Loader for options of a stream."""
+    of_shuffle = {
+        name.removeprefix("Shuffle."): value
+        for name, value in options.items()
+        if name.startswith("Shuffle.") and value is not None
+    }
+    found = {name: value for name, value in options.items() if not name.startswith("Shuffle.")}
+    if of_shuffle:
+        found["shuffle"] = Shuffle(samples=found.get("shuffle", True), **of_shuffle)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

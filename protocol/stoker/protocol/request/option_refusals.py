@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.request.stream_request import DeliveryRequest, StreamRequest
+from stoker.protocol.request.stream_request import StreamRequest
 
-Given = Callable[[StreamRequest, DeliveryRequest], bool]
+Given = Callable[[StreamRequest], bool]
 
 
 class Option(NamedTuple):
@@ -45,14 +45,14 @@ class Refusal(NamedTuple):
 
 
 def _selects(*fields: str) -> Given:
-    return lambda stream, _: any(
+    return lambda stream: any(
         getattr(source.selection, name) for source in stream.sources for name in fields
     )
 
 
 OPTIONS: Final[dict[str, Option]] = {
-    "mix": Option("mix", "sources with ratios", lambda stream, _: stream.is_mixture),
-    "buckets": Option("buckets", "order.buckets", lambda stream, _: bool(stream.order.buckets)),
+    "mix": Option("mix", "sources with ratios", lambda stream: stream.is_mixture),
+    "buckets": Option("buckets", "order.buckets", lambda stream: bool(stream.order.buckets)),
     "weights": Option("weights", "sources.selection.weights", _selects("weights")),
     "exclude": Option("exclude", "sources.selection.exclude", _selects("exclude")),
     "subset": Option(
@@ -61,15 +61,15 @@ OPTIONS: Final[dict[str, Option]] = {
         _selects("subset", "split", "condition"),
     ),
     "block": Option(
-        "Shuffle(block_size=...)", "order.block", lambda stream, _: bool(stream.order.block)
+        "Shuffle(block_size=...)", "order.block", lambda stream: bool(stream.order.block)
     ),
     "order seed": Option(
-        "Shuffle(seed=...)", "order.seed", lambda stream, _: stream.order.seed is not None
+        "Shuffle(seed=...)", "order.seed", lambda stream: stream.order.seed is not None
     ),
     "no shuffle": Option(
-        "shuffle=False", "order.shuffle=false", lambda stream, _: not stream.order.shuffle
+        "shuffle=False", "order.shuffle=false", lambda stream: not stream.order.shuffle
     ),
-    "params": Option("params", "params", lambda stream, _: stream.params),
+    "params": Option("params", "params", lambda stream: stream.params),
 }
 
 REFUSALS: Final = (
@@ -80,14 +80,11 @@ REFUSALS: Final = (
 )
 
 
-def check_combination(
-    stream: StreamRequest, delivery: DeliveryRequest, *, received: bool = False
-) -> None:
+def check_combination(stream: StreamRequest, *, received: bool = False) -> None:
     """Check that no option excludes another.
 
     Args:
         stream: the stream.
-        delivery: how it comes.
         received: whether the message names fields of OPEN, in place of a Loader's arguments.
 
     Raises:
@@ -95,9 +92,9 @@ def check_combination(
     """
     for refusal in REFUSALS:
         names = (refusal.one, refusal.other)
-        if not all(OPTIONS[name].given(stream, delivery) for name in names):
+        if not all(OPTIONS[name].given(stream) for name in names):
             continue
-        if any(OPTIONS[name].given(stream, delivery) for name in refusal.unless):
+        if any(OPTIONS[name].given(stream) for name in refusal.unless):
             continue
         one, other = (OPTIONS[name].field if received else OPTIONS[name].argument for name in names)
         without = f" without {' or '.join(refusal.unless)}" * bool(refusal.unless)

@@ -9,12 +9,14 @@ What follows from a declaration:
 The datasets and the pipelines of a stream are not options: every command takes them as arguments.
 """
 
+import contextlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.length_buckets import LengthBuckets
+from stoker.protocol.length_buckets import LengthBuckets, request_from_json
 from stoker.protocol.request.argument_checks import flag, name_of, one_of, within
 from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import MAX_BATCH, MAX_ROWS, MAX_SEED, MAX_VIEWS
@@ -73,12 +75,14 @@ class OtherKind:
 
     Attributes:
         check: takes (name, value) and returns the value for the record, or raises a UsageError.
-        flag: how a command reads it: as one text, as a list of NAME=VALUE, or as JSON.
+        read: takes what a user writes on a command line, and returns the value.
+        by_name: whether the value is a mapping, whose flag is NAME=VALUE, once for each name.
         per_dataset: whether each dataset of a mixture may have a value of its own.
     """
 
     check: Callable[[str, object], Any] = lambda _, value: value
-    flag: Literal["text", "names", "json"] = "text"
+    read: Callable[[str], object] = lambda text: text
+    by_name: bool = False
     per_dataset: bool = False
 
 
@@ -136,12 +140,51 @@ def _freeze(_: str, freeze: object) -> dict[str, int | Literal["epoch"]]:
     return checked
 
 
+def _weights(text: str) -> object:
+    """Read the name of a field, of a file, or a JSON object of weights by class."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        classes = json.loads(text)
+    except ValueError as error:
+        raise UsageError(
+            f'--weights {text!r}: expected weights of classes as JSON, such as {{"cat": 1, "dog": '
+            f"3}}: {error}"
+        ) from None
+    return {int(name) if name.isdecimal() else name: value for name, value in classes.items()}
+
+
+def _number(text: str) -> object:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def read_option(name: str, written: object) -> object:
+    """Return the value of an option from what a user writes on a command line.
+
+    Args:
+        name: of the option.
+        written: a text, or texts by name; or a value of another type, which is returned.
+
+    Raises:
+        UsageError: the text has another form than the option's.
+    """
+    kind = STREAM_OPTIONS[name].kind
+    if not isinstance(kind, OtherKind):
+        return written
+    if isinstance(written, Mapping):
+        return {one: kind.read(text) for one, text in written.items()}
+    return kind.read(written) if isinstance(written, str) else written
+
+
 STREAM_OPTIONS: Final[dict[str, StreamOption]] = {
     "mix": StreamOption(
-        kind=OtherKind(flag="names"),
+        kind=OtherKind(read=_number, by_name=True),
         default=None,
         meaning="several datasets in one stream",
-        written="NAME=RATIO, with --dataset NAME=PATH; repeatable",
+        written="NAME=RATIO, with --dataset; repeatable",
         flag="--mix",
     ),
     "batch_size": StreamOption(
@@ -211,7 +254,7 @@ STREAM_OPTIONS: Final[dict[str, StreamOption]] = {
         flag="--subset",
     ),
     "weights": StreamOption(
-        kind=OtherKind(per_dataset=True),
+        kind=OtherKind(read=_weights, per_dataset=True),
         default=None,
         meaning="how often each sample comes",
         written='a field, a file of weights, or JSON of classes such as {"cat": 3}',
@@ -225,7 +268,7 @@ STREAM_OPTIONS: Final[dict[str, StreamOption]] = {
         field=("batch", "views"),
     ),
     "freeze": StreamOption(
-        kind=OtherKind(_freeze, flag="names"),
+        kind=OtherKind(_freeze, _number, by_name=True),
         default=None,
         meaning="draws that stay the same",
         written="NAME=NUMBER or NAME=epoch; repeatable",
@@ -240,7 +283,7 @@ STREAM_OPTIONS: Final[dict[str, StreamOption]] = {
         field=("draws", "total_epochs"),
     ),
     "buckets": StreamOption(
-        kind=OtherKind(_buckets, flag="json"),
+        kind=OtherKind(_buckets, request_from_json),
         default=None,
         meaning="batches of one size each",
         written='arguments of Buckets or LengthBuckets as JSON, such as {"max_area": 65536}',

@@ -11,18 +11,17 @@ import importlib.util
 import json
 import os
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from stoker.dataset import open_dataset
-from stoker.order.selected import Selected
-from stoker.pipeline.planning.bucket_graph import Size
+from stoker.jit.arithmetic import COMPILED
 from stoker.protocol.errors import UsageError
-from stoker.protocol.exclude import Excluded, read_ids
-from stoker.protocol.length_buckets import Request, request_from_json
+from stoker.server.commands.shown_stream import open_stream
+from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.inspect.bench.caveats import caveats
 from stoker.server.inspect.bench.plot import plot
 from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torch
@@ -31,16 +30,14 @@ from stoker.server.inspect.bench.verdict import Verdict, deliver_s, judge
 from stoker.server.inspect.figures import check_plot
 from stoker.server.rows.clip_samples import refuse_clips
 from stoker.server.rows.field_states import worker_plan
-from stoker.server.rows.orders import plan_buckets
-from stoker.server.rows.reference import make_spec
-from stoker.server.rows.subject import open_subject
 from stoker.server.settings.cgroup import cores
 
 
-def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
+@takes_stream("drop_last", mix=False, global_batch_size=64)
+def bench(  # noqa: PLR0913 - one parameter a flag
     pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
-    batch_size: Annotated[int, typer.Option(help="Rows of a batch.")] = 64,
+    *,
     workers: Annotated[
         list[int] | None, typer.Option(help="Worker processes to try; repeatable.")
     ] = None,
@@ -56,52 +53,43 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         typer.Option("--plot", help="Write a plot of rates over workers: .png, .svg."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
-    buckets: Annotated[
-        str | None,
-        typer.Option(
-            help="Arguments of Buckets or LengthBuckets as JSON: '{\"max_area\": 65536}'."
-        ),
-    ] = None,
-    exclude: Annotated[
-        Path | None, typer.Option(help="File that lists samples to leave out.")
-    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
+    stream: StreamFlags,
 ) -> None:
     """Measure a pipeline over a dataset: stages of a row, rates over workers, the bottleneck."""
-    if seconds <= 0 or batch_size < 1 or any(count < 1 for count in workers or ()):
+    if seconds <= 0 or any(count < 1 for count in workers or ()):
         raise UsageError(
-            f"stoker bench: expected seconds above 0 and a batch size and workers from 1, got "
-            f"--seconds {seconds}, --batch-size {batch_size}, --workers {workers or []}"
+            f"stoker bench: expected seconds above 0 and workers from 1, got --seconds {seconds}, "
+            f"--workers {workers or []}"
         )
     check_plot(plot_file)
-    wanted = None if buckets is None else request_from_json(buckets)
+    named = stream.stream(pipeline, dataset)
     counts = sorted(set(workers)) if workers else _counts(cores()[0])
     progress = Console(stderr=True, quiet=as_json)
     progress.print(f"stages of a row, {seconds:g} s ...")
-    left_out = Excluded(read_ids(exclude)) if exclude is not None else None
-    size = None if wanted is None else _fullest(dataset, wanted, batch_size, left_out)
-    with open_subject(pipeline, dataset, python_path or (), size, exclude) as subject:
-        graph, ids = subject.plan.graph, subject.chosen.excluded.ids.tolist()
+    with open_stream(named, python_path or ()) as shown:
+        size = shown.fullest()
+    plain = stream.stream(pipeline, dataset, buckets=None)
+    with open_stream(plain, python_path or (), size) as shown, NamedTemporaryFile("w") as left_out:
+        (graph,), (opened,), (chosen,) = shown.graphs, shown.datasets, shown.selections
         refuse_clips(graph, "stoker bench")
-        spec = make_spec(dataset, graph, exclude=ids, batch_size=batch_size)
-        plan = worker_plan(graph, subject.dataset, size)
-        stages = measure_stages(spec, subject.dataset, plan, seconds, subject.chosen.excluded)
-    rates, beside = [], []
-    torch = torch and wanted is None and importlib.util.find_spec("torch") is not None
-    for count in counts:
-        options: dict[str, float | str] = {
-            "workers": count, "batch_size": batch_size, "seconds": seconds
-        }  # fmt: skip
-        if buckets is not None:
-            options["buckets"] = buckets
-        if exclude is not None:
-            options["exclude"] = str(exclude)
-        progress.print(f"{count} workers ...")
-        rates.append(through_daemon(dataset, pipeline, python_path or (), options))
-        if torch:
-            beside.append(through_torch(dataset, pipeline, python_path or (), options))
+        plan = worker_plan(graph, opened, size)
+        stages = measure_stages(shown.spec, shown.order(COMPILED), opened, plan, seconds)
+        left_out.writelines(f"{number}\n" for number in chosen.excluded.ids.tolist())
+        left_out.flush()
+        rates, beside = [], []
+        torch = torch and size is None and chosen.weighting is None and _has_torch()
+        for count in counts:
+            progress.print(f"{count} workers ...")
+            how: dict[str, float | str] = {"workers": count, "seconds": seconds}
+            options = {**how, "stream": json.dumps(stream.written)}
+            rates.append(through_daemon(dataset, pipeline, python_path or (), options))
+            if torch:
+                batch = named.request.batch.positions
+                options = {**how, "batch-size": batch, "exclude": left_out.name}
+                beside.append(through_torch(dataset, pipeline, python_path or (), options))
     against = caveats(stages, rates, cores()[0], os.cpu_count())
     verdict = None if against else judge(stages, rates, target, cores()[0])
     if plot_file is not None:
@@ -113,13 +101,8 @@ def bench(  # noqa: PLR0913, PLR0917 - one parameter a flag
         _print_verdict(verdict, against)
 
 
-def _fullest(dataset: str, wanted: Request, batch_size: int, excluded: Excluded | None) -> Size:
-    """Return the size of the bucket that has the most samples."""
-    with open_dataset(dataset) as opened:
-        chosen = Selected(len(opened), excluded or Excluded(()))
-        plan = plan_buckets([opened], wanted, batch_size, [chosen])
-    bucket = max(plan.buckets, key=lambda bucket: bucket.samples)
-    return Size(bucket.height, bucket.width)
+def _has_torch() -> bool:
+    return importlib.util.find_spec("torch") is not None
 
 
 def _counts(most: int) -> list[int]:

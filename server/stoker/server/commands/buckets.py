@@ -4,6 +4,7 @@ Reads widths and heights, or lengths, alone. Says for every bucket how many samp
 fit, and what becomes of those that fill no batch; `--json` lists them by id.
 """
 
+import inspect
 import json
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -18,11 +19,10 @@ from stoker.order.buckets.bucket_fit import Fit
 from stoker.protocol.errors import UsageError
 from stoker.protocol.length_buckets import LengthBuckets, Request
 from stoker.protocol.size_buckets import CUT_WEIGHT, Buckets
-from stoker.protocol.spec import MAX_SEED
+from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.inspect.bucket_plot import plot
 from stoker.server.inspect.bucket_report import Report, make_report, warnings
 from stoker.server.inspect.figures import check_plot
-from stoker.server.rows.subject import excluded_by
 
 IMAGES: Final = {
     "max_area": None, "divisor": 64, "min_side": None, "max_side": None, "max_ratio": None,
@@ -30,11 +30,15 @@ IMAGES: Final = {
 }  # fmt: skip
 LENGTHS: Final = {"multiple": None, "bounds": None, "max_length": None, "longer": "error"}
 """Defaults of the flags for images and of the flags for sequences."""
+NO_FLAGS: Final = ("buckets", "views", "freeze", "total_epochs", "on_error")
+"""Options of a stream that have flags of their own here, or change no bucket."""
+NO_PIPELINE: Final = "none"
 
 
-def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
+@takes_stream(*NO_FLAGS, mix=False, global_batch_size=inspect.Parameter.empty)
+def buckets(  # noqa: PLR0913 - one parameter a flag
     dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
-    batch_size: Annotated[int, typer.Option(help="Positions in a global batch.")],
+    *,
     max_area: Annotated[
         int | None, typer.Option(help="Most pixels of an output, such as 1048576.")
     ] = None,
@@ -85,21 +89,13 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
     max_rows: Annotated[
         int | None, typer.Option(help="With constant pixels or tokens: most positions.")
     ] = None,
-    shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="As the Loader.")] = True,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the stream.")] = 0,
-    exclude: Annotated[
-        Path | None, typer.Option(help="File that lists samples to leave out.")
-    ] = None,
-    subset: Annotated[
-        str | None,
-        typer.Option(help="Split, condition, or file of ids: the only samples to visit."),
-    ] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Epochs to account for.")] = 3,
     first_epoch: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
     plot_file: Annotated[
         Path | None, typer.Option("--plot", help="Write a plot: .png, .svg.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+    stream: StreamFlags,
 ) -> None:
     """Plan the buckets of a dataset: sizes or lengths, fill, loss, leftovers."""
     check_plot(plot_file)
@@ -115,13 +111,10 @@ def buckets(  # noqa: PLR0913, PLR0917 - one parameter a flag
     of_both = {
         "leftovers": leftovers, "constant": constant, "min_rows": min_rows, "max_rows": max_rows
     }  # fmt: skip
-    request = _request(lengths, of_images, of_lengths, of_both)
+    wanted = _request(lengths, of_images, of_lengths, of_both)
+    request = stream.stream(NO_PIPELINE, dataset, buckets=wanted).request
     with open_dataset(dataset) as opened:
-        report = make_report(
-            opened, request, batch_size, seed, shuffle=shuffle,
-            epochs=range(first_epoch, first_epoch + epochs),
-            excluded=excluded_by(opened, exclude, subset),
-        )  # fmt: skip
+        report = make_report(opened, request, range(first_epoch, first_epoch + epochs))
     if plot_file is not None:
         plot(report).savefig(plot_file)
     if as_json:

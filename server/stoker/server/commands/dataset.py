@@ -36,8 +36,10 @@ from stoker.server.commands.dataset_tables import (
     progress_bar,
     size_text,
 )
+from stoker.server.commands.named_values import named
 
 ALL_BAD = 2**48
+FIELD_FORM = "NAME=KIND, such as masks=mask"
 INTERRUPTED = (
     "interrupted; run the same command again to continue: finished files are kept, except those of "
     "Python objects without a fingerprint"
@@ -135,7 +137,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         clip=clip,
         all_keypoints=all_keypoints,
         conversion=Conversion(resize, quality, raw),
-        fields=_fields(field or []),
+        fields=named("--field", field, FIELD_FORM),
         grid=grid,
         orientation=orientation,
         bands=bands,
@@ -176,7 +178,7 @@ def index(
         kind=kind,
         workers=workers,
         skip_bad=skip_bad,
-        fields=_fields(field or []),
+        fields=named("--field", field, FIELD_FORM),
     )
     with progress_bar("indexing") as bar:
         task = bar.add_task("indexing", total=None)
@@ -244,17 +246,3 @@ def ls(
     print_notes(console, data["notes"], data["skipped"], data["skipped_examples"])
     if data["samples"]:
         print_samples(console, data["samples"])
-
-
-def _fields(given: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in given:
-        name, sign, kind = text.partition("=")
-        if not sign or not name or not kind:
-            raise UsageError(f"--field: expected NAME=KIND, such as masks=mask, got {text!r}")
-        if name in found:
-            raise UsageError(
-                f"--field {text!r}: {name!r} is {found[name]!r} already; give each name once"
-            )
-        found[name] = kind
-    return found

@@ -12,71 +12,57 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.order.select import Remaining
+from stoker.ops.bases.batch import GROUP
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replayed_row import Replay
-from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
+from stoker.server.commands.shown_stream import ShownStream, open_stream
+from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.inspect.contact_sheet import Shown, augmented, picture_output, sheet, stored
 from stoker.server.inspect.output_path import check_out
-from stoker.server.rows.subject import Subject, freezes, open_subject
 
 MAX_PICTURES = 4096
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
-def preview(  # noqa: PLR0913, PLR0917 - one parameter a flag
+@takes_stream(global_batch_size=GROUP, drop_last=False)
+def preview(  # noqa: PLR0913 - one parameter a flag
     pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
-    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    dataset: Annotated[
+        str | None, typer.Argument(help="Folder of the dataset; none for a mixture.")
+    ] = None,
+    *,
     out: Annotated[Path, typer.Option(help="Picture to write, such as sheet.png.")],
     ids: Annotated[
         str | None, typer.Option(help="Sample ids, such as 0,7,100; default: eight, spread.")
     ] = None,
     columns: Annotated[int, typer.Option(min=1, max=64, help="Epochs to show of each.")] = 5,
     epoch: Annotated[int, typer.Option(min=0, help="The first epoch to show.")] = 0,
-    total_epochs: Annotated[
-        int | None, typer.Option(min=1, help="Length of the training, if the pipeline reads it.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the stream.")] = 0,
-    freeze: Annotated[
-        list[str] | None, typer.Option(help="NAME=NUMBER or NAME=epoch; repeatable.")
-    ] = None,
     output: Annotated[
         str | None, typer.Option(help="Output to show; default: the first that is an image.")
     ] = None,
     bucket: Annotated[
         str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
     ] = None,
-    exclude: Annotated[
-        Path | None, typer.Option(help="File that lists samples to leave out.")
-    ] = None,
-    subset: Annotated[
-        str | None,
-        typer.Option(help="Split, condition, or file of ids: the only samples to visit."),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help='Field or file of weights, or JSON of classes such as {"cat": 3}.'),
-    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
+    stream: StreamFlags,
 ) -> None:
     """Write a contact sheet: each sample next to its result, with its targets drawn."""
     check_out("--out", out, ENDINGS)
-    frozen = freezes(freeze or ())
-    with open_subject(
-        pipeline, dataset, python_path or (), bucket, exclude, subset, weights
-    ) as subject:
-        numbers = _numbers(ids, subject.chosen.remaining(), columns)
+    named = stream.stream(pipeline, dataset)
+    draws = named.request.draws
+    with open_stream(named, python_path or (), bucket) as shown:
+        numbers = _numbers(ids, columns) or _spread(shown)
         replays = [
             [
-                subject.replay(_row(seed, number, epoch + turn, total_epochs), frozen)
+                shown.replay(_row(draws.seed, number, epoch + turn, draws.total_epochs))
                 for turn in range(columns)
             ]
             for number in numbers
         ]
-        page = sheet(_lines(subject, replays, output))
+        page = sheet(_lines(shown, replays, output))
     try:
         page.save(out)
     except (OSError, ValueError) as error:  # such as a side that the format cannot have
@@ -107,22 +93,40 @@ def shares(replays: list[Replay]) -> list[str]:
     ]
 
 
-def _lines(subject: Subject, replays: list[list[Replay]], output: str | None) -> list[list[Shown]]:
-    classes = {f.name: f.classes for f in subject.dataset.schema.fields if f.classes}
-    shown, field = picture_output(replays[0][0], output)
+def _lines(
+    shown: ShownStream, replays: list[list[Replay]], output: str | None
+) -> list[list[Shown]]:
+    classes = {f.name: f.classes for d in shown.datasets for f in d.schema.fields if f.classes}
+    name, field = picture_output(replays[0][0], output)
     return [
-        [stored(line[0], field, classes), *(augmented(replay, shown, classes) for replay in line)]
+        [stored(line[0], field, classes), *(augmented(replay, name, classes) for replay in line)]
         for line in replays
     ]
 
 
-def _numbers(ids: str | None, remaining: Remaining, columns: int) -> list[int]:
+def _numbers(ids: str | None, columns: int) -> list[int]:
+    """Return the ids that the user names; empty if there are none."""
     if ids is None:
-        count = min(8, remaining.count)
-        return [remaining.id(number * remaining.count // count) for number in range(count)]
+        return []
     words = [word.strip() for word in ids.split(",")]
     if not all(word.isdecimal() for word in words):
         raise UsageError(f"--ids {ids!r}: expected numbers separated by commas")
     if len(words) * columns > MAX_PICTURES:
         raise UsageError(f"--ids: at most {MAX_PICTURES} pictures, got {len(words)} x {columns}")
     return [int(word) for word in words]
+
+
+def _spread(shown: ShownStream) -> list[int]:
+    """Return ids of eight samples, spread over those that the stream visits."""
+    count = sum(one.count for one in shown.selections)
+    found, before = [], 0
+    places = [number * count // min(8, count) for number in range(min(8, count))]
+    for selection, first in zip(shown.selections, shown.firsts, strict=False):
+        remaining = selection.remaining(first)
+        found += [
+            remaining.id(place - before)
+            for place in places
+            if before <= place < before + selection.count
+        ]
+        before += selection.count
+    return found

@@ -1,13 +1,12 @@
 """`stoker replay`: what a pipeline did to one sample, step by step.
 
-The dataset and the pipeline suffice: nothing was recorded, and no daemon is asked. The outputs are
-the bytes that a batch of that row holds; their hashes are printed, and `--out` writes them and
+The datasets and the pipelines suffice: nothing was recorded, and no daemon is asked. The outputs
+are the bytes that a batch of that row holds; their hashes are printed, and `--out` writes them and
 every intermediate value.
 """
 
 import json
 from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,23 +18,20 @@ from stoker.ops.bases.batch_op import GROUP
 from stoker.ops.contract.units import unit_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.replayed_row import Replay, ReplayValue
-from stoker.protocol.spec import MAX_SEED
 from stoker.rng.row import Row
+from stoker.server.commands.shown_stream import open_stream
+from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.inspect.value_files import save
-from stoker.server.rows.subject import Subject, freezes, open_subject
+from stoker.server.rows.joined_pipelines import own_freeze
 
 
-class OnError(StrEnum):
-    """Policies for bad samples."""
-
-    RAISE = "raise"
-    REPLACE = "replace"
-    MASK = "mask"
-
-
-def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
+@takes_stream(global_batch_size=GROUP, drop_last=False)
+def replay(  # noqa: PLR0913 - one parameter a flag
     pipeline: Annotated[str, typer.Argument(help="module:attribute of the pipeline.")],
-    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    dataset: Annotated[
+        str | None, typer.Argument(help="Folder of the dataset; none for a mixture.")
+    ] = None,
+    *,
     id: Annotated[int, typer.Option("--id", min=0, help="Sample id.")],  # noqa: A002
     epoch: Annotated[int, typer.Option(min=0, help="The epoch, from 0.")],
     visit: Annotated[
@@ -49,29 +45,6 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
         float | None,
         typer.Option(min=0, max=1, help="Part of the training that is over, if it reads that."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the stream.")] = 0,
-    batch_size: Annotated[
-        int, typer.Option(min=1, help="Of the global batch, if the pipeline has batch ops.")
-    ] = GROUP,
-    views: Annotated[
-        int, typer.Option(min=1, max=2**16, help="Views of the stream, if it has batch ops.")
-    ] = 1,
-    shuffle: Annotated[
-        bool, typer.Option(help="The stream's shuffle, if it has batch ops.")
-    ] = True,
-    shuffle_block_size: Annotated[
-        int | None, typer.Option(min=1, help="Its block shuffle, if it has batch ops.")
-    ] = None,
-    shuffle_seed: Annotated[
-        int | None,
-        typer.Option(min=0, max=MAX_SEED, help="Seed of its order, if it has batch ops."),
-    ] = None,
-    on_error: Annotated[
-        OnError, typer.Option(help="The stream's on_error, if it has batch ops.")
-    ] = OnError.RAISE,
-    freeze: Annotated[
-        list[str] | None, typer.Option(help="NAME=NUMBER or NAME=epoch; repeatable.")
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the value after every step, made if missing.")
     ] = None,
@@ -82,56 +55,32 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter a flag
     bucket: Annotated[
         str | None, typer.Option(help="WIDTHxHEIGHT of the bucket, or its length.")
     ] = None,
-    exclude: Annotated[
-        Path | None, typer.Option(help="File that lists the stream's excluded samples.")
-    ] = None,
-    subset: Annotated[
-        str | None,
-        typer.Option(help="Split, condition, or file of ids: the only samples to visit."),
-    ] = None,
-    first_id: Annotated[
-        int, typer.Option(min=0, help="Of a mixture: id of the dataset's first sample.")
-    ] = 0,
-    weights: Annotated[
-        str | None,
-        typer.Option(help='Field or file of weights, or JSON of classes such as {"cat": 3}.'),
-    ] = None,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
+    stream: StreamFlags,
 ) -> None:
     """Show what a pipeline did to one sample: every step, its parameters and values."""
-    row = Row(seed, id, epoch, visit, view, step, progress)
-    frozen = freezes(freeze or ())
-    with open_subject(
-        pipeline,
-        dataset,
-        python_path or (),
-        bucket,
-        exclude,
-        subset,
-        weights,
-        first_id,
-    ) as subject:
+    named = stream.stream(pipeline, dataset)
+    with open_stream(named, python_path or (), bucket) as shown:
+        row = Row(named.request.draws.seed, id, epoch, visit, view, step, progress)
+        if named.request.draws.total_epochs is not None and step is None and progress is None:
+            row = shown.placed(row)
         if params_only:
-            decided = subject.decisions(row, frozen)
+            subject = shown.subject_of(row)
+            decided = subject.decisions(row, own_freeze(shown.spec.freeze, subject.plan))
             if as_json:
                 typer.echo(json.dumps(decided))
             else:
                 _print_decisions(decided, subject.plan)
             return
-        spec = subject.stream(
-            seed, batch_size, shuffle=shuffle, shuffle_block_size=shuffle_block_size, views=views,
-            freeze=frozen, shuffle_seed=shuffle_seed,
-            on_error=on_error.value,
-        )  # fmt: skip
-        found = subject.replay(row, frozen, spec)
+        found = shown.replay(row)
         if out is not None:
             write(found, out)
         if as_json:
             typer.echo(json.dumps(found.to_data()))
         else:
-            _print(found, subject)
+            _print(found, shown.source(found.id))
 
 
 def write(found: Replay, folder: Path) -> None:
@@ -146,8 +95,7 @@ def write(found: Replay, folder: Path) -> None:
             save(value, folder / f"{number:03}-{what}-{value.name or value.number}")
 
 
-def _print(found: Replay, subject: Subject) -> None:
-    source = subject.dataset.source(found.id - subject.first_id)
+def _print(found: Replay, source: str | None) -> None:
     _say(
         f"sample {found.id}{f' ({source})' if source else ''}, epoch {found.epoch}, visit "
         f"{found.visit}, view {found.view}, seed {found.seed}"

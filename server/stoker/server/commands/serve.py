@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.protocol.errors import StokerError, UsageError
+from stoker.server.commands.settings_flags import Settings, takes_settings
 from stoker.server.daemon.descriptor_limits import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch, pin_threads
 from stoker.server.daemon.socket_folder import group_number, make_folder, socket_path
@@ -30,98 +31,18 @@ if TYPE_CHECKING:
     from stoker.server.daemon.daemon import Daemon
 
 
-def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
+@takes_settings
+def serve(
     config: Annotated[str | None, typer.Option(help="TOML file with the configuration.")] = None,
-    address: Annotated[str | None, typer.Option(help="Address to listen at, ipc:///path.")] = None,
-    tcp: Annotated[
-        str | None,
-        typer.Option(help="Address for other hosts, tcp://HOST:PORT; PORT + 1 is used too."),
-    ] = None,
-    insecure: Annotated[
-        bool | None,
-        typer.Option("--insecure", help="Let everyone who reaches the TCP port read the datasets."),
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="File with this daemon's secret key, for --tcp.")
-    ] = None,
-    clients: Annotated[
-        str | None, typer.Option(help="File with the public keys of those who may use --tcp.")
-    ] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=PATH of a packed dataset, NAME=PATTERN, or NAME=module:Class; repeatable."
-        ),
-    ] = None,
-    pipeline: Annotated[
-        list[str] | None, typer.Option(help="NAME=module:attr of a pipeline; repeatable.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(help="Number of worker processes.")] = None,
-    memory_limit: Annotated[
-        str | None, typer.Option(help="Most memory for batches, such as 8GiB.")
-    ] = None,
-    memory_session_limit: Annotated[
-        str | None, typer.Option(help="Most memory for the batches of one client, such as 2GiB.")
-    ] = None,
-    debug_memory: Annotated[
-        bool | None,
-        typer.Option("--debug-memory", help="Run every kernel between guard bytes, slowly."),
-    ] = None,
-    integrity: Annotated[
-        str | None,
-        typer.Option(
-            help="Compare rows with their stored check when they are read: auto, rows or off."
-        ),
-    ] = None,
-    python_path: Annotated[
-        list[str] | None, typer.Option(help="Folder to import pipelines from; repeatable.")
-    ] = None,
-    op_module: Annotated[
-        list[str] | None,
-        typer.Option(help="Module whose ops pipelines of clients may name; repeatable."),
-    ] = None,
-    socket_group: Annotated[
-        str | None, typer.Option(help="Unix group whose members may connect too.")
-    ] = None,
-    metrics_address: Annotated[
-        str | None, typer.Option(help="[HOST:]PORT of /metrics, /livez and /readyz.")
-    ] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
-    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
-    exit_with_last_client: Annotated[
-        bool | None,
-        typer.Option("--exit-with-last-client", help="End once the last client is gone."),
-    ] = None,
+    *,
+    settings: Settings,
     ready_fd: Annotated[
         int | None, typer.Option(help="Descriptor to write one JSON line to when ready.")
     ] = None,
 ) -> None:
     """Serve datasets to clients on this host."""
     try:
-        loaded = configuration.load(
-            config,
-            {
-                "daemon.address": address,
-                "daemon.tcp": tcp,
-                "daemon.insecure": insecure,
-                "daemon.key": key,
-                "daemon.clients": clients,
-                "daemon.exit_with_last_client": exit_with_last_client,
-                "daemon.integrity": integrity,
-                "daemon.python_path": python_path or None,
-                "daemon.op_modules": op_module or None,
-                "daemon.socket_group": socket_group,
-                "datasets": named("--dataset", dataset),
-                "pipelines": named("--pipeline", pipeline),
-                "workers.count": workers,
-                "workers.debug_memory": debug_memory,
-                "memory.limit": memory_limit,
-                "memory.session_limit": memory_session_limit,
-                "metrics.address": metrics_address,
-                "log.level": log_level,
-                "log.format": log_format,
-            },
-        )
+        loaded = configuration.load(config, settings)
         _check_tcp(loaded.config)
         check_served(loaded)
         _check_default_folder(loaded)
@@ -129,10 +50,10 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter a flag
         session_limit(raise_limit(), loaded.config.workers.count)
         pin_threads()
         adopt_orphans()  # of a template that is killed
-        settings, log = loaded.config.daemon, loaded.config.log
+        own, log = loaded.config.daemon, loaded.config.log
         with (
             Logs(log.level, log.format, sys.stderr),
-            launch(settings.cache_root, settings.python_path) as template,
+            launch(own.cache_root, own.python_path) as template,
             start_daemon(loaded.config, template) as daemon,
         ):
             tell_ready(ready_fd, _where(daemon))
@@ -193,25 +114,6 @@ def start_daemon(config: Config, template: Launched) -> "Daemon":
     from stoker.server.daemon.supervisor import Supervisor  # noqa: PLC0415
 
     return Daemon(config, supervisor=partial(Supervisor, template=template))
-
-
-def named(flag: str, values: list[str] | None) -> dict[str, str]:
-    """Read repeated NAME=VALUE flags.
-
-    Raises:
-        UsageError: one has no name or no value, or a name comes twice.
-    """
-    found: dict[str, str] = {}
-    for text in values or ():
-        name, _, value = text.partition("=")
-        if not name or not value:
-            raise UsageError(f"{flag} {text!r}: expected NAME=VALUE")
-        if name in found:
-            raise UsageError(
-                f"{flag} {text!r}: {name!r} is {found[name]!r} already; give each name once"
-            )
-        found[name] = value
-    return found
 
 
 def tell_ready(descriptor: int | None, line: dict[str, object]) -> None:

@@ -14,13 +14,14 @@ from stoker.dataset import Dataset
 from stoker.order.bucket_leftovers import account, carried_ids, dropped_ids
 from stoker.order.buckets.bucket_fit import Fit, Fits, LengthFit, fits, sample_fits
 from stoker.order.buckets.bucket_plan import make_plan
-from stoker.order.compose import dataset_order
+from stoker.order.compose import order_of
 from stoker.order.stream_order import StreamOrder
 from stoker.protocol.accounts import EpochAccount
-from stoker.protocol.exclude import Excluded
 from stoker.protocol.length_buckets import LengthBuckets, Request
+from stoker.protocol.request.stream_request import StreamRequest
 from stoker.protocol.size_buckets import Bucket, Buckets
-from stoker.protocol.spec import OrderSpec, StreamSpec
+from stoker.protocol.spec import StreamSpec
+from stoker.server.rows.chosen import chosen_of, order_spec, resolved
 from stoker.server.rows.orders import planned_sizes
 
 LARGE_LOSS: Final = 0.15
@@ -138,38 +139,41 @@ def _bucket_data(bucket: Bucket) -> dict[str, int]:
 
 def make_report(
     dataset: Dataset,
-    request: Request,
-    batch_size: int,
-    seed: int = 0,
-    *,
-    shuffle: bool = True,
+    stream: StreamRequest,
     epochs: range = range(3),
-    excluded: Excluded | None = None,
 ) -> Report:
-    """Plan the buckets of a dataset, and account for some of its epochs.
+    """Plan the buckets of a dataset, and account for some epochs of a stream over it.
+
+    Args:
+        dataset: the dataset, open.
+        stream: a stream with buckets; its pipeline does not matter.
+        epochs: those to account for.
 
     Raises:
-        UnknownNameError: the dataset has no such field.
-        UsageError: there is no plan; the message says why. Or the exclude list is of another
-            dataset.
+        UnknownNameError: the dataset has no such field or split.
+        UsageError: there is no plan; the message says why. Or a list is of another dataset.
     """
-    left_out = excluded or Excluded(())
-    left_out.check(len(dataset))
+    request, wanted = stream.order.buckets, stream.order
+    assert request is not None
+    chosen = chosen_of(dataset, resolved(dataset, stream.sources[0].selection))
     blocks = list(planned_sizes(dataset, request))
-    plan = make_plan(blocks, request, batch_size, left_out.ids)
+    plan = make_plan(blocks, request, stream.batch.positions, chosen.excluded.ids)
     widths, heights = (np.concatenate(sides) for sides in zip(*blocks, strict=True))
     sizes = (widths, heights)
     spec = StreamSpec(
         dataset=dataset.fingerprint,
         dataset_rows=len(dataset),
         pipeline="0" * 32,  # orders nothing
-        batch_size=batch_size,
-        seed=seed,
-        order=OrderSpec(shuffle=shuffle),
-        exclude=left_out.digest,
+        batch_size=stream.batch.positions,
+        tail=stream.batch.tail,
+        seed=stream.draws.seed,
+        order=order_spec(
+            chosen, shuffle=wanted.shuffle, block=wanted.block or None, seed=wanted.seed
+        ),
+        exclude=chosen.excluded.digest,
         buckets=plan.digest,
     )
-    order = dataset_order(spec, left_out, plan=plan)
+    order = order_of(spec, [chosen], plan=plan)
     return Report(
         request,
         len(plan.members),

@@ -8,7 +8,6 @@ the one-off child that replays for a client, where only graph data is used.
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 import traceback
 from collections.abc import Collection, Iterator, Sequence
@@ -33,17 +32,12 @@ from stoker.pipeline.plain.replay import replay, with_mixes
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, StokerError, UsageError
-from stoker.protocol.exclude import Excluded, read_ids
 from stoker.protocol.importing import add_folders, hint
 from stoker.protocol.replayed_row import Replay
 from stoker.protocol.spec import StreamSpec
-from stoker.protocol.splits import is_condition, is_split_name
-from stoker.protocol.subset import Subset
-from stoker.protocol.weights import Weights, weights_of
 from stoker.rng.row import Row
-from stoker.server.rows.chosen import order_spec, split_named, weighted
+from stoker.server.rows.chosen import order_spec
 from stoker.server.rows.clip_samples import samples_of
-from stoker.server.rows.condition import samples_where
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.field_states import field_states
 from stoker.server.rows.first_floats import check_first_floats
@@ -244,115 +238,56 @@ def _in_batch(row: Row, spec: StreamSpec, order: StreamOrder) -> tuple[Row, tupl
     return row, place, number
 
 
-def excluded_by(dataset: Dataset, exclude: Path | None, subset: str | None) -> Excluded:
-    """Return the samples that streams leave out, by the files or the split that the user names.
-
-    Args:
-        dataset: an open dataset.
-        exclude: file that lists samples to leave out.
-        subset: split, condition, or file that lists the only samples to visit.
-
-    Raises:
-        UnknownNameError: the dataset has no such split.
-        UsageError: a file cannot be read or does not list samples of the dataset, or no sample is
-            left.
-    """
-    excluded = Excluded(() if exclude is None else read_ids(exclude))
-    if subset is None:
-        return excluded
-    if is_split_name(subset):
-        chosen = split_named(dataset, subset)
-    elif is_condition(subset):
-        chosen = samples_where(dataset, subset)
-    else:
-        chosen = Subset(read_ids(subset, "subset"))
-    return chosen.without(excluded).excluded(len(dataset))
-
-
 @contextmanager
 def open_subject(
-    pipeline: str,
-    dataset: str | Path,
-    python_path: Sequence[str] = (),
-    bucket: str | Size | None = None,
-    exclude: Path | None = None,
-    subset: str | None = None,
-    weights: str | None = None,
-    first_id: int = 0,
+    pipeline: str, dataset: str | Path, python_path: Sequence[str] = (), bucket: str | None = None
 ) -> Iterator[Subject]:
     """Open `module:attribute` over a packed dataset.
 
     Args:
-        pipeline: what to import; Python's own and installed modules come first, then those in
-            `python_path`, then those in the working folder.
+        pipeline: what to import; see `imported_from`.
         dataset: folder of the dataset.
         python_path: further folders to import from.
-        bucket: size of the samples' bucket, or WIDTHxHEIGHT or a length as text, for pipelines that
-            read it.
-        exclude: file that lists samples which streams leave out.
-        subset: split, or file that lists the only samples which streams visit.
-        weights: how often they come: a field, a file, or weights of classes as JSON.
-        first_id: the stream's id of the dataset's sample 0; not 0 in mixtures.
+        bucket: WIDTHxHEIGHT of the samples' bucket, or a length, for pipelines that read it.
 
     Raises:
         BuildError: the pipeline cannot be imported, or does not fit the dataset.
         DatasetError: the dataset cannot be opened.
-        UsageError: the bucket is not a size, or a file does not list samples of the dataset.
+        UsageError: the bucket is not a size.
+    """
+    with imported_from(python_path), open_dataset(dataset) as opened:
+        graph = load_pipeline(pipeline)
+        yield Subject(
+            samples_of(opened, graph), graph, None if bucket is None else named_size(bucket)
+        )
+
+
+@contextmanager
+def imported_from(folders: Sequence[str]) -> Iterator[None]:
+    """Import modules from further folders, after Python's own and installed modules.
+
+    The working folder comes last.
     """
     before = list(sys.path)
-    add_folders([*python_path, str(Path.cwd())])
+    add_folders([*folders, str(Path.cwd())])
     try:
-        with open_dataset(dataset) as opened:
-            graph = load_pipeline(pipeline)
-            samples = samples_of(opened, graph)
-            excluded = excluded_by(samples, exclude, subset)
-            chosen = weighted(samples, excluded, _weights(weights))
-            yield Subject(samples, graph, _size(bucket), chosen, first_id)
+        yield
     finally:
         sys.path[:] = before
 
 
-def _weights(text: str | None) -> Weights | None:
-    """Read the name of a field, of a file, or a JSON object of weights by class."""
-    if text is None or not text.lstrip().startswith("{"):
-        return None if text is None else weights_of(text)
-    try:
-        classes = json.loads(text)
-    except ValueError as error:
-        raise UsageError(
-            f'--weights {text!r}: expected weights of classes as JSON, such as {{"cat": 1, "dog": '
-            f"3}}: {error}"
-        ) from None
-    return weights_of({int(k) if k.isdecimal() else k: v for k, v in classes.items()})
+def named_size(text: str) -> Size:
+    """Read WIDTHxHEIGHT, or a length.
 
-
-def _size(text: str | Size | None) -> Size | None:
-    """Read WIDTHxHEIGHT, or a length."""
-    if text is None or isinstance(text, Size):
-        return text
+    Raises:
+        UsageError: it is neither.
+    """
     sides = text.split("x")
     if len(sides) > 2 or not all(side.isdecimal() and int(side) for side in sides):
         raise UsageError(
             f"--bucket {text!r}: expected WIDTHxHEIGHT in pixels, such as 1152x896, or a length"
         )
     return Size(int(sides[1]) if len(sides) > 1 else 0, int(sides[0]))
-
-
-def freezes(values: Sequence[str]) -> Freeze:
-    """Read repeated NAME=NUMBER or NAME=epoch flags.
-
-    Raises:
-        UsageError: one is neither.
-    """
-    found: dict[str, Any] = {}
-    for text in values:
-        name, _, value = text.rpartition("=")
-        if not name or not (value == "epoch" or value.isdecimal()):
-            raise UsageError(f"--freeze {text!r}: expected NAME=NUMBER or NAME=epoch")
-        if name in found:
-            raise UsageError(f"--freeze {text!r}: {name!r} is frozen already; give each name once")
-        found[name] = value if value == "epoch" else int(value)
-    return found
 
 
 def load_pipeline(name: str) -> Graph:

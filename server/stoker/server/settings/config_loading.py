@@ -27,12 +27,16 @@ from stoker.protocol.datasets import is_live
 from stoker.protocol.errors import ConfigError
 from stoker.protocol.files.text import EncodingError, read_text
 from stoker.server.settings import cgroup
-from stoker.server.settings.config_types import Config, decode_hook, expected, key_types
+from stoker.server.settings.config_types import (
+    Config,
+    decode_hook,
+    expected,
+    key_types,
+    setting_flags,
+)
 
 PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
-_FLAGS: Final = {("workers", "count"): "--workers", ("daemon", "op_modules"): "--op-module"}
-"""Flags whose names differ from their keys."""
 _PATHS: Final = (("daemon", "cache_root"), ("daemon", "key"), ("daemon", "clients"))
 
 
@@ -159,23 +163,18 @@ def _pairs(text: str, origin: str) -> Iterable[tuple[str, str]]:
 
 
 def _from_flags(flags: Mapping[str, object]) -> Iterable[_Value]:
+    names = {flag.path: flag.name for flag in setting_flags()}
     for path, value in flags.items():
         section, _, key = path.partition(".")
         if value is None:
             continue
+        origin = f"flag {names[path]}"
         if key:
-            yield _Value((section, key), value, _flag_name(section, key), Path.cwd(), text=True)
+            yield _Value((section, key), value, origin, Path.cwd(), text=True)
         else:
             assert isinstance(value, Mapping)
             for name, entry in value.items():
-                origin = f"flag --{section.removesuffix('s')}"
                 yield _Value((section, name), entry, origin, Path.cwd(), text=True)
-
-
-def _flag_name(section: str, key: str) -> str:
-    if (section, key) in _FLAGS:
-        return f"flag {_FLAGS[section, key]}"
-    return "flag --" + (key if section == "daemon" else f"{section}_{key}").replace("_", "-")
 
 
 def _check_section(section: str, origin: str) -> None:
@@ -239,6 +238,8 @@ def _typed(value: _Value, kind: Any) -> object:
         if isinstance(raw, str | list) and (values := expected(kind)):
             got = "no text" if raw == "" else f"{raw!r:.200}"
             wording = f"expected {values}, got {got}"
+        elif ", got" not in wording:
+            wording += f", got {raw!r:.200}"
         raise ConfigError(
             f"{value.origin}: {wording} - at `$.{section}.{key}`",
             key=f"{section}.{key}",

@@ -5,7 +5,8 @@ seconds.
 """
 
 import re
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -36,6 +37,19 @@ Endpoint = Annotated[
     ),
 ]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+
+class Flag(NamedTuple):
+    """The flag of `stoker serve` that sets a key.
+
+    Attributes:
+        help: its help.
+        name: its name, if that does not follow from the key: `--memory-limit` sets `memory.limit`,
+            and the section `daemon` is left out.
+    """
+
+    help: str
+    name: str = ""
 
 
 class ByteSize(int):
@@ -72,17 +86,29 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         max_sessions: most sessions at a time.
     """
 
-    address: str
-    tcp: str = ""
-    insecure: bool = False
-    key: str = ""
-    clients: str = ""
-    socket_group: str | None = None
-    exit_with_last_client: bool = False
-    python_path: tuple[str, ...] = ()
-    op_modules: tuple[Module, ...] = ()
+    address: Annotated[str, Flag("Address to listen at, ipc:///path.")]
+    tcp: Annotated[str, Flag("Address for other hosts, tcp://HOST:PORT; PORT + 1 is used too.")] = (
+        ""
+    )
+    insecure: Annotated[bool, Flag("Let everyone who reaches the TCP port read the datasets.")] = (
+        False
+    )
+    key: Annotated[str, Flag("File with this daemon's secret key, for --tcp.")] = ""
+    clients: Annotated[str, Flag("File with the public keys of those who may use --tcp.")] = ""
+    socket_group: Annotated[str | None, Flag("Unix group whose members may connect too.")] = None
+    exit_with_last_client: Annotated[bool, Flag("End once the last client is gone.")] = False
+    python_path: Annotated[
+        tuple[str, ...], Flag("Folder to import pipelines from; repeatable.")
+    ] = ()
+    op_modules: Annotated[
+        tuple[Module, ...],
+        Flag("Module whose ops pipelines of clients may name; repeatable.", "--op-module"),
+    ] = ()
     cache_root: str
-    integrity: Literal["off", "auto", "rows"] = "auto"
+    integrity: Annotated[
+        Literal["off", "auto", "rows"],
+        Flag("Compare rows with their stored check when they are read: auto, rows or off."),
+    ] = "auto"
     first_client_s: Positive = 30.0
     grace_s: Positive = 10.0
     max_sessions: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024
@@ -99,11 +125,17 @@ class WorkersSection(Section, frozen=True, kw_only=True):
         debug_memory: run every kernel between guard bytes, slowly; see `compiled.guarded`.
     """
 
-    count: Annotated[int, msgspec.Meta(ge=1, le=MAX_WORKERS)]
+    count: Annotated[
+        int,
+        msgspec.Meta(ge=1, le=MAX_WORKERS),
+        Flag("Number of worker processes.", "--workers"),
+    ]
     claim_deadline_s: Positive = 60.0
     build_deadline_s: Positive = 300.0
     start_deadline_s: Positive = 60.0
-    debug_memory: bool = False
+    debug_memory: Annotated[
+        bool, Flag("Run every kernel between guard bytes, slowly.", "--debug-memory")
+    ] = False
 
 
 class MemorySection(Section, frozen=True, kw_only=True):
@@ -114,8 +146,10 @@ class MemorySection(Section, frozen=True, kw_only=True):
         session_limit: most bytes of the slots of one session; 0: only `limit` counts.
     """
 
-    limit: ByteSize
-    session_limit: SizeOrNone = SizeOrNone(0)
+    limit: Annotated[ByteSize, Flag("Most memory for batches, such as 8GiB.")]
+    session_limit: Annotated[
+        SizeOrNone, Flag("Most memory for the batches of one client, such as 2GiB.")
+    ] = SizeOrNone(0)
 
 
 class LogSection(Section, frozen=True, kw_only=True):
@@ -126,8 +160,10 @@ class LogSection(Section, frozen=True, kw_only=True):
         format: lines for people, or one JSON object a line.
     """
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["text", "json"] = "text"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Flag("debug, info, warning or error.")
+    ] = "info"
+    format: Annotated[Literal["text", "json"], Flag("text or json.")] = "text"
 
 
 class MetricsSection(Section, frozen=True, kw_only=True):
@@ -137,7 +173,7 @@ class MetricsSection(Section, frozen=True, kw_only=True):
         address: `host:port` of the HTTP endpoint; a port alone means 127.0.0.1; empty: none.
     """
 
-    address: Endpoint = ""
+    address: Annotated[Endpoint, Flag("[HOST:]PORT of /metrics, /livez and /readyz.")] = ""
 
 
 class BadSamplesSection(Section, frozen=True, kw_only=True):
@@ -183,8 +219,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     daemon: DaemonSection
     workers: WorkersSection
     memory: MemorySection
-    datasets: dict[Name, str] = msgspec.field(default_factory=dict)
-    pipelines: dict[Name, Target] = msgspec.field(default_factory=dict)
+    datasets: Annotated[
+        dict[Name, str],
+        Flag(
+            "NAME=PATH of a packed dataset, NAME=PATTERN, or NAME=module:Class; repeatable.",
+            "--dataset",
+        ),
+    ] = msgspec.field(default_factory=dict)
+    pipelines: Annotated[
+        dict[Name, Target], Flag("NAME=module:attr of a pipeline; repeatable.", "--pipeline")
+    ] = msgspec.field(default_factory=dict)
     log: LogSection = msgspec.field(default_factory=LogSection)
     metrics: MetricsSection = msgspec.field(default_factory=MetricsSection)
     bad_samples: BadSamplesSection = msgspec.field(default_factory=BadSamplesSection)
@@ -194,12 +238,72 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 def key_types() -> dict[str, dict[str, Any]]:
     """Return section -> key -> type; the free mappings have the key "*"."""
     found: dict[str, dict[str, Any]] = {}
-    for section, kind in get_type_hints(Config, include_extras=True).items():
-        if isinstance(kind, type) and issubclass(kind, Section):
-            found[section] = get_type_hints(kind, include_extras=True)
-        else:
-            found[section] = {"*": kind.__args__[1]}
+    for section, kind, keys in _sections():
+        types = {key: _parts(hint)[0] for key, hint in keys.items()}
+        found[section] = types or {"*": get_args(kind)[1]}
     return found
+
+
+class SettingFlag(NamedTuple):
+    """A flag of `stoker serve`.
+
+    Attributes:
+        path: key path of the setting ("workers.count"), or a free mapping ("datasets").
+        name: of the flag.
+        help: its help.
+        kind: type of the setting.
+    """
+
+    path: str
+    name: str
+    help: str
+    kind: type
+
+    @property
+    def parameter(self) -> str:
+        """The name of the command's parameter."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+    @property
+    def is_mapping(self) -> bool:
+        """True if it is given as NAME=VALUE, once for each name."""
+        return self.kind is dict
+
+
+def setting_flags() -> Iterator[SettingFlag]:
+    """Yield the flags that are declared, in the order of the keys."""
+    whole = get_type_hints(Config, include_extras=True)
+    for section, _, keys in _sections():
+        for key, hint in keys.items() or [("", whole[section])]:
+            kind, flag = _parts(hint)
+            if flag is None:
+                continue
+            words = key if section == "daemon" else f"{section}_{key}"
+            bare = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+            yield SettingFlag(
+                path=f"{section}.{key}".rstrip("."),
+                name=flag.name or f"--{words.replace('_', '-')}",
+                help=flag.help,
+                kind=get_origin(bare) or bare,
+            )
+
+
+def _sections() -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield (section, type, key -> its annotation); a free mapping has no keys of its own."""
+    for section, hint in get_type_hints(Config, include_extras=True).items():
+        kind, _ = _parts(hint)
+        is_section = isinstance(kind, type) and issubclass(kind, Section)
+        yield section, kind, get_type_hints(kind, include_extras=True) if is_section else {}
+
+
+def _parts(hint: Any) -> tuple[Any, Flag | None]:
+    """Return the type of an annotation without its flag, and the flag."""
+    if get_origin(hint) is not Annotated:
+        return hint, None
+    kind, *marks = get_args(hint)
+    flag = next((mark for mark in marks if isinstance(mark, Flag)), None)
+    rest = tuple(mark for mark in marks if not isinstance(mark, Flag))
+    return Annotated[(kind, *rest)] if rest else kind, flag
 
 
 def expected(kind: Any) -> str:

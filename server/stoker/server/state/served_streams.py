@@ -231,7 +231,7 @@ def check_request(request: Open) -> Share:
             fit together, or options exclude each other.
     """
     request.stream.check_sources()
-    check_combination(request.stream, request.delivery, received=True)
+    check_combination(request.stream, received=True)
     share = Share(request.rank, request.world_size, request.stream.batch.views)
     share.of(request.stream.batch.positions)
     return share

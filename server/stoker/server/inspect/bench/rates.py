@@ -48,8 +48,7 @@ def through_daemon(
         dataset: folder of the dataset.
         pipeline: module:attribute.
         python_path: folders to import the pipeline from.
-        options: workers, batch_size, seconds; where there shall be some, `buckets`, the canonical
-            form of a request for them, and `exclude`, a file that lists samples to leave out.
+        options: workers, seconds, and `stream`: options of a stream, by name, as JSON.
 
     Raises:
         UsageError: the run failed; the message has its last words.
@@ -61,6 +60,8 @@ def through_torch(
     dataset: str, pipeline: str, python_path: Sequence[str], options: Mapping[str, float | str]
 ) -> Rate:
     """Measure torch's DataLoader with the same pipeline in process; arguments as above.
+
+    Its options are workers, seconds, batch-size, and `exclude`, a file of samples to leave out.
 
     Raises:
         UsageError: the run failed; the message has its last words.

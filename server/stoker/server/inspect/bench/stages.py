@@ -25,12 +25,10 @@ from stoker.dataset.images.jpeg import Splicer
 from stoker.dataset.images.orientation import stored_box, upright_size
 from stoker.dataset.limits import CodecError
 from stoker.jit.arithmetic import COMPILED
-from stoker.order.compose import dataset_order
 from stoker.order.stream_order import RowColumns, StreamOrder
 from stoker.pipeline.compiled.executor import Executor, compile_plan
 from stoker.pipeline.compiled.window_program import Windows
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.exclude import Excluded
 from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
@@ -72,22 +70,21 @@ class Stages:
 
 
 def measure_stages(
-    spec: StreamSpec, dataset: Dataset, plan: Plan, seconds: float, excluded: Excluded | None = None
+    spec: StreamSpec, order: StreamOrder, dataset: Dataset, plan: Plan, seconds: float
 ) -> Stages:
     """Measure for about that many seconds.
 
     Args:
-        spec: of a shuffled stream over the dataset.
+        spec: of a stream over the dataset, without buckets.
+        order: its order, compiled.
         dataset: where the samples come from.
         plan: of the pipeline, as workers run it.
         seconds: half for the stages, half for the rate.
-        excluded: samples that the stream leaves out.
 
     Raises:
         SampleError: a sample cannot be used.
     """
-    engine, order = compile_plan(plan), dataset_order(spec, excluded, arithmetic=COMPILED)
-    shuffled = _shuffled(spec, excluded)
+    engine, shuffled = compile_plan(plan), _shuffled(order)
     chunks = chunk_computer(engine, dataset)
     begun = time.perf_counter(), time.process_time(), busy_cpu_s(), waited_cpu_s()
     if chunks is not None:
@@ -237,9 +234,9 @@ class _Splicer:
                 raise self._dataset.sample_error(name, row.id, reason) from None
 
 
-def _shuffled(spec: StreamSpec, excluded: Excluded | None) -> _Ids:
+def _shuffled(order: StreamOrder) -> _Ids:
     """Return ids and visits of the begin of an epoch."""
-    (deck,) = dataset_order(spec, excluded, arithmetic=COMPILED).rows_of
+    (deck,) = order.rows_of
     found = deck.lookup(0, 0, min(deck.rows, 2**16))
     return found.ids, found.visits
 

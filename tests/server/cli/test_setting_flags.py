@@ -1,0 +1,73 @@
+"""The flags of `stoker serve` are those that the settings declare, and a mistake names its flag."""
+
+import importlib
+
+import pytest
+import typer
+from commands import call
+
+from stoker.server.__main__ import COMMANDS
+from stoker.server.settings.config_types import key_types, setting_flags
+
+OWN = {"--config", "--ready-fd", "--help"}
+"""Flags that are no settings."""
+WITHOUT_FLAG = {
+    "daemon.cache_root", "daemon.first_client_s", "daemon.grace_s", "daemon.max_sessions",
+    "workers.claim_deadline_s", "workers.build_deadline_s", "workers.start_deadline_s",
+    "bad_samples.folder", "bad_samples.max_fraction", "bad_samples.crash_policy",
+    "testing.fail_points", "testing.at_once_bytes", "testing.chunk_rows",
+}  # fmt: skip
+"""Keys that are set in a file or in the environment alone, because few change them."""
+
+
+def test_each_key_has_a_flag_or_is_listed() -> None:
+    keys = {
+        section if key == "*" else f"{section}.{key}"
+        for section, types in key_types().items()
+        for key in types
+    }
+    flags = {flag.path for flag in setting_flags()}
+    assert flags | WITHOUT_FLAG == keys
+    assert not flags & WITHOUT_FLAG
+
+
+def test_the_command_has_the_declared_flags_with_their_help() -> None:
+    module, attribute = COMMANDS["serve"]
+    single = typer.Typer(add_completion=False)
+    single.command()(getattr(importlib.import_module(module), attribute))
+    made = {one.opts[0]: one.help for one in typer.main.get_command(single).params}
+    declared = {flag.name: flag.help for flag in setting_flags()}
+    assert declared.items() <= made.items()
+    assert made.keys() - declared.keys() <= OWN
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--workers=0", "flag --workers: Expected `int` >= 1, got 0 - at `$.workers.count`"),
+        ("--workers=9999", "flag --workers: Expected `int` <= 1024, got 9999 - at `$.workers.co"),
+        (
+            "--memory-limit=0",
+            "flag --memory-limit: Expected `int` >= 1, got `0` - at `$.memory.limit`",
+        ),
+        (
+            "--memory-limit=much",
+            "flag --memory-limit: Expected a size such as 6GiB or 500MB, got `much` - at",
+        ),
+        ("--memory-session-limit=-1", "flag --memory-session-limit: Expected a size such as"),
+        (
+            "--integrity=all",
+            "flag --integrity: expected one of 'off', 'auto', 'rows', got 'all' - at",
+        ),
+        ("--log-level=loud", "flag --log-level: expected one of 'debug', 'info', 'warning', 'er"),
+        ("--log-format=xml", "flag --log-format: expected one of 'text', 'json', got 'xml' - at"),
+        ("--metrics-address=here", "flag --metrics-address: expected HOST:PORT or PORT, such as"),
+        ("--op-module=a b", "flag --op-module: expected names of modules, such as own_ops.color"),
+        ("--dataset=d", "--dataset 'd': expected NAME=VALUE"),
+        ("--pipeline=p=m", "flag --pipeline: expected MODULE:NAME, such as pipelines:train, got"),
+    ],
+)
+def test_a_wrong_value_names_flag_value_and_bound(flag: str, said: str) -> None:
+    code, _, errors = call("serve", "--dataset=photos=/nowhere", flag)
+    assert code == 1
+    assert errors.startswith(f"stoker: {said}"), errors

@@ -1,0 +1,150 @@
+"""`stoker replay` and `stoker preview` of mixtures: the bytes are those of a Loader's batches."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skimage.data
+from commands import call
+from daemons import Daemon, serving
+from PIL import Image
+
+from stoker.client import Buckets, Loader
+from stoker.dataset import schema, write
+
+HERE = Path(__file__).parent
+MIX = ["--mix=photos=0.7", "--mix=other=0.3"]
+FITTED = "command_pipelines:fitted"
+BUCKETS = {"max_area": 4096, "divisor": 16}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five photographs with masks, in the classes of `photos`."""
+    dest = tmp_path_factory.mktemp("other") / "other"
+    coffee = skimage.data.coffee()
+    rows = []
+    for number in range(5):
+        pixels = np.ascontiguousarray(coffee[10 : 90 + 9 * number, 20 : 120 - 8 * number])
+        mask = (pixels.astype(int).sum(2) // 192).astype(np.uint8)
+        rows.append({"image": pixels, "mask": mask, "label": number % 2})
+    fields = [
+        schema.image(encoding="raw"), schema.mask(), schema.label(classes=("day", "night"))
+    ]  # fmt: skip
+    write(dest, fields, rows)
+    return dest
+
+
+@pytest.fixture(scope="module")
+def served(photos: Path, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    named = [f"--pipeline={name}=command_pipelines:{name}" for name in ("train", "mixed", "fitted")]
+    flags = [f"--dataset=photos={photos}", f"--dataset=other={other}", f"--python-path={HERE}"]
+    with serving(tmp_path_factory.mktemp("mixtures"), *flags, *named, "--workers=1") as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def paths(photos: Path, other: Path) -> list[str]:
+    return [f"--dataset=photos={photos}", f"--dataset=other={other}", f"--python-path={HERE}"]
+
+
+STREAMS = {
+    "a row alone": (
+        "train",
+        {"subset": {"photos": "label == 1"}, "weights": {"other": {"day": 1, "night": 3}}},
+        ["--subset=photos=label == 1", '--weights=other={"day": 1, "night": 3}'],
+    ),
+    "batch ops": ("mixed", {"views": 2}, ["--views=2"]),
+    "buckets, and a pipeline for each": (
+        {"photos": "fitted", "other": "fitted"},
+        {"buckets": Buckets(**BUCKETS)},
+        [
+            "--drop-last",
+            f"--buckets={json.dumps(BUCKETS)}",
+            f"--pipeline=other={FITTED}",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_replay_of_a_mixture_has_the_bytes_of_the_loader(served, paths, name):
+    pipeline, options, flags = STREAMS[name]
+    shown = f"command_pipelines:{pipeline if isinstance(pipeline, str) else 'fitted'}"
+    datasets = set()
+    with Loader(
+        served.address, mix={"photos": 0.7, "other": 0.3}, pipeline=pipeline, batch_size=4, seed=5,
+        device="numpy", **options,
+    ) as loader:  # fmt: skip
+        batches = [batch for _ in range(2) for batch in loader]
+    for batch in (batches[0], batches[-1]):
+        for row in range(len(batch.index)):
+            epoch, visit, view = batch["drawn_as"][row]
+            code, out, error = call(
+                "replay", shown, *MIX, *paths, *flags, "--batch-size=4", "--seed=5", "--json",
+                "--id", batch.index[row], "--epoch", epoch, "--visit", visit, "--view", view,
+            )  # fmt: skip
+            assert code == 0, error
+            found = {one["name"]: one["blake2b"] for one in json.loads(out)["outputs"]}
+            assert found == {
+                key: hashlib.blake2b(batch[key][row].tobytes(), digest_size=16).hexdigest()
+                for key in found
+            }
+            datasets.add(batch.index[row] in loader.mixture["other"])
+    assert datasets == {False, True}, "rows of both datasets were compared"
+
+
+def test_a_preview_of_a_mixture_shows_samples_of_all_datasets(paths, tmp_path):
+    sheet = tmp_path / "sheet.png"
+    flags = [*MIX, *paths, f"--out={sheet}", "--columns=2"]
+    code, out, error = call("preview", "command_pipelines:train", *flags)
+    assert (code, error) == (0, "")
+    assert "8 samples, 2 epochs from 0" in out
+    with Image.open(sheet) as page:
+        assert page.width > 500
+    code, out, _ = call("preview", "command_pipelines:mixed", *flags, "--ids=0,10")
+    assert "2 samples, 2 epochs from 0" in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], "expected the folder of a dataset after the pipeline, or --mix"),
+        (["d", *MIX], "d: --mix names the datasets; leave this one out"),
+        ([*MIX, "--dataset=photos=d"], "--mix other=...: give --dataset other=PATH too"),
+        (
+            ["d", "--dataset=photos=d"],
+            "--dataset photos=...: expected names of --mix, which is not",
+        ),
+        (
+            [*MIX, "--pipeline=cats=m:a"],
+            "--pipeline cats=...: expected names of --mix, photos, other",
+        ),
+        (["--mix=photos"], "--mix 'photos': expected NAME=RATIO"),
+        (["--mix=a=x", "--dataset=a=d"], "mix['a']='x': expected a positive number"),
+        (["--mix=a=0", "--dataset=a=d"], "mix['a']=0: expected a positive number"),
+        (["d", "--subset=a", "--subset=b"], "--subset b: give it once"),
+        (
+            [*MIX, "--subset=photos=a", "--subset=b"],
+            "--subset b: expected NAME=VALUE, with names of --mix",
+        ),
+        (
+            [*MIX, "--dataset=photos=d", "--dataset=other=d", "--weights=./w.npy"],
+            "weights: the samples of a mixture are of several datasets",
+        ),
+    ],
+)
+def test_a_mixture_that_cannot_be_is_refused(flags, said):
+    code, _, error = call("replay", "command_pipelines:train", *flags, "--id=0", "--epoch=0")
+    assert code == 1
+    assert said in error
+
+
+def test_a_sample_that_a_mixture_does_not_have(paths):
+    code, _, error = call("replay", "command_pipelines:train", *MIX, *paths, "--id=11", "--epoch=0")
+    assert (code, error) == (1, "stoker: id 11: the mixture has 11 samples, ids 0 to 10\n")
