@@ -12,7 +12,7 @@ from loading import places
 
 from stoker.client import Batch, Loader
 from stoker.client.batch_sampler import Steps
-from stoker.client.loader_samples import Samples
+from stoker.client.loader_samples import SampleSequence
 from stoker.dataset import schema, write
 from stoker.protocol.errors import BuildError, ClosedError, UsageError
 from stoker.protocol.spec import StreamSpec
@@ -139,7 +139,7 @@ def test_the_field_whose_classes_are_meant(known, classes):
     spec = StreamSpec(
         dataset=f"content:{'0' * 32}", dataset_rows=3, pipeline="0" * 32, batch_size=1
     )
-    samples = Samples(spec, known, lambda _: None)
+    samples = SampleSequence(spec, known, lambda _: None)
     if isinstance(classes, tuple):
         assert samples.classes == classes
         return

@@ -1,11 +1,16 @@
 """The Law, of mixtures: what a daemon delivers of several datasets equals the reference."""
 
 import functools
+import hashlib
 import itertools
+import json
+from pathlib import Path
 
 import law_pipelines
+import msgspec
 import numpy as np
 import pytest
+from commands import call
 from law_rig import serving
 from loading import grouped
 
@@ -208,6 +213,58 @@ def test_rows_of_any_mixture_replay_and_say_what_they_drew(address, name):
                 assert {stream for stream in steps if steps[stream]} == {
                     decision for decision in made if made[decision][row]
                 }
+
+
+def flags(name, datasets, folder):
+    """The mixture on the command line; lists of ids are files."""
+    mix, pipeline, given = MIXES[name]
+    order = given.get("order", OrderSpec())
+    found = [f"--python-path={Path(law_pipelines.__file__).parent}"]
+    for key, ratio in mix.items():
+        found += [f"--mix={key}={ratio}", f"--dataset={key}={datasets[key]}"]
+        found += [f"--pipeline={key}=law_pipelines:{own(pipeline, key)}"]
+        for option in ("exclude", "subset"):
+            if ids := given.get(option, {}).get(key):
+                (folder / f"{option}-{key}").write_text("\n".join(map(str, ids)))
+                found += [f"--{option}={key}={folder}/{option}-{key}"]
+        if weights := given.get("weights", {}).get(key):
+            text = weights if isinstance(weights, str) else json.dumps(weights)
+            found += [f"--weights={key}={text}"]
+    for option in ("batch_size", "seed", "views", "total_epochs"):
+        if option in given:
+            found += [f"--{option.replace('_', '-')}={given[option]}"]
+    found += [f"--freeze={key}={value}" for key, value in given.get("freeze", {}).items()]
+    found += [f"--shuffle-block-size={order.block}"] * (order.block is not None)
+    found += [f"--shuffle-seed={order.seed}"] * (order.seed is not None)
+    if "buckets" in given:
+        found += [f"--buckets={json.dumps(msgspec.to_builtins(given['buckets']))}", "--drop-last"]
+    return [*found, "--shuffle" if order.shuffle else "--no-shuffle"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["everything in order", "scheduled", "selected", "batch ops"])
+def test_the_command_line_replays_rows_of_any_mixture(address, datasets, tmp_path, name):
+    """With the same options `stoker replay` shows the bytes of the batch, of each dataset."""
+    given = flags(name, datasets, tmp_path)
+    with Loader(address, device="numpy", **grouped(**options(name))) as loader:
+        for batch in itertools.islice(loader, 2):
+            for ids in loader.mixture.values():
+                for row in np.flatnonzero(np.isin(batch.index, ids))[:2].tolist():
+                    epoch, visit, view = batch["drawn_as"][row].tolist()
+                    code, out, error = call(
+                        "replay", "law_pipelines:windows", *given, "--json",
+                        f"--id={batch.index[row]}", f"--epoch={epoch}", f"--visit={visit}",
+                        f"--view={view}",
+                    )  # fmt: skip
+                    assert code == 0, error
+                    shown = {one["name"]: one["blake2b"] for one in json.loads(out)["outputs"]}
+                    whole = loader.replay_row(batch, row).to_data()["outputs"]
+                    assert shown == {one["name"]: one["blake2b"] for one in whole}
+                    plain = {key: batch[key][row] for key in shown if key in batch}
+                    assert plain, "outputs of the batch were compared"
+                    for key, array in plain.items():
+                        digest = hashlib.blake2b(array.tobytes(), digest_size=16)
+                        assert shown[key] == digest.hexdigest()
 
 
 @pytest.mark.slow

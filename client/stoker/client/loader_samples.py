@@ -15,7 +15,7 @@ from stoker.protocol.spec import StreamSpec, as_integer
 LABEL: Final = "label"
 
 
-class Samples:
+class SampleSequence:
     """A sequence of the samples that the stream visits; `samples[n]` is a dict of decoded fields.
 
     It has the fields that the pipeline reads. Each access asks the daemon, so use it to look at

@@ -1,22 +1,28 @@
 """The place of a loader in its stream: epochs, skipped steps, and the cursor that is saved."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker.client.delivery import crashed_before
-from stoker.client.inspecting import Inspecting
+from stoker.client.position import Position
 from stoker.client.ranks.rank_calls import check_agreed
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.spec import StreamSpec
 
 
-class Resuming(Inspecting):
+class Resuming(ABC):
     """The part of `Loader` that sets where the next loop starts."""
 
+    _position: Position
     _rank: int
     _world_size: int
     _spec: StreamSpec
     _crashed: dict[int, tuple[int, int]]
+
+    @abstractmethod
+    def _check_usable(self) -> None:
+        """Raise unless the loader can be used."""
 
     @property
     def spec(self) -> StreamSpec:
@@ -30,9 +36,6 @@ class Resuming(Inspecting):
         a loop, for the next one.
         """
         return self._position.length
-
-    def _steps_left(self) -> int:
-        return self._position.left
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next `iter()` start that epoch, or continue in it from a loaded cursor.

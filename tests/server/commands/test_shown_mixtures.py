@@ -1,25 +1,17 @@
-"""`stoker replay` and `stoker preview` of mixtures: the bytes are those of a Loader's batches."""
+"""Mixtures on the command line: what is shown and refused. tests/law/test_mix.py has the bytes."""
 
-import hashlib
-import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import skimage.data
 from commands import call
-from daemons import Daemon, serving
 from PIL import Image
 
-from stoker.client import Buckets, Loader
 from stoker.dataset import schema, write
 
 HERE = Path(__file__).parent
 MIX = ["--mix=photos=0.7", "--mix=other=0.3"]
-FITTED = "command_pipelines:fitted"
-BUCKETS = {"max_area": 4096, "divisor": 16}
-
 pytestmark = pytest.mark.slow
 
 
@@ -40,63 +32,9 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return dest
 
 
-@pytest.fixture(scope="module")
-def served(photos: Path, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    named = [f"--pipeline={name}=command_pipelines:{name}" for name in ("train", "mixed", "fitted")]
-    flags = [f"--dataset=photos={photos}", f"--dataset=other={other}", f"--python-path={HERE}"]
-    with serving(tmp_path_factory.mktemp("mixtures"), *flags, *named, "--workers=1") as daemon:
-        yield daemon
-
-
 @pytest.fixture
 def paths(photos: Path, other: Path) -> list[str]:
     return [f"--dataset=photos={photos}", f"--dataset=other={other}", f"--python-path={HERE}"]
-
-
-STREAMS = {
-    "a row alone": (
-        "train",
-        {"subset": {"photos": "label == 1"}, "weights": {"other": {"day": 1, "night": 3}}},
-        ["--subset=photos=label == 1", '--weights=other={"day": 1, "night": 3}'],
-    ),
-    "batch ops": ("mixed", {"views": 2}, ["--views=2"]),
-    "buckets, and a pipeline for each": (
-        {"photos": "fitted", "other": "fitted"},
-        {"buckets": Buckets(**BUCKETS)},
-        [
-            "--drop-last",
-            f"--buckets={json.dumps(BUCKETS)}",
-            f"--pipeline=other={FITTED}",
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_a_replay_of_a_mixture_has_the_bytes_of_the_loader(served, paths, name):
-    pipeline, options, flags = STREAMS[name]
-    shown = f"command_pipelines:{pipeline if isinstance(pipeline, str) else 'fitted'}"
-    datasets = set()
-    with Loader(
-        served.address, mix={"photos": 0.7, "other": 0.3}, pipeline=pipeline, batch_size=4, seed=5,
-        device="numpy", **options,
-    ) as loader:  # fmt: skip
-        batches = [batch for _ in range(2) for batch in loader]
-    for batch in (batches[0], batches[-1]):
-        for row in range(len(batch.index)):
-            epoch, visit, view = batch["drawn_as"][row]
-            code, out, error = call(
-                "replay", shown, *MIX, *paths, *flags, "--batch-size=4", "--seed=5", "--json",
-                "--id", batch.index[row], "--epoch", epoch, "--visit", visit, "--view", view,
-            )  # fmt: skip
-            assert code == 0, error
-            found = {one["name"]: one["blake2b"] for one in json.loads(out)["outputs"]}
-            assert found == {
-                key: hashlib.blake2b(batch[key][row].tobytes(), digest_size=16).hexdigest()
-                for key in found
-            }
-            datasets.add(batch.index[row] in loader.mixture["other"])
-    assert datasets == {False, True}, "rows of both datasets were compared"
 
 
 def test_a_preview_of_a_mixture_shows_samples_of_all_datasets(paths, tmp_path):

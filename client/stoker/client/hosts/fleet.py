@@ -390,3 +390,22 @@ def _close_opened(opening: "Future[DaemonConnection]") -> None:
     """Close a connection that is not needed; runs in the thread that opened it, or at once."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
+
+
+def changeable(connection: object) -> Fleet:
+    """Return the connection of a loader whose daemons may be set.
+
+    Raises:
+        UsageError: the loader has one address, or follows a directory.
+    """
+    if not isinstance(connection, Fleet):
+        raise UsageError(
+            "set_hosts: this loader was made with one address; make it with a list of them, as"
+            " in Loader([address], ...)"
+        )
+    if connection.follows:
+        raise UsageError(
+            "set_hosts: this loader follows a directory, which says where the daemons are; make"
+            " it with a list of addresses, as in Loader([address], ...)"
+        )
+    return connection

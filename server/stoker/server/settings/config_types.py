@@ -39,7 +39,7 @@ Endpoint = Annotated[
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
-class Flag(NamedTuple):
+class DeclaredFlag(NamedTuple):
     """The flag of `stoker serve` that sets a key.
 
     Attributes:
@@ -86,28 +86,34 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         max_sessions: most sessions at a time.
     """
 
-    address: Annotated[str, Flag("Address to listen at, ipc:///path.")]
-    tcp: Annotated[str, Flag("Address for other hosts, tcp://HOST:PORT; PORT + 1 is used too.")] = (
-        ""
-    )
-    insecure: Annotated[bool, Flag("Let everyone who reaches the TCP port read the datasets.")] = (
+    address: Annotated[str, DeclaredFlag("Address to listen at, ipc:///path.")]
+    tcp: Annotated[
+        str, DeclaredFlag("Address for other hosts, tcp://HOST:PORT; PORT + 1 is used too.")
+    ] = ""
+    insecure: Annotated[
+        bool, DeclaredFlag("Let everyone who reaches the TCP port read the datasets.")
+    ] = False
+    key: Annotated[str, DeclaredFlag("File with this daemon's secret key, for --tcp.")] = ""
+    clients: Annotated[
+        str, DeclaredFlag("File with the public keys of those who may use --tcp.")
+    ] = ""
+    socket_group: Annotated[
+        str | None, DeclaredFlag("Unix group whose members may connect too.")
+    ] = None
+    exit_with_last_client: Annotated[bool, DeclaredFlag("End once the last client is gone.")] = (
         False
     )
-    key: Annotated[str, Flag("File with this daemon's secret key, for --tcp.")] = ""
-    clients: Annotated[str, Flag("File with the public keys of those who may use --tcp.")] = ""
-    socket_group: Annotated[str | None, Flag("Unix group whose members may connect too.")] = None
-    exit_with_last_client: Annotated[bool, Flag("End once the last client is gone.")] = False
     python_path: Annotated[
-        tuple[str, ...], Flag("Folder to import pipelines from; repeatable.")
+        tuple[str, ...], DeclaredFlag("Folder to import pipelines from; repeatable.")
     ] = ()
     op_modules: Annotated[
         tuple[Module, ...],
-        Flag("Module whose ops pipelines of clients may name; repeatable.", "--op-module"),
+        DeclaredFlag("Module whose ops pipelines of clients may name; repeatable.", "--op-module"),
     ] = ()
     cache_root: str
     integrity: Annotated[
         Literal["off", "auto", "rows"],
-        Flag("Compare rows with their stored check when they are read: auto, rows or off."),
+        DeclaredFlag("Compare rows with their stored check when they are read: auto, rows or off."),
     ] = "auto"
     first_client_s: Positive = 30.0
     grace_s: Positive = 10.0
@@ -128,13 +134,13 @@ class WorkersSection(Section, frozen=True, kw_only=True):
     count: Annotated[
         int,
         msgspec.Meta(ge=1, le=MAX_WORKERS),
-        Flag("Number of worker processes.", "--workers"),
+        DeclaredFlag("Number of worker processes.", "--workers"),
     ]
     claim_deadline_s: Positive = 60.0
     build_deadline_s: Positive = 300.0
     start_deadline_s: Positive = 60.0
     debug_memory: Annotated[
-        bool, Flag("Run every kernel between guard bytes, slowly.", "--debug-memory")
+        bool, DeclaredFlag("Run every kernel between guard bytes, slowly.", "--debug-memory")
     ] = False
 
 
@@ -146,9 +152,9 @@ class MemorySection(Section, frozen=True, kw_only=True):
         session_limit: most bytes of the slots of one session; 0: only `limit` counts.
     """
 
-    limit: Annotated[ByteSize, Flag("Most memory for batches, such as 8GiB.")]
+    limit: Annotated[ByteSize, DeclaredFlag("Most memory for batches, such as 8GiB.")]
     session_limit: Annotated[
-        SizeOrNone, Flag("Most memory for the batches of one client, such as 2GiB.")
+        SizeOrNone, DeclaredFlag("Most memory for the batches of one client, such as 2GiB.")
     ] = SizeOrNone(0)
 
 
@@ -161,9 +167,9 @@ class LogSection(Section, frozen=True, kw_only=True):
     """
 
     level: Annotated[
-        Literal["debug", "info", "warning", "error"], Flag("debug, info, warning or error.")
+        Literal["debug", "info", "warning", "error"], DeclaredFlag("debug, info, warning or error.")
     ] = "info"
-    format: Annotated[Literal["text", "json"], Flag("text or json.")] = "text"
+    format: Annotated[Literal["text", "json"], DeclaredFlag("text or json.")] = "text"
 
 
 class MetricsSection(Section, frozen=True, kw_only=True):
@@ -173,7 +179,7 @@ class MetricsSection(Section, frozen=True, kw_only=True):
         address: `host:port` of the HTTP endpoint; a port alone means 127.0.0.1; empty: none.
     """
 
-    address: Annotated[Endpoint, Flag("[HOST:]PORT of /metrics, /livez and /readyz.")] = ""
+    address: Annotated[Endpoint, DeclaredFlag("[HOST:]PORT of /metrics, /livez and /readyz.")] = ""
 
 
 class BadSamplesSection(Section, frozen=True, kw_only=True):
@@ -221,13 +227,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemorySection
     datasets: Annotated[
         dict[Name, str],
-        Flag(
+        DeclaredFlag(
             "NAME=PATH of a packed dataset, NAME=PATTERN, or NAME=module:Class; repeatable.",
             "--dataset",
         ),
     ] = msgspec.field(default_factory=dict)
     pipelines: Annotated[
-        dict[Name, Target], Flag("NAME=module:attr of a pipeline; repeatable.", "--pipeline")
+        dict[Name, Target],
+        DeclaredFlag("NAME=module:attr of a pipeline; repeatable.", "--pipeline"),
     ] = msgspec.field(default_factory=dict)
     log: LogSection = msgspec.field(default_factory=LogSection)
     metrics: MetricsSection = msgspec.field(default_factory=MetricsSection)
@@ -296,13 +303,13 @@ def _sections() -> Iterator[tuple[str, Any, dict[str, Any]]]:
         yield section, kind, get_type_hints(kind, include_extras=True) if is_section else {}
 
 
-def _parts(hint: Any) -> tuple[Any, Flag | None]:
+def _parts(hint: Any) -> tuple[Any, DeclaredFlag | None]:
     """Return the type of an annotation without its flag, and the flag."""
     if get_origin(hint) is not Annotated:
         return hint, None
     kind, *marks = get_args(hint)
-    flag = next((mark for mark in marks if isinstance(mark, Flag)), None)
-    rest = tuple(mark for mark in marks if not isinstance(mark, Flag))
+    flag = next((mark for mark in marks if isinstance(mark, DeclaredFlag)), None)
+    rest = tuple(mark for mark in marks if not isinstance(mark, DeclaredFlag))
     return Annotated[(kind, *rest)] if rest else kind, flag
 
 
