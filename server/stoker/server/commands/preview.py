@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from stoker.ops.bases.batch import GROUP
+from stoker.ops.bases.batch_op import GROUP
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replayed_row import Replay
 from stoker.rng.row import Row
