@@ -32,8 +32,8 @@ from stoker.server.rows.clip_samples import samples_of
 from stoker.server.rows.joined_pipelines import own_freeze
 from stoker.server.rows.orders import plan_buckets
 from stoker.server.rows.subject import Subject, imported_from, load_pipeline, named_size
-from stoker.server.state.streams import compose
-from stoker.server.work.records import BuildResult
+from stoker.server.state.served_streams import compose
+from stoker.server.work.work_records import BuildResult
 
 
 class ShownStream:
