@@ -376,6 +376,7 @@ def test_records_of_the_other_direction_are_refused(vectors) -> None:
         ([1, T, [["explode"]]], "message out of bounds: Invalid value 'explode'"),
         ([1, T, [["x" * 60000]]], r"Invalid value 'x+\.\.\.$"),
         ([1, T, [7]], "message out of bounds: Expected `array`, got `int`"),
+        ([1, T, [], [None] * 65537], r"65537 exceeds max_array_len\(65536\)"),
     ],
 )
 def test_wrong_envelopes(envelope, expected) -> None:
