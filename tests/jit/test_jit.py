@@ -159,71 +159,56 @@ def test_many_threads_get_one_dispatcher():
     assert len(set(map(id, found))) == 1
 
 
-def test_closures_are_refused():
+def closing():
     factor = 3
 
     def closes(x):
         return x * factor
 
-    with pytest.raises(
-        BuildError, match=r"closes \(.*test_jit.py:\d+\): a kernel must not close over"
-    ):
-        kernel(closes)
-    with pytest.raises(BuildError, match="this one uses factor: pass them as arguments"):
-        compiled(closes)
+    return closes
 
 
-def test_parameters_by_keyword_only_are_refused():
-    def keyword_only(x, *, step=5):
-        return x + step
-
-    def any_keyword(x, **more):
-        return x
-
-    for fn in (keyword_only, any_keyword):
-        with pytest.raises(BuildError, match=f"{fn.__name__} .*takes positional arguments only"):
-            kernel(fn)
+def keyword_only(x, *, step=5):
+    return x + step
 
 
-@pytest.mark.parametrize("thing", [len, 3, math.sqrt, threading.Thread])
-def test_only_plain_functions_are_kernels(thing):
-    with pytest.raises(BuildError, match="kernel: expected a plain function, got"):
-        kernel(thing)
+def any_keyword(x, **more):
+    return x
 
 
-@pytest.mark.parametrize(
-    ("fn", "message"),
-    [
-        (unmarked, r"unmarked \(.*\): expected a kernel: mark the function with @kernel"),
-        (
-            calls_unmarked,
-            r"calls_unmarked \(.*\) calls .*unmarked \(.*\), which is not a kernel: mark it",
-        ),
-        (
-            calls_itself,
-            "calls_itself .*: a kernel must not call itself, directly or through others",
-        ),
-        (ping, "ping .*: a kernel must not call itself, directly or through others"),
-        (twin_without_module, "its twin 'stoker.nowhere:thing' cannot be imported"),
-        (twin_without_attribute, "its twin 'stoker.rng.compiled:no_such_twin' cannot be imported"),
-    ],
-)
-def test_what_cannot_be_compiled_is_named(fn, message):
-    with pytest.raises(BuildError, match=message):
-        compiled(fn)
-
-
-@pytest.mark.parametrize("twin", ["nocolon", "a:b:c", ":b", "a:", "a b:c"])
-def test_a_twin_has_the_form_module_colon_attribute(twin):
-    with pytest.raises(BuildError, match="kernel twin: expected 'module:attribute', got"):
-        kernel(twin=twin)
-
-
-def test_a_source_that_is_not_on_disk_is_refused():
+def typed_in():
     space = {"__name__": "typed_in"}
     exec("def typed(x):\n    return x\n", space)
-    with pytest.raises(BuildError, match="must be a file on disk, so that edits are detected"):
-        compiled(kernel(space["typed"]))
+    return space["typed"]
+
+
+ITSELF = ".*: a kernel must not call itself, directly or through others"
+REFUSED = [
+    *((kernel, thing, "kernel: expected a plain function, got")
+      for thing in (len, 3, math.sqrt, threading.Thread)),
+    (kernel, closing(), r"closes \(.*test_jit.py:\d+\): a kernel must not close over"),
+    (compiled, closing(), "this one uses factor: pass them as arguments"),
+    (kernel, keyword_only, "keyword_only .*takes positional arguments only"),
+    (kernel, any_keyword, "any_keyword .*takes positional arguments only"),
+    (compiled, unmarked, r"unmarked \(.*\): expected a kernel: mark the function with @kernel"),
+    (compiled, calls_unmarked,
+     r"calls_unmarked \(.*\) calls .*unmarked \(.*\), which is not a kernel: mark it"),
+    (compiled, calls_itself, "calls_itself " + ITSELF),
+    (compiled, ping, "ping " + ITSELF),
+    *((lambda twin: kernel(twin=twin), twin, "kernel twin: expected 'module:attribute', got")
+      for twin in ("nocolon", "a:b:c", ":b", "a:", "a b:c")),
+    (compiled, twin_without_module, "its twin 'stoker.nowhere:thing' cannot be imported"),
+    (compiled, twin_without_attribute,
+     "its twin 'stoker.rng.compiled:no_such_twin' cannot be imported"),
+    (compiled, kernel(typed_in()), "must be a file on disk, so that edits are detected"),
+]  # fmt: skip
+"""Everything that marking and compiling a function refuse: (call, argument, message)."""
+
+
+@pytest.mark.parametrize(("call", "argument", "message"), REFUSED)
+def test_what_is_refused(call, argument, message):
+    with pytest.raises(BuildError, match=message):
+        call(argument)
 
 
 def test_functions_of_one_name_have_symbols_of_their_own(tmp_path):
