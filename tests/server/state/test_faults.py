@@ -8,7 +8,9 @@ from stoker.protocol.messages import Close, Credit, Opened, Seek
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
+from stoker.server.state.core_context import backoff_s
 from stoker.server.state.served_streams import MAX_SUSPECTS
+from stoker.server.state.settings import Settings
 from stoker.server.work.work_records import Done
 
 
@@ -894,3 +896,9 @@ def test_with_one_worker_a_stream_that_kills_it_is_stopped_and_the_other_goes_on
     rig.work((number,))
     assert rig.ready(honest)
     assert not rig.errors(honest)
+
+
+def test_the_pause_before_a_restart_doubles_up_to_a_bound():
+    settings = Settings(workers=1, memory_limit_bytes=2**20)
+    pauses = [backoff_s(settings, deaths) for deaths in (1, 2, 3, 7, 8, 999)]
+    assert pauses == [0.25, 0.5, 1.0, 16.0, 30.0, 30.0]
