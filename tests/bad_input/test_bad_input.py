@@ -152,49 +152,58 @@ def test_an_unknown_op():
         ops.horizontal_flop  # noqa: B018
 
 
-def test_an_unknown_op_in_graph_data(address):
-    graph = plain.graph().to_data()
+class RenamedOp:
+    """A pipeline whose graph names an op that no Stoker has."""
 
-    class Foreign:
-        @staticmethod
-        def graph():
-            return Foreign
+    @staticmethod
+    def graph():
+        return RenamedOp
 
-        @staticmethod
-        def to_data():
-            return json.loads(json.dumps(graph).replace('"resize"', '"resizes"'))
-
-    with pytest.raises(UnknownNameError, match=r"no op 'resizes'; did you mean 'resize'\?"):
-        first(address, Foreign, dataset="photos")
+    @staticmethod
+    def to_data():
+        return json.loads(json.dumps(plain.graph().to_data()).replace('"resize"', '"resizes"'))
 
 
-def test_an_unknown_field(address):
-    @pipeline
-    def wrong(sample):
-        return {"image": ops.resize(sample.imagge, size=(32, 32))}  # the unknown field
-
-    with pytest.raises(BuildError, match=r"no field .imagge.; did you mean .image.\?") as caught:
-        first(address, wrong, dataset="photos")
-    assert f"{THIS}:{line_of('# the unknown field')}" in str(caught.value)
+@pipeline
+def unknown_field(sample):
+    return {"image": ops.resize(sample.imagge, size=(32, 32))}  # the unknown field
 
 
-def test_an_unknown_pipeline_and_dataset(address):
-    with pytest.raises(UnknownNameError, match="no pipeline 'trains'"):
-        first(address, "trains", dataset="photos")
-    with pytest.raises(UnknownNameError, match=r"no dataset 'fotos'(.|\n)*photos"):
-        first(address, plain, dataset="fotos")
+@pipeline
+def jittered_mask(sample):
+    image, mask = ops.resize(sample.image, sample.mask, size=(32, 32))
+    mask = ops.color_jitter(mask, brightness=0.2)  # the mask is jittered
+    return {"image": image, "mask": mask}
 
 
-def test_a_mask_given_to_color_jitter(address):
-    @pipeline
-    def wrong(sample):
-        image, mask = ops.resize(sample.image, sample.mask, size=(32, 32))
-        mask = ops.color_jitter(mask, brightness=0.2)  # the mask is jittered
-        return {"image": image, "mask": mask}
+@pipeline
+def flipped(sample):
+    return {"image": ops.resize(ops.horizontal_flip(sample.image), size=(16, 16))}
 
-    with pytest.raises(BuildError, match=r"color_jitter has no rule for a mask") as caught:
-        first(address, wrong, dataset="pairs")
-    assert f"{THIS}:{line_of('# the mask is jittered')}" in str(caught.value)
+
+REFUSED = [
+    ({"pipeline": RenamedOp}, UnknownNameError, r"no op 'resizes'; did you mean 'resize'\?", None),
+    ({"pipeline": unknown_field}, BuildError, r"no field .imagge.; did you mean .image.\?",
+     "# the unknown field"),
+    ({"pipeline": jittered_mask, "dataset": "pairs"}, BuildError,
+     "color_jitter has no rule for a mask", "# the mask is jittered"),
+    ({"pipeline": "trains"}, UnknownNameError, "no pipeline 'trains'", None),
+    ({"dataset": "fotos"}, UnknownNameError, r"no dataset 'fotos'(.|\n)*photos", None),
+    ({"pipeline": flipped, "freeze": {"horizontal_flop": 3}}, UnknownNameError,
+     r"no stream 'horizontal_flop'.*horizontal_flip", None),
+    ({"global_batch_size": 2, "rank": 2, "world_size": 5, "batch_size": None}, UsageError,
+     "5 ranks need at least one position each", None),
+]  # fmt: skip
+"""What a Loader or its daemon refuses: (arguments, error, message, text of the named line)."""
+
+
+@pytest.mark.parametrize(("given", "error", "message", "marker"), REFUSED)
+def test_what_is_refused_when_a_stream_is_opened(address, given, error, message, marker):
+    options = {"dataset": "photos", "pipeline": plain, "batch_size": 2, "device": "numpy"}
+    with pytest.raises(error, match=message) as caught:
+        Loader(address, **options | given).close()
+    if marker is not None:
+        assert f"{THIS}:{line_of(marker)}" in str(caught.value)
 
 
 def test_two_calls_with_one_default_stream_name():
@@ -236,18 +245,3 @@ def test_too_little_memory(address):
         Loader(address, dataset="photos", pipeline=plain, batch_size=6, prefetch=200)
     # The refusal affects no other request: a smaller one is served.
     assert first(address, plain, dataset="photos", prefetch=1).image.shape == (2, 32, 32, 3)
-
-
-def test_more_ranks_than_rows(address):
-    ranks = {"global_batch_size": 2, "rank": 2, "world_size": 5, "device": "numpy"}
-    with pytest.raises(UsageError):
-        Loader(address, dataset="photos", pipeline=plain, **ranks)
-
-
-def test_a_stream_that_is_frozen_and_does_not_exist(address):
-    @pipeline
-    def flips(sample):
-        return {"image": ops.resize(ops.horizontal_flip(sample.image), size=(16, 16))}
-
-    with pytest.raises(UnknownNameError, match=r"no stream 'horizontal_flop'.*horizontal_flip"):
-        first(address, flips, dataset="photos", freeze={"horizontal_flop": 3})
