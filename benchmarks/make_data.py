@@ -19,11 +19,11 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import skimage.data
-import sklearn.datasets
 from PIL import Image
 from skimage.segmentation import slic
 
@@ -46,7 +46,7 @@ PHOTOGRAPHS = (
 def photographs() -> list[tuple[str, Image.Image]]:
     folders = (
         Path(skimage.data.__file__).parent,
-        Path(sklearn.datasets.__file__).parent / "images",
+        Path(find_spec("sklearn").origin).parent / "datasets" / "images",  # a slow import
     )
     found = []
     for name in PHOTOGRAPHS:

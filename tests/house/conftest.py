@@ -1,11 +1,13 @@
-"""The folder of the repository, and the files that belong to it."""
+"""The folder of the repository, the files that belong to it, and its code."""
 
+import ast
 import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SOURCE_ROOTS = ("protocol", "server", "client")
 
 
 @pytest.fixture(scope="session")
@@ -22,4 +24,13 @@ def tracked() -> list[Path]:
     files = [ROOT / name for name in listing.split("\0") if name]
     found = [path for path in files if path.is_file()]
     assert ROOT / "pyproject.toml" in found
+    return found
+
+
+@pytest.fixture(scope="session")
+def sources() -> dict[str, ast.Module]:
+    """The syntax tree of every module of the product, by its path from the top folder."""
+    paths = [path for top in SOURCE_ROOTS for path in (ROOT / top / "stoker").rglob("*.py")]
+    found = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
+    assert len(found) > 10
     return found

@@ -1,5 +1,6 @@
 """tools/alone.py runs each part of the suite by itself and reports all that fail."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,15 +79,16 @@ def test_what_is_misspelled_or_missing_runs_nothing(
 
 
 def test_reversed_runs_the_last_test_of_the_last_file_first(root: Path) -> None:
-    def collected(*words: str) -> list[str]:
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *words]
-        files = ["tests/house/test_alone.py", "tests/house/test_new_op.py"]
-        done = subprocess.run(
-            [*command, *files], cwd=root, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return [line for line in done.stdout.splitlines() if "::" in line]
-
-    forwards = collected()
-    assert len(forwards) > 4
-    assert collected("--reversed") == forwards[::-1]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--reversed"]
+    files = ["tests/house/test_layout.py", "tests/house/test_new_op.py"]
+    done = subprocess.run(
+        [*command, *files], cwd=root, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [line.partition("[")[0] for line in done.stdout.splitlines() if "::" in line]
+    defined = [
+        f"{file}::{name}"
+        for file in files
+        for name in re.findall(r"^def (test_\w+)", (root / file).read_text(), re.M)
+    ]
+    assert list(dict.fromkeys(found)) == defined[::-1]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 import pytest
@@ -76,7 +76,7 @@ def test_packages_are_imported_by_their_one_name() -> None:
 MOST_MODULES = 60
 MOST_LINES = 700
 """Loose guards against accidents; files and folders are split by concern, not by these."""
-OF_FFCV = "compat/ffcv/"
+OF_FFCV = "/compat/ffcv/"
 NAMES_OF_FFCV = {"Field", "Loader", "RandomResizedCrop", "Reader", "State"}
 """Two classes have each of these names: ours, and the one that scripts for FFCV import."""
 
@@ -97,59 +97,58 @@ def test_no_folder_or_file_has_grown_out_of_hand(root: Path) -> None:
     assert (crowded, long) == (set(), set())
 
 
-def test_imports_make_no_circle(root: Path) -> None:
+def test_imports_make_no_circle(sources: Mapping[str, ast.Module]) -> None:
     """Those under TYPE_CHECKING and inside functions count too."""
-    paths = {".".join(module_name(root, path)): path for path in modules(root)}
-    graph = {name: imported(path, paths) - {name} for name, path in paths.items()}
+    trees = {module_name(path): tree for path, tree in sources.items()}
+    graph = {name: imported(tree, trees.keys()) - {name} for name, tree in trees.items()}
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-def module_name(root: Path, path: Path) -> tuple[str, ...]:
-    parts = ("stoker", *short(root, path).removesuffix(".py").split("/"))
-    return parts[:-1] if parts[-1] == "__init__" else parts
+def module_name(path: str) -> str:
+    """`stoker.ops.color` for `server/stoker/ops/color/__init__.py`."""
+    parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+    return ".".join(parts[1:])
 
 
-def imported(path: Path, known: Mapping[str, Path]) -> set[str]:
-    """Those of the known modules that a file imports, anywhere in it."""
+def imported(tree: ast.Module, known: Set[str]) -> set[str]:
+    """Those of the known modules that a module imports, anywhere in it."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= names if names <= known.keys() else {node.module, *names}
+            found |= names if names <= known else {node.module, *names}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    return found & known.keys()
+    return found & known
 
 
-def test_each_room_says_what_it_is_for(root: Path) -> None:
+def test_each_room_says_what_it_is_for(sources: Mapping[str, ast.Module]) -> None:
     """In three to eight lines: what is in it, who may import it, what it must not know."""
-    for path in modules(root):
-        if path.name == "__init__.py":
-            said = ast.get_docstring(ast.parse(path.read_text()))
-            assert said, short(root, path)
-            assert 3 <= said.count("\n") + 1 <= 8, short(root, path)
+    for path, tree in sources.items():
+        if path.endswith("/__init__.py"):
+            said = ast.get_docstring(tree)
+            assert said, path
+            assert 3 <= said.count("\n") + 1 <= 8, path
 
 
 RECORDS_OF_A_LOADER = ("Group", "Shuffle")
 """What a caller asks for, and what the server makes of it."""
 
 
-def test_each_class_name_has_one_meaning(root: Path) -> None:
+def test_each_class_name_has_one_meaning(sources: Mapping[str, ast.Module]) -> None:
     """So each word of the glossary, too, names at most one class."""
     found: dict[str, list[str]] = {}
-    for path in modules(root):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in sources.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(short(root, path))
+                found.setdefault(node.name, []).append(path)
     several = {name: sorted(paths) for name, paths in found.items() if len(paths) > 1}
     for name in RECORDS_OF_A_LOADER:
         assert len(several.pop(name)) == 2, name
-    of_ffcv = {
-        name: sum(path.startswith(OF_FFCV) for path in paths) for name, paths in several.items()
-    }
+    of_ffcv = {name: sum(OF_FFCV in path for path in paths) for name, paths in several.items()}
     assert several.keys() <= NAMES_OF_FFCV, several
     assert {name: (len(several[name]), n) for name, n in of_ffcv.items()} == dict.fromkeys(
         NAMES_OF_FFCV, (2, 1)
