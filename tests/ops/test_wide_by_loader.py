@@ -17,7 +17,8 @@ from stoker.client import Loader
 from stoker.dataset import schema, write
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops._testing.runner import OpRunner
-from stoker.ops.filters.defocus import plain_disk
+from stoker.ops.bases.weighted import plain_window
+from stoker.ops.filters.defocus import disk_window
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError
 
@@ -172,7 +173,7 @@ def sharpened(x, _):
 
 
 def defocused(x, drawn):
-    side, weights = plain_disk(drawn)
+    side, weights = plain_window(disk_window, drawn)
     return correlated(x, weights.reshape(side, side) / 2**24)
 
 

@@ -3,16 +3,23 @@
 The weights of levels are integers with sum 2**24; of floats these times 2**-24, exact as float32.
 Pixel n of the window and pixel `size * size - 1 - n` have the same weight, so they are added first.
 The image is mirrored at its outermost pixel. Sums: `kernels.windows` and `kernels.windows_floats`.
+
+The rule of an op is a kernel `window(record, scratch) -> (size, weights)`: it fills the weights at
+the begin of scratch. It is called if the record's `apply` is 1; a window of one pixel changes none.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.blur import bordered, bordered_bytes, plain_shifts
+from stoker.ops.bases.pixelwise import begin, plain_floats
+from stoker.ops.contract.kernel_forms import Kernel, no_draw
 from stoker.ops.contract.rules import FLOAT
 from stoker.ops.contract.states import State
+from stoker.ops.contract.templates import adapted
 from stoker.ops.kernels.float_levels import plain_number
 from stoker.ops.kernels.resample import padded
 from stoker.ops.kernels.windows import HALF24, add_pair, begin_sums, store_levels
@@ -21,6 +28,11 @@ from stoker.ops.kernels.windows_floats import weigh
 WHOLE: Final = 1 << 24
 """Sum of all weights."""
 PART: Final = np.float32(1 / WHOLE)
+LARGEST: Final = 63
+"""Maximum side of a window."""
+Window = Callable[[Any, Any], Any]
+rule: Any = no_draw
+"""The window of the op, in the templates."""
 
 
 @kernel
@@ -82,6 +94,52 @@ def sum_floats(src: Any, dst: Any, size: int, weights: Any, scratch: Any) -> Non
         weigh(image, places, parts, pairs, result, y * count, count)
         for i in range(2 * pairs + 1):
             places[i] += stride
+
+
+@kernel
+def _levels(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        size, weights = rule(record, scratch)
+        if size > 1:
+            sum_levels(src, dst, size, weights, scratch)
+            return
+    begin(src, dst)
+
+
+@kernel
+def _floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+    if record["apply"]:
+        size, weights = rule(record, scratch)
+        if size > 1:
+            sum_floats(src, dst, size, weights, scratch)
+            return
+    begin(src, dst)
+
+
+def weighted_levels(window: Window) -> Kernel:
+    """Return the kernel of images of levels."""
+
+    def plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+        dst[...] = plain_levels(src, *plain_window(window, record)) if record["apply"] else src
+
+    return Kernel(adapted(_levels, window), plain)
+
+
+def weighted_floats(window: Window) -> Kernel:
+    """Return the kernel of images of floats."""
+
+    @plain_floats
+    def plain(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
+        size, weights = plain_window(window, record)
+        return image if size == 1 else plain_sum_floats(image, size, weights)
+
+    return Kernel(adapted(_floats, window), plain)
+
+
+def plain_window(window: Window, record: Any) -> tuple[int, np.ndarray]:
+    """Return side and weights of a record's window."""
+    size, weights = window(record, np.zeros(8 * LARGEST * LARGEST, np.uint8))
+    return size, weights
 
 
 def weighted_bytes(state: State, size: int) -> int:

@@ -16,18 +16,15 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 
 from stoker.jit import kernel
-from stoker.ops.bases.pixelwise import APPLY, PixelOp, begin, plain_floats
+from stoker.ops.bases.pixelwise import APPLY, PixelOp
 from stoker.ops.bases.weighted import (
     WHOLE,
-    plain_levels,
-    plain_sum_floats,
-    sum_floats,
-    sum_levels,
     weighted_bytes,
+    weighted_floats,
+    weighted_levels,
     window_weights,
 )
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Probability, Range, Span, WholeRange, WholeSpan
 from stoker.ops.contract.registry import register
@@ -102,43 +99,13 @@ def fill_disk(radius: int, alias_blur: float, weights: Any) -> None:
 
 
 @kernel
-def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if not record["apply"]:
-        begin(src, dst)
-        return
+def disk_window(record: Any, scratch: Any) -> Any:
+    """Return side and weights of the window of the disk; the weights are in scratch."""
     radius = int(record["radius"])
-    weights = window_weights(window_side(radius), scratch)
-    fill_disk(radius, record["alias_blur"], weights)
-    sum_levels(src, dst, window_side(radius), weights, scratch)
-
-
-@kernel
-def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    if not record["apply"]:
-        begin(src, dst)
-        return
-    radius = int(record["radius"])
-    weights = window_weights(window_side(radius), scratch)
-    fill_disk(radius, record["alias_blur"], weights)
-    sum_floats(src, dst, window_side(radius), weights, scratch)
-
-
-def plain_disk(record: Any) -> tuple[int, np.ndarray]:
-    """Return side and weights of a record's window."""
-    radius = int(record["radius"])
-    side = window_side(radius)
-    weights = np.zeros(side * side, np.int64)
+    size = window_side(radius)
+    weights = window_weights(size, scratch)
     fill_disk(radius, float(record["alias_blur"]), weights)
-    return side, weights
-
-
-def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = plain_levels(src, *plain_disk(record)) if record["apply"] else src
-
-
-@plain_floats
-def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
-    return plain_sum_floats(image, *plain_disk(record))
+    return size, weights
 
 
 @register
@@ -153,8 +120,8 @@ class Defocus(PixelOp):
     examples = ({"p": 0.9}, {"radius_range": (1, 12), "alias_blur_range": (0.3, 2), "p": 0.5})
     picture = {"radius_range": (6, 6)}
     record = np.dtype([("radius", "i4"), ("alias_blur", "f8"), APPLY])
-    kernels = {"image": Kernel(_run, _plain)}
-    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    kernels = {"image": weighted_levels(disk_window)}
+    floats = {"image": weighted_floats(disk_window)}
     wide = through_floats(floats["image"])
     draw = staticmethod(_draw)
     rescale: ClassVar[None] = None

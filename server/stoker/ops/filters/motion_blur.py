@@ -17,18 +17,15 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.bases.blur import SIZE, BlurOp, OddSpan, draw_window
-from stoker.ops.bases.pixelwise import APPLY, begin, plain_floats
+from stoker.ops.bases.pixelwise import APPLY
 from stoker.ops.bases.weighted import (
     WHOLE,
-    plain_levels,
-    plain_sum_floats,
-    sum_floats,
-    sum_levels,
     weighted_bytes,
+    weighted_floats,
+    weighted_levels,
     window_weights,
 )
 from stoker.ops.bases.wide_floats import through_floats
-from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameters import Range, Span, WholeRange
 from stoker.ops.contract.registry import register
@@ -82,42 +79,12 @@ def fill_line(angle: float, size: int, weights: Any) -> None:
 
 
 @kernel
-def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
+def line_window(record: Any, scratch: Any) -> Any:
+    """Return side and weights of the window of the line; the weights are in scratch."""
     size = int(record["size"])
-    if not record["apply"] or size == 1:
-        begin(src, dst)
-        return
     weights = window_weights(size, scratch)
-    fill_line(record["angle"], size, weights)
-    sum_levels(src, dst, size, weights, scratch)
-
-
-@kernel
-def _run_floats(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    size = int(record["size"])
-    if not record["apply"] or size == 1:
-        begin(src, dst)
-        return
-    weights = window_weights(size, scratch)
-    fill_line(record["angle"], size, weights)
-    sum_floats(src, dst, size, weights, scratch)
-
-
-def plain_line(record: Any) -> tuple[int, np.ndarray]:
-    """Return side and weights of a record's window."""
-    size = int(record["size"])
-    weights = np.zeros(size * size, np.int64)
     fill_line(float(record["angle"]), size, weights)
     return size, weights
-
-
-def _plain(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
-    dst[...] = plain_levels(src, *plain_line(record)) if record["apply"] else src
-
-
-@plain_floats
-def _plain_floats(image: np.ndarray, params: Any, record: Any) -> np.ndarray:
-    return image if int(record["size"]) == 1 else plain_sum_floats(image, *plain_line(record))
 
 
 @register
@@ -130,8 +97,8 @@ class MotionBlur(BlurOp):
     examples = ({"p": 0.9}, {"size_range": (1, 31), "degrees": (-90, 270), "p": 0.5})
     picture = {"size_range": (15, 15), "degrees": (30, 30)}
     record = np.dtype([("angle", "f8"), SIZE, APPLY])
-    kernels = {"image": Kernel(_run, _plain)}
-    floats = {"image": Kernel(_run_floats, _plain_floats)}
+    kernels = {"image": weighted_levels(line_window)}
+    floats = {"image": weighted_floats(line_window)}
     wide = through_floats(floats["image"])
     draw = staticmethod(_draw)
 
