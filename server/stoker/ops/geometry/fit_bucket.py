@@ -13,24 +13,14 @@ import dataclasses
 from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
-from stoker.ops.bases.box_resize import (
-    BOX_FLOATS,
-    BOX_KERNELS,
-    BOX_RECORD,
-    box_forward,
-    box_out_size,
-    box_reads,
-)
-from stoker.ops.bases.resizing import Interpolation, resize_scratch
-from stoker.ops.bases.wide_resize import SIGNED_BOX, WIDE_BOX
-from stoker.ops.contract.op import Op, Value
+from stoker.ops.bases.resized import ResizedBox
+from stoker.ops.bases.resizing import Interpolation
+from stoker.ops.contract.op import Value
 from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import OwnRule, SidePair, Word
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.contract.states import ParameterError, State
+from stoker.ops.contract.states import ParameterError
 from stoker.rng.draws import integers
 
 CROPS: Final = ("center", "random")
@@ -85,14 +75,13 @@ SIZE: Final = OwnRule(
 
 
 @register
-class FitBucket(Op):
+class FitBucket(ResizedBox):
     """Resize and crop to the size of the sample's bucket."""
 
     size: Annotated[tuple[int, int] | None, SIZE, "size; None: that of the sample's bucket"] = None
     crop: Annotated[str, Word(CROPS), "where the excess is cut off; random: anywhere"] = "center"
     interpolation: Interpolation = "bilinear"
 
-    image_dtypes = ANY_DTYPE
     examples = (
         {"size": (24, 40)},
         {"size": (40, 9), "crop": "random", "interpolation": "bicubic"},
@@ -100,25 +89,11 @@ class FitBucket(Op):
     )
     picture = {"size": (160, 120)}
     varied = {"size": ((32, 24), (32, 48)), "crop": ("center", "random")}
-    random = True
-    record = BOX_RECORD
-    kernels = BOX_KERNELS
-    floats = BOX_FLOATS
-    wide = WIDE_BOX
-    signed = SIGNED_BOX
     draw = staticmethod(_draw)
-    out_size = staticmethod(box_out_size)
-    reads = staticmethod(box_reads)
-    rescale = staticmethod(rescale_box)
-    forward = staticmethod(box_forward)
-    affine = True
 
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of the bucket's size."""
-        self.require_pixels(states)
-        size = known_size(self.name, self.size)
-        need = resize_scratch(states, size, self.interpolation)
-        return tuple(state.resized(*size, size) for state in states), need
+    def result_size(self) -> tuple[int, int]:
+        """Return the bucket's size."""
+        return known_size(self.name, self.size)
 
     def __call__(self, *values: Value, stream: str | None = None, relative: bool = False) -> Any:
         """Apply the op to values of a pipeline; see `Op.__call__`."""

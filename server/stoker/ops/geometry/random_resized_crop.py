@@ -10,24 +10,12 @@ each other. Sides are rounded to floor(x + 0.5). The crop is resized as in `stok
 from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
-from stoker.ops.bases.box_resize import (
-    BOX_FLOATS,
-    BOX_KERNELS,
-    BOX_RECORD,
-    box_forward,
-    box_out_size,
-    box_reads,
-)
-from stoker.ops.bases.resizing import Interpolation, resize_scratch
-from stoker.ops.bases.wide_resize import SIGNED_BOX, WIDE_BOX
-from stoker.ops.contract.op import Op
+from stoker.ops.bases.resized import ResizedBox
+from stoker.ops.bases.resizing import Interpolation
 from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.parameter_limits import ATTEMPTS, LOWEST_RATIO, MAX_SIDE
 from stoker.ops.contract.parameters import Interval, Range, SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register
-from stoker.ops.contract.relative import rescale_box
-from stoker.ops.contract.rules import ANY_DTYPE
-from stoker.ops.contract.states import State
 from stoker.rng.draws import integers, log_uniform, uniform_range
 from stoker.rng.maths import floor, sqrt
 
@@ -68,7 +56,7 @@ def _central(low: float, high: float, height: int, width: int, record: Any) -> N
 
 
 @register
-class RandomResizedCrop(Op):
+class RandomResizedCrop(ResizedBox):
     """Crop a random part and resize it to a fixed size."""
 
     size: Annotated[Sides, SidePair(1), "the output side, or (height, width), in pixels"]
@@ -76,7 +64,6 @@ class RandomResizedCrop(Op):
     ratio: Annotated[Range, RATIO, "width / height of the crop"] = (3 / 4, 4 / 3)
     interpolation: Interpolation = "bilinear"
 
-    image_dtypes = ANY_DTYPE
     examples = (
         {"size": (19, 28)},
         {"size": 24, "interpolation": "bicubic", "scale": (0.01, 0.4)},
@@ -86,25 +73,11 @@ class RandomResizedCrop(Op):
     )
     picture = {"size": (160, 240), "scale": (0.2, 0.4)}
     varied = {"size": ((24, 32), (40, 32)), "scale": ((0.2, 1.0),)}
-    random = True
-    record = BOX_RECORD
-    kernels = BOX_KERNELS
-    floats = BOX_FLOATS
-    wide = WIDE_BOX
-    signed = SIGNED_BOX
     draw = staticmethod(_draw)
-    out_size = staticmethod(box_out_size)
-    reads = staticmethod(box_reads)
-    rescale = staticmethod(rescale_box)
-    forward = staticmethod(box_forward)
-    affine = True
 
-    def declare(self, states: tuple[State, ...]) -> tuple[tuple[State, ...], int]:
-        """Return states of the output size."""
-        self.require_pixels(states)
-        height, width = size = both_sides(self.size)
-        need = resize_scratch(states, size, self.interpolation)
-        return tuple(state.resized(height, width, size) for state in states), need
+    def result_size(self) -> tuple[int, int]:
+        """Return the output size."""
+        return both_sides(self.size)
 
 
 random_resized_crop = function(RandomResizedCrop)
