@@ -19,8 +19,8 @@ from PIL import Image
 
 from stoker.ops import Op, State, make
 from stoker.ops.contract.states import storage
-from stoker.pipeline.compiled.calls import kernel_of
-from stoker.pipeline.compiled.instructions import LINE
+from stoker.pipeline.compiled.kernel_calls import kernel_of
+from stoker.pipeline.compiled.loop_instructions import LINE
 
 R = Image.Resampling
 PHOTO, SQUARE = (375, 500), (224, 224)

@@ -23,7 +23,7 @@ from stoker.ops.contract.states import State
 from stoker.ops.testing import structured
 from stoker.pipeline.planning.agreement.geometric_history import moves
 from stoker.pipeline.planning.op_declarations import declared
-from stoker.pipeline.planning.row_values import RowParameter, check_trials
+from stoker.pipeline.planning.row_parameters import RowParameter, check_trials
 from stoker.pipeline.planning.value_scales import scaled
 from stoker.protocol.errors import StokerError
 

@@ -25,7 +25,7 @@ from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import folds
 from stoker.ops.contract.states import State
 from stoker.pipeline import Pipeline, pipeline
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.item_fields import ItemField
 from stoker.protocol.ragged import pack_items

@@ -206,6 +206,12 @@ def padded_and_mixed(sample):
     return {"image": ops.mixup(image), "words": outputs.pad(sample.words)}
 
 
+@refused(SHAPES, "where a height or width differs from", "only the first two sides may differ")
+def planes_of_one_height(sample):
+    image = ops.random_short_side_scale(sample.image, sizes=(9, 12), max_size=40)
+    return {"image": ops.normalize(image, layout="CHW")}
+
+
 @refused(
     OPS,
     "Branches that give levels of 8 and of 16 bits cannot join",

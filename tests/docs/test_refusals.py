@@ -214,6 +214,18 @@ def test_buckets_clips_and_mixtures_check_the_same(made, op, more, daemon):
     assert f"{op} moves output 'image', but not output 'mask'" in refused_by(daemon, made, **more)
 
 
+@pipeline
+def planes(sample):
+    return {"strip": outputs.as_list(ops.layout(sample.strip))}
+
+
+def test_planes_of_which_one_side_varies(daemon):
+    """Such a row has 3 planes, as many rows as its strip, and 32 columns: two fixed sides."""
+    error = refused_by(daemon, planes)
+    assert "layout would give array uint8[3x<=9x32] for array uint8[<=9x32x3]: " in error
+    assert "fix the size before it with resize" in error
+
+
 def test_the_first_sample_of_a_live_source_decides(daemon):
     """Its values from 0 to 1 are served."""
     colored = {

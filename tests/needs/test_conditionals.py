@@ -10,7 +10,7 @@ from stoker import ops
 from stoker.pipeline import Row, one_of, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 
 ROWS = [Row(seed=3, id=number, epoch=number % 2) for number in range(40)]
 

@@ -25,7 +25,7 @@ from stoker.ops.contract.examples import examples_of
 from stoker.ops.contract.kernel_forms import FoldKernel
 from stoker.ops.contract.registry import choices, folds, registered
 from stoker.ops.testing import check_op
-from stoker.pipeline.compiled.warm import op_calls
+from stoker.pipeline.compiled.warm_kernels import op_calls
 
 EXAMPLES = {name: examples_of(cls) for name, cls in folds().items()}
 

@@ -30,12 +30,12 @@ from stoker.ops.contract.states import storage
 from stoker.ops.contract.machine_records import machine_record
 from stoker.ops.contract.registry import choices as ops_of_choice, registered
 from stoker.pipeline import pipeline
-from stoker.pipeline.compiled.calls import draw_of
+from stoker.pipeline.compiled.kernel_calls import draw_of
 from stoker.pipeline.compiled.loop import compile_loop
 from stoker.pipeline.compiled.machine import address_of
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.signature import call_types
-from stoker.pipeline.compiled.warm import batch_calls, op_calls
+from stoker.pipeline.compiled.warm_kernels import batch_calls, op_calls
 from stoker.jit import compiled, compiling, set_cache_root
 from machine_code import violations
 from stoker.rng.streams import machine_key, make_key

@@ -31,7 +31,7 @@ from stoker.ops.kernels.vectors import TURNERS
 from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError
 

@@ -23,7 +23,7 @@ from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops.contract.registry import lookup, registered
 from stoker.ops.contract.states import State
 from stoker.pipeline import Row
-from stoker.pipeline.authoring.batches import Held
+from stoker.pipeline.authoring.in_process_batches import Held
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.compiled.program import write_program

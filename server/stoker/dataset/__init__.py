@@ -13,6 +13,6 @@ from stoker.dataset.format import schema
 from stoker.dataset.format.fields import Field, Schema
 from stoker.dataset.packing.splitting import split
 from stoker.dataset.packing.write import write
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 
 __all__ = ["Dataset", "Field", "Schema", "open_dataset", "schema", "split", "write"]

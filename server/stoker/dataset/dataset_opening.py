@@ -11,7 +11,7 @@ from typing import Final
 
 from stoker.dataset.format.manifest import NAME
 from stoker.dataset.format.marked_file import marked_folder
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.integrity import RowCheck, is_cheap
 from stoker.dataset.reading.packed import MAX_MAPS, open_folder
 from stoker.protocol.datasets import is_live

@@ -23,7 +23,7 @@ from PIL import Image
 from stoker.dataset.limits import MAX_FILE_BYTES, MAX_LINE
 from stoker.dataset.sources.common.arrow_claims import unpacked_bytes
 from stoker.dataset.sources.formats.array_files import open_npz
-from stoker.dataset.sources.formats.arrow_files import check_memory
+from stoker.dataset.sources.formats.arrow_files import check_memory, rows_at_once
 from stoker.protocol.files.text import MAX_TEXT_BYTES
 
 SPARE = 2**29
@@ -232,6 +232,21 @@ def test_files_with_much_in_common_are_no_bombs(tmp_path):
     assert array.rows == 2**7 + 1
     name = rows_of_parquet(tmp_path, use_dictionary=False, compression=None)
     check_memory((tmp_path / name).stat().st_size, pq.read_metadata(tmp_path / name))
+
+
+def test_a_dictionary_of_small_values_is_decoded_many_rows_at_a_time(tmp_path, pack):
+    """The column is larger than all values of its dictionary, which is what its rows repeat."""
+    rows = 2**17
+    names = [f"{number % 3}" * 999 for number in range(rows)]
+    ids = pa.array(np.arange(rows) % 2**15)  # a dictionary of a quarter of a MiB
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"name": names, "id": ids}), path, compression="zstd")
+    group = pq.read_metadata(path).row_group(0)
+    assert all(group.column(number).has_dictionary_page for number in range(2))
+    assert rows_at_once(path, group, 4096) == 2**27 // (8 * 2**15)
+    assert rows_at_once(path, group, 32) == 32
+    code, out = pack("a.parquet", "--field", "name=label")
+    assert (code, f"packed {rows} samples" in out) == (0, True), out
 
 
 def test_a_bomb_costs_only_its_own_sample(tmp_path, pack):

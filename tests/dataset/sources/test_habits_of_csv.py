@@ -3,6 +3,8 @@
 All through `stoker pack`, in the process of the tests. The images 0.png to 3.png are there.
 """
 
+import csv as csv_module
+
 import pytest
 from PIL import Image
 
@@ -23,6 +25,14 @@ def csv(tmp_path, pack):
         return pack(name, *flags)
 
     return run
+
+
+def test_the_limit_of_the_csv_module_stays_that_of_the_process(csv):
+    before = csv_module.field_size_limit()
+    code, out = csv(HEAD + f"0.png,{'x' * (before + 1)}\n1.png,dog\n")
+    assert (code, csv_module.field_size_limit()) == (0, before), out
+    code, out = csv(HEAD + '0.png,"no end\n', name="u.csv")
+    assert (code, csv_module.field_size_limit()) == (1, before), out
 
 
 def column(tmp_path, name: str) -> list:

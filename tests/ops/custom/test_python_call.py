@@ -15,7 +15,7 @@ from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
-from stoker.pipeline.showing.explain import explain
+from stoker.pipeline.showing.explain_plan import explain
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.rng.philox import key_block
 from stoker.rng.row import row_table

@@ -10,7 +10,7 @@ from stoker.pipeline import Row, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.item_fields import ItemField

@@ -23,7 +23,7 @@ from stoker.pipeline import (
 )
 from stoker.pipeline.authoring.pipeline import branching
 from stoker.pipeline.authoring.sample_states import states_by_name
-from stoker.pipeline.graph.clip import FrameSampling
+from stoker.pipeline.graph.frame_sampling import FrameSampling
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.protocol.errors import BuildError, UsageError
 

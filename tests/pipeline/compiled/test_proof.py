@@ -10,7 +10,7 @@ import pytest
 from stoker import ops
 from stoker.ops.contract.states import State
 from stoker.pipeline import pipeline
-from stoker.pipeline.compiled.instructions import CODES, FORMS
+from stoker.pipeline.compiled.loop_instructions import CODES, FORMS
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.proof import prove
 from stoker.pipeline.planning.planner import bind

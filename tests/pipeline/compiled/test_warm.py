@@ -12,7 +12,7 @@ from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.adapters import draw_by
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.signature import call_types
-from stoker.pipeline.compiled.warm import batch_calls, op_calls, warm
+from stoker.pipeline.compiled.warm_kernels import batch_calls, op_calls, warm
 from stoker.pipeline.planning.planner import bind
 
 

@@ -15,7 +15,7 @@ from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.protocol.spec import StreamSpec

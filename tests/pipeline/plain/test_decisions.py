@@ -11,7 +11,7 @@ from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
-from stoker.pipeline.showing.explain import explain
+from stoker.pipeline.showing.explain_plan import explain
 from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.item_fields import ItemField
 from stoker.rng.row import Row

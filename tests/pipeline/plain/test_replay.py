@@ -13,7 +13,7 @@ from stoker.ops.contract.registry import registered
 from stoker.ops.contract.states import State
 from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline import Pipeline, pipeline
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import SampleError, UnknownNameError
 from stoker.rng.row import Row

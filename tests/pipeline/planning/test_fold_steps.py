@@ -11,9 +11,9 @@ from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 from stoker.pipeline.planning.planner import bind
-from stoker.pipeline.showing.explain import explain
+from stoker.pipeline.showing.explain_plan import explain
 from stoker.protocol.errors import BuildError, SampleError
 
 

@@ -16,9 +16,9 @@ from stoker.pipeline.engine.drawing import drawn_by
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.plain_sizes import PlainSizes
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 from stoker.pipeline.planning.planner import bind, shorten
-from stoker.pipeline.showing.explain import explain
+from stoker.pipeline.showing.explain_plan import explain
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.protocol.item_fields import ItemField
 from stoker.rng.row import Row, row_table

@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 from stoker import ops
 from stoker.pipeline import Row, augmix, pipeline, scope
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.plain.replay import replay
+from stoker.pipeline.plain.replay_row import replay
 from stoker.protocol.errors import BuildError
 
 

@@ -17,23 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from stoker.compat.ffcv.batch_need import MixesRows
-from stoker.compat.ffcv.batch_rows import (
-    BatchRows,
-    Sample,
-    declared,
-    generated,
-    on_samples,
-    queries_of,
-)
-from stoker.compat.ffcv.operation_trial import no_batch, try_step
-from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
+from stoker.compat.ffcv.array_step import ArrayStep
+from stoker.compat.ffcv.batch_rows import BatchRows, Sample
+from stoker.compat.ffcv.operation_trial import try_step
 from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.rewriting import rebound, rewrite, without_machine_code
 from stoker.compat.ffcv.row_loop import each_row_in_python, loop_around
-from stoker.compat.ffcv.working_memory import WorkingMemory
 from stoker.jit import compiled
 from stoker.jit.functions import content_key
 
@@ -41,82 +32,22 @@ __all__ = ["BatchRows", "CompiledStep", "Sample"]
 _parallel = threading.Lock()
 
 
-class CompiledStep:
-    """An operation on arrays, in the order of a pipeline.
+class CompiledStep(ArrayStep):
+    """An operation that is machine code, or Python where compiling is off; see `ArrayStep`.
 
     Attributes:
-        name: field and operation, for messages.
-        before: the state before it.
-        after: the state after it: as it declares it, or as its results are.
-        queries: the memory that it requests.
-        code: its rewritten function.
-        plain: that function with compiled helpers as Python.
-        memory: what it works in.
-        is_batch_op: whether it gets all rows at once and may mix them.
-        is_declared: whether its class says so.
-        gets_one_row: whether it never gets more than one row, because it is a step of a pipeline.
-        draws: whether it draws.
-        seeds: whether it seeds its draws alike in all pipelines.
+        plain: its rewritten function with compiled helpers as Python.
     """
 
     def __init__(
-        self,
-        operation: Operation,
-        before: State,
-        name: str,
-        stream: str,
-        *,
-        alone: bool = False,
-        sample: Sample | None = None,
+        self, operation: Operation, before: State, name: str, stream: str, **options: Any
     ) -> None:
-        """Prepare an operation.
-
-        Args:
-            operation: the operation.
-            before: the state before it.
-            name: its name in messages.
-            stream: name of the stream that it draws from.
-            alone: run on one core, even if the operation asks for several.
-            sample: rows of the dataset.
-
-        Raises:
-            BuildError: it cannot run; the message names it and the reason.
-        """
-        self.name = name
-        self.before = before
-        self._stream = stream
-        self.gets_one_row = alone
-        self.after, allocation = declared(operation, before, name)
-        self.queries = queries_of(allocation, name)
-        self._several = bool(self.queries) and not isinstance(allocation, AllocationQuery)
-        self.take(self.after)
-        self._function = generated(operation, name)
-        self.is_declared = operation.is_batch_op is not None
-        try:
-            self._prepare(sample, is_batch_op=bool(operation.is_batch_op))
-        except MixesRows:
-            if alone:
-                raise no_batch(name) from None
-            self._prepare(sample, is_batch_op=True)
-
-    def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
-        """Return the operation's result on a batch.
-
-        Raises:
-            SampleError: it asked to exit, by SystemExit or KeyboardInterrupt.
-        """
-        keys, ids = rows.keys(self._stream), rows.ids.astype(np.int64)
-        result: np.ndarray = on_samples(self.name, rows, lambda: self.run(batch, keys, ids))
-        return result
+        """Prepare it; options as for `ArrayStep`."""
+        self.gets_one_row = bool(options.get("alone"))
+        super().__init__(operation, before, name, stream, **options)
 
     def run(self, batch: np.ndarray, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """Return the operation's result on a batch whose rows have these keys.
-
-        Args:
-            batch: (B, *shape) of the state before it; may be written to.
-            keys: (B, 5) uint64, the words of each row's key.
-            ids: (B,) int64, sample ids.
-        """
+        """Return the operation's result on a batch whose rows have these keys."""
         if self.seeds:
             keys = np.hstack([keys, keys])
         counts = np.zeros(len(keys), np.int64)
@@ -129,11 +60,6 @@ class CompiledStep:
     def trial_keys(self, rows: BatchRows) -> np.ndarray:
         """Return the keys that rows have in a trial."""
         return rows.keys(self._stream)
-
-    def take(self, after: State) -> None:
-        """Take the state of its results, and prepare memory for them."""
-        self.after = after
-        self.memory = WorkingMemory(self.queries, after, several=self._several)
 
     def one(self, batch: np.ndarray, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Return the result for one row as the function returns it."""

@@ -62,7 +62,7 @@ def _step(operation: Operation, before: State) -> CompiledStep | PythonStep:
             f"{name} makes tensors; a step of a pipeline makes arrays: put it into your loop"
         )
     if not after.jit_mode:
-        return PythonStep(operation, before, name, name, None, alone=True)
+        return PythonStep(operation, before, name, name, alone=True)
     return CompiledStep(operation, before, name, name, alone=True)
 
 

@@ -10,38 +10,27 @@ found by a trial when the loader is built: an operation that does runs on the sc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
 
+from stoker.compat.ffcv.array_step import ArrayStep
 from stoker.compat.ffcv.batch_need import MixesRows, needs_batch
-from stoker.compat.ffcv.batch_rows import (
-    BatchRows,
-    Sample,
-    declared,
-    generated,
-    key_in,
-    on_samples,
-    queries_of,
-)
+from stoker.compat.ffcv.batch_rows import BatchRows, Sample, key_in
 from stoker.compat.ffcv.operation_trial import (
     OF_VALUES,
     TRIAL_ROWS,
     check_reads,
     mixing_error,
-    no_batch,
     state_of,
 )
-from stoker.compat.ffcv.pipeline.allocation_query import AllocationQuery
 from stoker.compat.ffcv.pipeline.operation import Operation
 from stoker.compat.ffcv.pipeline.state import State
 from stoker.compat.ffcv.rewriting import rewrite
 from stoker.compat.ffcv.row_loop import rows_of
-from stoker.compat.ffcv.working_memory import WorkingMemory
 from stoker.ops.custom.foreign import (
     generator,
     generator_states,
@@ -60,88 +49,24 @@ SET_SEED: Final = "set_random_seed"
 """Method of Albumentations' transforms; each has generators of its own."""
 
 
-class PythonStep:
-    """An operation that stays Python, in the order of a pipeline.
+class PythonStep(ArrayStep):
+    """An operation that stays Python; see `ArrayStep`.
 
     Attributes:
-        name: field and operation, for messages.
-        after: the state after it: as it declares it, or as its results are.
-        draws: whether it draws.
         is_foreign: whether generators of the process, or of libraries, are seeded for it.
-        seeds: whether it seeds its draws alike in all pipelines.
-        is_batch_op: whether it gets all rows at once.
-        is_declared: whether its class says so.
-        code: its rewritten function.
     """
 
     gets_one_row = True
+    _is_fixed = False
 
-    def __init__(
-        self,
-        operation: Operation,
-        before: State,
-        name: str,
-        stream: str,
-        sample: Sample | None,
-        *,
-        alone: bool = False,
-    ) -> None:
-        """Prepare an operation.
-
-        Args:
-            operation: the operation.
-            before: the state before it.
-            name: its name in messages.
-            stream: name of the stream that it draws from.
-            sample: rows of the dataset; None: only noise is known.
-            alone: it must not mix rows.
-
-        Raises:
-            BuildError: it cannot run, or a row would depend on more than its key.
-        """
-        self.name = name
-        self._before = before
-        self._stream = stream
-        self.after, allocation = declared(operation, before, name)
-        queries = queries_of(allocation, name)
-        several = bool(queries) and not isinstance(allocation, AllocationQuery)
-        self._remember = partial(WorkingMemory, queries, several=several)
-        self._take(self.after)
-        self._is_fixed = False
-        function = generated(operation, name)
-        self.is_declared = operation.is_batch_op is not None
-        try:
-            self._prepare(function, operation, sample, is_batch_op=bool(operation.is_batch_op))
-        except MixesRows:
-            if alone:
-                raise no_batch(name) from None
-            self._prepare(function, operation, sample, is_batch_op=True)
-
-    def _prepare(
-        self,
-        function: Callable[..., Any],
-        operation: Operation,
-        sample: Sample | None,
-        *,
-        is_batch_op: bool,
-    ) -> None:
+    def _prepare(self, sample: Sample | None, *, is_batch_op: bool) -> None:
         self.is_batch_op = is_batch_op
-        self.code = rewrite(function, self.name, mixes=is_batch_op, machine=False)
-        self._owned = list(_with_seeds(self.code.function, operation))
+        self.code = rewrite(self._function, self.name, mixes=is_batch_op, machine=False)
+        self._owned = list(_with_seeds(self.code.function, self._operation))
         self.seeds = self.code.seeds
         self.is_foreign = bool(self._owned)
         self._try(sample)
         self.draws = self.code.draws or self.is_foreign
-
-    def __call__(self, batch: np.ndarray, rows: BatchRows) -> np.ndarray:
-        """Return the operation's result on a batch.
-
-        Raises:
-            SampleError: it asked to exit, by SystemExit or KeyboardInterrupt.
-        """
-        keys, ids = rows.keys(self._stream), rows.ids.astype(np.int64)
-        found: np.ndarray = on_samples(self.name, rows, lambda: self.run(batch, keys, ids))
-        return found
 
     def run(
         self,
@@ -153,13 +78,13 @@ class PythonStep:
         """Return the operation's result on a batch whose rows have these keys.
 
         Args:
-            batch: (B, *shape) of the state before it; may be written to.
-            keys: (B, 5) uint64, the words of each row's key.
-            ids: (B,) int64, sample ids.
+            batch: as in `ArrayStep`, like the next two.
+            keys: the words of each row's key.
+            ids: sample ids.
             ends: receives the states of the generators after the first row, by name.
         """
         keys, counts = np.hstack([keys, keys]), np.zeros(len(keys), np.int64)
-        dst = self._memory.request(len(batch))
+        dst = self.memory.request(len(batch))
         out: np.ndarray | None = None
         step = len(batch) if self.is_batch_op else 1
         for low in range(0, len(batch), max(step, 1)):
@@ -173,17 +98,16 @@ class PythonStep:
                         ends.setdefault(generator_name, set()).add(state)
             array = self._checked(result, batch[part])
             if out is None:
-                out = self._memory.result(len(batch)).view(self.after.dtype)
+                out = self.memory.result(len(batch)).view(self.after.dtype)
             out[part] = array
         if out is None:
-            out = self._memory.result(0).view(self.after.dtype)
+            out = self.memory.result(0).view(self.after.dtype)
         return out
 
-    def _take(self, after: State) -> None:
-        """Take the state of its results, and prepare memory for them."""
-        self.after = after
-        self._memory = self._remember(after)
-        self._memory.is_cleared = True
+    def take(self, after: State) -> None:
+        """Take the state of its results, and prepare memory for them, which is zeroed."""
+        super().take(after)
+        self.memory.is_cleared = True
 
     def _seeded(self, words: np.ndarray) -> Any:
         if not self.is_foreign:
@@ -204,7 +128,7 @@ class PythonStep:
                     f"{self.name} returned {after} for one row and {self.after} for another: "
                     "return one dtype and shape for all rows"
                 )
-            self._take(after)
+            self.take(after)
         self._is_fixed = True
         return array
 
@@ -213,7 +137,7 @@ class PythonStep:
         if sample is None or not self.code.calls_machine_code:
             ids = np.arange(100, 100 + 2 * TRIAL_ROWS) if sample is None else sample.ids
             rng = generator(make_key(1, 2, 3, 4))
-            value = noise((len(ids), *self._before.shape), self._before.dtype, rng)
+            value = noise((len(ids), *self.before.shape), self.before.dtype, rng)
             try:
                 self._try_on(value, ids)
             except MixesRows:
@@ -245,7 +169,7 @@ class PythonStep:
         seeded = self._seeded if is_tried and self.is_foreign else None
         function = self.code.function
         with kept(0):
-            return needs_batch(function, value, ids, self._memory, deep=deep, seeded=seeded)
+            return needs_batch(function, value, ids, self.memory, deep=deep, seeded=seeded)
 
     def _check(self, value: np.ndarray, rows: BatchRows) -> None:
         with kept(0) as untouched:
@@ -282,7 +206,7 @@ class PythonStep:
             raise
         except (Exception, SystemExit) as error:  # the user's function may raise anything
             raise BuildError(
-                f"{self.name} fails on {self._before}: {type(error).__name__}: {error}"
+                f"{self.name} fails on {self.before}: {type(error).__name__}: {error}"
                 f"{line_of(error)}. It declared {self.after}: check that the sides of its input "
                 "and its output agree"
             ) from error

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stoker.dataset.format.manifest import Manifest, read_manifest, write_manifest
 from stoker.dataset.format.manifest_splits import Splits, make_split
 from stoker.dataset.packing.build import open_work
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.packed import open_folder
 from stoker.protocol.canonical import digest128
 from stoker.protocol.errors import UnknownNameError, UsageError

@@ -23,7 +23,7 @@ from stoker.dataset.format.fields import UPRIGHT, Field
 from stoker.dataset.format.fingerprint import row_digest
 from stoker.dataset.images.header_size import size_from_header
 from stoker.dataset.limits import CodecError
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.packed import open_folder
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import SampleError

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from stoker.dataset.format.manifest import DataFile
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.uniform_fields import UniformFields
 from stoker.protocol.errors import DatasetError, UsageError
 

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format.fields import Field
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.protocol.errors import SampleError
 
 _SHOWN = 8

@@ -7,7 +7,7 @@ place, the check covers the reference to a value, not the value. Runs in workers
 import threading
 
 from stoker.dataset.format.fields import Field
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.protocol.errors import SampleError, UsageError
 
 CHANGED = "its stored bytes no longer have the check that they were packed with"

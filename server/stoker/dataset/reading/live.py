@@ -38,7 +38,7 @@ from stoker.dataset.format.optional_fields import declared, fill_absent, with_pr
 from stoker.dataset.images.header_size import size_from_header
 from stoker.dataset.images.inspection import Scratches
 from stoker.dataset.limits import TRIES, CodecError
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.jit.named import resolve
 from stoker.ops.custom.provenance import provenance
 from stoker.protocol.errors import DatasetError, SampleError, StokerError, UsageError

@@ -24,7 +24,7 @@ from stoker.dataset.reading.columns import (
     ReferenceColumn,
     VariableColumn,
 )
-from stoker.dataset.reading.dataset import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.mapping import will_need
 from stoker.dataset.reading.source_files import SourceFiles
 from stoker.dataset.reading.uniform_fields import UniformFields, is_uniform

@@ -1,6 +1,6 @@
 """A resize and a center crop after it in one op: only pixels that the crop keeps are computed.
 
-Users never write it: `planning.shortcuts` puts it into the plans of workers, in place of
+Users never write it: `planning.graph_shortcuts` puts it into the plans of workers, in place of
 `resize`, `resize_short` or `resize_long` and a `center_crop` that is the only reader of the result.
 Its pixels are those of the two ops. It reports the box of the image that it reads, so a decoder may
 skip the rest.

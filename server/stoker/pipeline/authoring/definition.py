@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from stoker.ops.contract.running import tracing
-from stoker.pipeline.authoring.context import Context
 from stoker.pipeline.authoring.outputs import forms_of
+from stoker.pipeline.authoring.row_context import Context
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.sites import Site, raised_at
 from stoker.pipeline.graph.wellformed import check
 from stoker.pipeline.tracing.own_draws import traced_once
-from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.trace import GraphTracer
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedSample, TracedValue, Unusable, tracer_of
 from stoker.protocol.errors import BuildError
 from stoker.protocol.slot_layout import MAX_NAME, MAX_OUTPUTS, reserved

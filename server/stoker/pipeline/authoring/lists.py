@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from stoker.ops.contract.op import Op
 from stoker.pipeline.authoring.pipeline import Pipeline
 from stoker.pipeline.tracing.naming import scope
-from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.rewrite import rewritten
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedSample, TracedValue
 from stoker.protocol.slot_layout import reserved
 

@@ -18,7 +18,7 @@ import msgspec
 from stoker.ops.contract.numbers import settled
 from stoker.pipeline.graph.nodes import MAX_MULTIPLE, Form
 from stoker.pipeline.graph.sites import Site
-from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedValue, Unusable
 
 

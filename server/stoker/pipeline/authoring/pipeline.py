@@ -21,8 +21,6 @@ from typing import Any, Final, TypeVar, cast
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.jit.named import allow_modules
 from stoker.ops.contract.states import State
-from stoker.pipeline.authoring.batches import Held, Samples, chosen_ids, read_ids, states_of
-from stoker.pipeline.authoring.clips import chosen_frames, stacked
 from stoker.pipeline.authoring.definition import (
     Define,
     required_arguments,
@@ -31,6 +29,14 @@ from stoker.pipeline.authoring.definition import (
     trace,
 )
 from stoker.pipeline.authoring.frames import is_frames, split_frames
+from stoker.pipeline.authoring.in_process_batches import (
+    Held,
+    Samples,
+    chosen_ids,
+    read_ids,
+    states_of,
+)
+from stoker.pipeline.authoring.sample_frames import chosen_frames, stacked
 from stoker.pipeline.authoring.sample_states import (
     form_of,
     outputs_of,
@@ -46,8 +52,8 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.bucket_graph import given_size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
-from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.rewrite import remember, rewritten
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.row import Row
@@ -204,7 +210,7 @@ class Pipeline:
         kinds: Mapping[str, str] | None = None,
         classes: Classes | None = None,
     ) -> list[dict[str, Any]]:
-        """Run one batch in process, with or without batch ops; see `authoring.batches`.
+        """Run one batch in process, with or without batch ops; see `authoring.in_process_batches`.
 
         Args:
             samples: id -> dict of fields, as for a call: a list, or a dict. Mosaics draw

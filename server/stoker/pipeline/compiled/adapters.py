@@ -2,8 +2,8 @@
 
 The machine calls everything as a kernel, `function(src, dst, params, record, last)`. A rule has
 another form, so it is wrapped in a kernel: a template below whose `rule` is the op's. For rules
-`last` is the note, int64 words that carry numbers in and out (`instructions.NOTE`). The rule's code
-is copied into the template, and both are cached under a digest of both.
+`last` is the note, int64 words that carry numbers in and out (`loop_instructions.NOTE`). The
+rule's code is copied into the template, and both are cached under a digest of both.
 """
 
 from __future__ import annotations
@@ -15,17 +15,6 @@ import numpy as np
 from stoker.jit import kernel
 from stoker.ops.contract.kernel_forms import same_size
 from stoker.pipeline.compiled import support
-from stoker.pipeline.graph.statistics import (
-    ends_of_doubles,
-    ends_of_floats,
-    max_of,
-    mean_of,
-    mean_of_floats,
-    min_of,
-    nonzero_of,
-    sum_of,
-    sum_of_floats,
-)
 
 copy, padded, whole = support.copy, support.padded, support.whole
 rule: Any = same_size
@@ -101,75 +90,9 @@ def draw_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
 
 
 @kernel
-def mean_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the mean, float64."""
-    dst[0] = mean_of(src)
-
-
-@kernel
-def max_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the maximum element, int64."""
-    dst[0] = max_of(src)
-
-
-@kernel
-def min_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the minimum element, int64."""
-    dst[0] = min_of(src)
-
-
-@kernel
-def sum_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the sum of integers, int64."""
-    dst[0] = sum_of(src)
-
-
-@kernel
-def any_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write whether an element is not 0, as int64."""
-    dst[0] = np.int64(nonzero_of(src) != 0)
-
-
-@kernel
-def all_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write whether no element is 0, as int64."""
-    dst[0] = np.int64(nonzero_of(src) == src.size)
-
-
-@kernel
-def sum_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the sum of floats, float64."""
-    dst[0] = sum_of_floats(src)
-
-
-@kernel
-def mean_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the mean of floats or of int64, float64."""
-    dst[0] = mean_of_floats(src)
-
-
-@kernel
-def max_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the maximum element of float32, float64."""
-    dst[0] = ends_of_floats(src)[1]
-
-
-@kernel
-def min_of_floats_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the minimum element of float32, float64."""
-    dst[0] = ends_of_floats(src)[0]
-
-
-@kernel
-def max_of_doubles_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the bits of the maximum element of float64, int64."""
-    dst[0] = ends_of_doubles(src)[1]
-
-
-@kernel
-def min_of_doubles_into(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
-    """Write the bits of the minimum element of float64, int64."""
-    dst[0] = ends_of_doubles(src)[0]
+def number_by(src: Any, dst: Any, params: Any, record: Any, note: Any) -> None:
+    """Write a statistic of an array."""
+    dst[0] = rule(src)
 
 
 @kernel

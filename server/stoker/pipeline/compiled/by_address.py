@@ -19,7 +19,7 @@ from numba.extending import intrinsic as untyped_intrinsic
 from numba.np.arrayobj import populate_array as untyped_populate_array
 
 from stoker.jit import handwritten
-from stoker.pipeline.compiled.instructions import ELEMENTS
+from stoker.pipeline.compiled.loop_instructions import ELEMENTS
 from stoker.pipeline.planning.op_declarations import MAX_RANK
 
 cgutils: Any = untyped_cgutils

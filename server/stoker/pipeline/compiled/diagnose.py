@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import types
 
-from stoker.pipeline.compiled.calls import Call
+from stoker.pipeline.compiled.kernel_calls import Call
 from stoker.protocol.errors import BuildError
 
 

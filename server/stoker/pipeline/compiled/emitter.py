@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stoker.ops.contract.states import State
-from stoker.pipeline.compiled.calls import Call, draw_of, rescale_of
-from stoker.pipeline.compiled.instructions import CODES, FORMS, LINE, WIDTH
+from stoker.pipeline.compiled.kernel_calls import Call, draw_of, rescale_of
+from stoker.pipeline.compiled.loop_instructions import CODES, FORMS, LINE, WIDTH
 from stoker.pipeline.planning.decision import Decision, source_of
 from stoker.pipeline.planning.engine_tables import physical, physical_rank
 

@@ -21,16 +21,16 @@ import numpy as np
 from stoker.jit.compiling import is_disabled
 from stoker.ops.custom.python_call import failure
 from stoker.pipeline.compiled.emitter import bits
-from stoker.pipeline.compiled.instructions import DECISIONS_AT, GIVEN_RECORD
+from stoker.pipeline.compiled.loop_instructions import DECISIONS_AT, GIVEN_RECORD
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.compiled.proof import prove
 from stoker.pipeline.compiled.retelling import MachineRaised, retold, suspects
-from stoker.pipeline.engine.faults import call_error, sample_error
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
-from stoker.pipeline.engine.samples import RowSamples, check_samples
-from stoker.pipeline.plain.arrays import check_arrays
+from stoker.pipeline.engine.sample_addresses import RowSamples, check_samples
+from stoker.pipeline.engine.sample_faults import call_error, sample_error
+from stoker.pipeline.plain.plain_arrays import check_arrays
 from stoker.pipeline.planning.engine_tables import (
     aligned_arena,
     params_table,

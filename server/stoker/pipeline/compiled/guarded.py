@@ -25,7 +25,7 @@ import numpy as np
 from stoker.jit import compiled
 from stoker.ops._testing.painted import PaintedMemory
 from stoker.ops.contract.machine_records import machine_record
-from stoker.pipeline.engine.faults import kernel_error
+from stoker.pipeline.engine.sample_faults import kernel_error
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun, key_of
 from stoker.pipeline.planning.decision import Decision
@@ -135,8 +135,8 @@ class _GuardedRun(PlainRun):
         memories: tuple[PaintedMemory, PaintedMemory],
     ) -> None:
         """Run a kernel, a fold once for each value, and check the memory around its arrays."""
-        run, count = compiled(step.kernel.run), len(step.srcs)
-        for place, value in enumerate(step.srcs):
+        run, count = compiled(step.kernel.run), len(step.reads)
+        for place, value in enumerate(step.reads):
             counts = (place, count) if isinstance(step, FoldStep) else ()
             self.call_on(step, self.env[value], (run, counts), dst, memories)
 

@@ -7,7 +7,7 @@ numbers. Operands that are 0 and mean nothing are omitted.
 from __future__ import annotations
 
 from stoker.pipeline.compiled.emitter import Program
-from stoker.pipeline.compiled.instructions import ELEMENTS, FORMS
+from stoker.pipeline.compiled.loop_instructions import ELEMENTS, FORMS
 
 _LINES = ("dst", "src", "left", "right", "frame", "of")
 _NAMES = tuple(FORMS)

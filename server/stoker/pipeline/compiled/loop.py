@@ -1,6 +1,6 @@
 """The loop that executes the program of any plan, row by row.
 
-A plan is a table of instructions (`compiled.instructions`), so a new pipeline of known ops
+A plan is a table of instructions (`compiled.loop_instructions`), so a new pipeline of known ops
 needs no compiler: this loop is compiled once per host, and calls the compiled draws and kernels of
 the ops by their addresses. It allocates nothing, and touches only the memory that the tables point
 to. Imports numba; only `stoker.pipeline.compiled.machine` imports it, when a plan is compiled.
@@ -24,7 +24,8 @@ from stoker.pipeline.compiled.by_address import (
     prefetch,
     store_word,
 )
-from stoker.pipeline.compiled.instructions import (
+from stoker.pipeline.compiled.loop_arrays import each
+from stoker.pipeline.compiled.loop_instructions import (
     AFTER,
     ANSWER,
     BEFORE,
@@ -35,7 +36,6 @@ from stoker.pipeline.compiled.instructions import (
     VISIBLE,
     instruction,
 )
-from stoker.pipeline.compiled.loop_arrays import each
 from stoker.pipeline.compiled.loop_scalars import LAST_READ, compute, read
 from stoker.pipeline.compiled.support import key_of
 
@@ -353,7 +353,7 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
         parts: (decisions, 3) int64: addresses of parameters and of the first row's record, and
             bytes to the next row's record; the second is advanced.
         arena: address of the scratch arena.
-        note: (NOTE,) int64, see `stoker.pipeline.compiled.instructions`.
+        note: (NOTE,) int64, see `stoker.pipeline.compiled.loop_instructions`.
         found: int64; number and sizes of a row that does not fit; then, for each decision, 1 plus
             the last row that made it, or `GIVEN_RECORD` if its record is already there.
         rows: (r, 4) uint64: seed, id, epoch, visit * 2**16 + view.

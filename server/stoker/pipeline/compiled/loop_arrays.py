@@ -12,7 +12,7 @@ import numpy as np
 
 from stoker.jit import handwritten
 from stoker.pipeline.compiled.by_address import as_float, as_word, load_word, store_word
-from stoker.pipeline.compiled.instructions import ELEMENTS, KINDS, instruction
+from stoker.pipeline.compiled.loop_instructions import ELEMENTS, KINDS, instruction
 from stoker.pipeline.compiled.loop_scalars import ADD_F, DIV_F, NEG_F, compute
 
 EACH = instruction("each")

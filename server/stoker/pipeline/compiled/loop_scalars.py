@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker.jit import handwritten
 from stoker.pipeline.compiled.by_address import as_float, as_word, load_word
-from stoker.pipeline.compiled.instructions import CODES, instruction
+from stoker.pipeline.compiled.loop_instructions import CODES, instruction
 from stoker.pipeline.compiled.support import floordiv, mod
 from stoker.rng.row import VIEW_MASK
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from stoker.jit import activity, compiled
-from stoker.pipeline.compiled.calls import Call
 from stoker.pipeline.compiled.emitter import Program
-from stoker.pipeline.compiled.instructions import DECISIONS_AT, NOTE
+from stoker.pipeline.compiled.kernel_calls import Call
+from stoker.pipeline.compiled.loop_instructions import DECISIONS_AT, NOTE
 from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.protocol.errors import StokerError
 

@@ -14,7 +14,8 @@ import numpy as np
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.contract.states import State
 from stoker.pipeline.compiled import adapters
-from stoker.pipeline.compiled.calls import (
+from stoker.pipeline.compiled.emitter import Emitter, Program, bits
+from stoker.pipeline.compiled.kernel_calls import (
     fold_of,
     forward_of,
     items_of,
@@ -24,18 +25,17 @@ from stoker.pipeline.compiled.calls import (
     size_of,
     turn_of,
 )
-from stoker.pipeline.compiled.emitter import Emitter, Program, bits
-from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, KINDS
+from stoker.pipeline.compiled.loop_instructions import CODES, ELEMENTS, KINDS
 from stoker.pipeline.compiled.scalars import Scalars, element_of, is_float, item_bytes
-from stoker.pipeline.graph import arrays
+from stoker.pipeline.graph import array_arithmetic
 from stoker.pipeline.graph.expressions import LOGIC
-from stoker.pipeline.planning.array_steps import ArrayStep, VectorsStep
 from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.engine_tables import fill_number, physical_rank
 from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
+    ArrayStep,
     ConvertStep,
     DrawStep,
     FoldStep,
@@ -49,6 +49,7 @@ from stoker.pipeline.planning.steps import (
     Step,
     StoreSizedStep,
     StoreStep,
+    VectorsStep,
 )
 from stoker.protocol.errors import BuildError
 
@@ -186,7 +187,7 @@ class PlanWriter:
         """Run a kernel, or a fold for each of its values."""
         decision, src, dst = (
             step.decision,
-            self.plan.states[step.srcs[0]],
+            self.plan.states[step.reads[0]],
             self.plan.states[step.dst],
         )
         op = type(decision.op)
@@ -195,16 +196,16 @@ class PlanWriter:
             sides = len(bounds) // 2
             self.emit.add(
                 "size",
-                *(0, step.dst, step.srcs[0], step.check, decision.index),
+                *(0, step.dst, step.reads[0], step.check, decision.index),
                 *(*bounds, *[0] * (4 - len(bounds)), sides),
                 call=size_of(op, decision.site),
             )
         self.place(step.dst)
         scratch = self.plan.scratch.get(step.dst, 0), step.scratch_bytes
         if isinstance(step, FoldStep):
-            for place, value in enumerate(step.srcs):
+            for place, value in enumerate(step.reads):
                 call = fold_of(op, step.kind, self.plan.states[value], dst, step.site)
-                turn = (*scratch, place, len(step.srcs))
+                turn = (*scratch, place, len(step.reads))
                 self.emit.kernel(call, value, step.dst, decision.index, *turn)
         else:
             call = kernel_of(op, step.kind, src, dst, step.site)
@@ -296,7 +297,7 @@ class PlanWriter:
             operands.append((line, ELEMENTS.index("float64" if floating else "int64"), 0))
         if step.fits is not None:
             line, _ = self.scalars.scalar(step.fits[0])
-            self.emit.add("fits", line, step.fits[1], *arrays.limits(step.compute))
+            self.emit.add("fits", line, step.fits[1], *array_arithmetic.limits(step.compute))
         dst = self.plan.states[step.dst]
         if not dst.is_fixed:
             self.emit.add("sides", step.dst, shaped[0])

@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract.states import State
-from stoker.pipeline.compiled.calls import Call
 from stoker.pipeline.compiled.emitter import Program
-from stoker.pipeline.compiled.instructions import CODES, ELEMENTS, FORMS
+from stoker.pipeline.compiled.kernel_calls import Call
+from stoker.pipeline.compiled.loop_instructions import CODES, ELEMENTS, FORMS
 from stoker.pipeline.planning.engine_tables import physical, physical_rank
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.slot_layout import ALIGN

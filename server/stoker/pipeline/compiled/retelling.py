@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from stoker.pipeline.engine.faults import raised_error
 from stoker.pipeline.engine.interface import Freeze
+from stoker.pipeline.engine.sample_faults import raised_error
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import Plan
 from stoker.protocol.errors import StokerError

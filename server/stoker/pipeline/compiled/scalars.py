@@ -12,45 +12,47 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.ops.contract.states import State
-from stoker.pipeline.compiled import adapters
-from stoker.pipeline.compiled.calls import own
+from stoker.ops.contract.templates import adapted
+from stoker.pipeline.compiled.adapters import number_by
 from stoker.pipeline.compiled.emitter import Emitter, bits
-from stoker.pipeline.compiled.instructions import ELEMENTS
+from stoker.pipeline.compiled.kernel_calls import own
+from stoker.pipeline.compiled.loop_instructions import ELEMENTS
+from stoker.pipeline.graph import statistics
 from stoker.pipeline.graph.expressions import LOGIC
 from stoker.pipeline.graph.nodes import STATISTICS
-from stoker.pipeline.planning.array_steps import ElementStep
 from stoker.pipeline.planning.engine_tables import physical
 from stoker.pipeline.planning.steps import (
     SIZES,
     ConstStep,
     ContextStep,
+    ElementStep,
     ExprStep,
     RecordStep,
     Step,
 )
 
 _STATISTICS: Final = {
-    "mean": (adapters.mean_into, "float64"),
-    "sum": (adapters.sum_into, "int64"),
-    "max": (adapters.max_into, "int64"),
-    "min": (adapters.min_into, "int64"),
-    "any": (adapters.any_into, "int64"),
-    "all": (adapters.all_into, "int64"),
+    "mean": (statistics.mean_of, "float64"),
+    "sum": (statistics.sum_of, "int64"),
+    "max": (statistics.max_of, "int64"),
+    "min": (statistics.min_of, "int64"),
+    "any": (statistics.any_of, "int64"),
+    "all": (statistics.all_of, "int64"),
 }
 _OF_FLOATS: Final = {
-    "mean": (adapters.mean_of_floats_into, "float64"),
-    "sum": (adapters.sum_of_floats_into, "float64"),
+    "mean": (statistics.mean_of_floats, "float64"),
+    "sum": (statistics.sum_of_floats, "float64"),
 }
 _STATISTICS_OF: Final = {
     "float32": {
         **_OF_FLOATS,
-        "max": (adapters.max_of_floats_into, "float64"),
-        "min": (adapters.min_of_floats_into, "float64"),
+        "max": (statistics.max_of_floats, "float64"),
+        "min": (statistics.min_of_floats, "float64"),
     },
     "float64": {
         **_OF_FLOATS,
-        "max": (adapters.max_of_doubles_into, "int64"),
-        "min": (adapters.min_of_doubles_into, "int64"),
+        "max": (statistics.max_of_doubles, "int64"),
+        "min": (statistics.min_of_doubles, "int64"),
     },
     "int64": {"mean": _OF_FLOATS["mean"]},
 }
@@ -178,11 +180,11 @@ class Scalars:
     def statistic(self, step: ExprStep) -> None:
         """Compute a statistic of an array."""
         src = self.states[step.args[0]]
-        function, dtype = (_STATISTICS | _STATISTICS_OF.get(src.dtype, {}))[step.op]
+        rule, dtype = (_STATISTICS | _STATISTICS_OF.get(src.dtype, {}))[step.op]
         line = self.emit.new_line(0, 1, 1)
         self.emit.pointers[line] = step.dst
         dst = State.fixed("array", dtype, (1,))
-        call = own(function, step.op, src, dst)
+        call = own(adapted(number_by, rule), step.op, src, dst)
         self.emit.kernel(call, step.args[0], line, 0)
 
 

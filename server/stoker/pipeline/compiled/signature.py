@@ -14,7 +14,7 @@ from numba import from_dtype, types
 from stoker.ops.contract.machine_records import machine_record
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import State
-from stoker.pipeline.compiled.calls import Call
+from stoker.pipeline.compiled.kernel_calls import Call
 from stoker.pipeline.planning.engine_tables import physical, physical_rank
 
 _tuple: Any = types.UniTuple

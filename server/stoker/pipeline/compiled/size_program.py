@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from stoker.pipeline.compiled.calls import size_of
 from stoker.pipeline.compiled.emitter import Emitter, Program, bits
-from stoker.pipeline.compiled.instructions import ELEMENTS
+from stoker.pipeline.compiled.kernel_calls import size_of
+from stoker.pipeline.compiled.loop_instructions import ELEMENTS
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.compiled.scalars import Scalars
 from stoker.pipeline.engine.following import Follower
@@ -166,7 +166,7 @@ class SizeWriter:
     def resize(self, step: KernelStep) -> None:
         """Compute the size of an op's result."""
         free = (-_FREE, _FREE, -_FREE, _FREE)
-        given = (0, step.dst, self.root(step.srcs[0]), 0, step.decision.index, *free, 2)
+        given = (0, step.dst, self.root(step.reads[0]), 0, step.decision.index, *free, 2)
         self.emit.add("size", *given, call=size_of(type(step.decision.op), step.decision.site))
 
     def branch(self, step: IfStep) -> None:

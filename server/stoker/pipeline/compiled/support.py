@@ -55,7 +55,7 @@ def mod(left: Any, right: Any) -> Any:
 def whole(side: Any) -> Any:
     """Return a side from `out_size` as int64; -1 for nan and for impossibly large values.
 
-    `stoker.pipeline.plain.calls.whole_sides` is the same in plain Python.
+    `stoker.pipeline.plain.plain_calls.whole_sides` is the same in plain Python.
     """
     if -1099511627776 < side < 1099511627776:
         return np.int64(side)

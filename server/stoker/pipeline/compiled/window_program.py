@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from stoker.pipeline.compiled.calls import reads_of
 from stoker.pipeline.compiled.emitter import Emitter, Program
+from stoker.pipeline.compiled.kernel_calls import reads_of
 from stoker.pipeline.compiled.machine import Machine
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.planning.decision import Decision, made_for

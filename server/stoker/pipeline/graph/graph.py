@@ -23,7 +23,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stoker.pipeline.graph.clip import FrameSampling
+from stoker.pipeline.graph.frame_sampling import FrameSampling
 from stoker.pipeline.graph.nodes import (
     MAX_NODES,
     MAX_OUTPUTS,

@@ -138,6 +138,30 @@ def ends_of_doubles(value: Any) -> Any:
 
 
 @kernel
+def max_of_floats(value: Any) -> Any:
+    """Return the maximum of float32, float64."""
+    return ends_of_floats(value)[1]
+
+
+@kernel
+def min_of_floats(value: Any) -> Any:
+    """Return the minimum of float32, float64."""
+    return ends_of_floats(value)[0]
+
+
+@kernel
+def max_of_doubles(value: Any) -> Any:
+    """Return the maximum of float64, as the bits of an int64."""
+    return ends_of_doubles(value)[1]
+
+
+@kernel
+def min_of_doubles(value: Any) -> Any:
+    """Return the minimum of float64, as the bits of an int64."""
+    return ends_of_doubles(value)[0]
+
+
+@kernel
 def sum_of(value: Any) -> Any:
     """Return the sum of all elements, int64."""
     flat = value.reshape(value.size)
@@ -181,3 +205,15 @@ def nonzero_of(value: Any) -> Any:
     for i in range(flat.size):
         found += np.int64(flat[i] != 0)
     return found
+
+
+@kernel
+def any_of(value: Any) -> Any:
+    """Return whether an element is not 0, as int64."""
+    return np.int64(nonzero_of(value) != 0)
+
+
+@kernel
+def all_of(value: Any) -> Any:
+    """Return whether no element is 0, as int64."""
+    return np.int64(nonzero_of(value) == value.size)

@@ -16,18 +16,20 @@ import numpy as np
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.nodes import STATISTICS
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
-from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep, VectorsStep
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.engine_tables import physical
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
+    ArrayStep,
     ConvertStep,
+    ElementStep,
     ExprStep,
     IfStep,
     InputStep,
     ItemsStep,
     KernelStep,
     Step,
+    VectorsStep,
 )
 from stoker.protocol.errors import UsageError
 from stoker.rng.row import Row

@@ -15,15 +15,14 @@ import numpy as np
 from stoker.ops.contract.rules import visible_word
 from stoker.ops.custom.foreign import CallError
 from stoker.ops.kernels.points import MOVERS
-from stoker.pipeline.engine.faults import Sides, call_error, sample_error
 from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
-from stoker.pipeline.graph import arrays, expressions
+from stoker.pipeline.engine.sample_faults import Sides, call_error, sample_error
+from stoker.pipeline.graph import array_arithmetic, expressions
 from stoker.pipeline.graph.nodes import STATISTICS
 from stoker.pipeline.graph.statistics import statistic
-from stoker.pipeline.plain.arrays import as_python, check_arrays, fits, store
-from stoker.pipeline.plain.calls import call_plain, whole_sides
-from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep, VectorsStep
+from stoker.pipeline.plain.plain_arrays import as_python, check_arrays, fits, store
+from stoker.pipeline.plain.plain_calls import call_plain, whole_sides
 from stoker.pipeline.planning.decision import Decision, made_for, source_of
 from stoker.pipeline.planning.engine_tables import (
     as_record,
@@ -37,10 +36,12 @@ from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     SIZES,
     ApplyStep,
+    ArrayStep,
     ConstStep,
     ContextStep,
     ConvertStep,
     DrawStep,
+    ElementStep,
     ExprStep,
     FoldStep,
     IfStep,
@@ -54,6 +55,7 @@ from stoker.pipeline.planning.steps import (
     Step,
     StoreSizedStep,
     StoreStep,
+    VectorsStep,
 )
 from stoker.rng.row import Row
 from stoker.rng.streams import Key, frozen_key, make_key, stream_key
@@ -282,7 +284,7 @@ class PlainRun:
 
     def apply(self, step: KernelStep) -> None:
         """Run a kernel into new memory."""
-        src, state = self.env[step.srcs[0]], self.plan.states[step.dst]
+        src, state = self.env[step.reads[0]], self.plan.states[step.dst]
         shape = tuple(side or 0 for side in state.shape) or (1,)
         if step.check is not None:
             size = self.after(step.decision, *size_of(src))
@@ -296,7 +298,7 @@ class PlainRun:
         dst = np.empty(shape, physical(self.plan.states[step.dst].dtype))
         params, record = self.engine.parts(step.decision)
         if isinstance(step, FoldStep):
-            args: tuple[Any, ...] = ([self.env[src] for src in step.srcs], dst, params, record)
+            args: tuple[Any, ...] = ([self.env[src] for src in step.reads], dst, params, record)
         else:
             args = self.env[step.src], dst, params, record, None
         self.ask(step.decision, f"{step.kind} kernel", step.kernel.plain, *args)
@@ -382,12 +384,12 @@ class PlainRun:
             raise sample_error(self.plan, self.row, step.check, left, right)
         if step.fits is not None:
             number = as_python(self.number(step.fits[0]))
-            low, high = arrays.limits(step.compute)
+            low, high = array_arithmetic.limits(step.compute)
             if not low <= number <= high:
                 raise sample_error(self.plan, self.row, step.fits[1], (number, 0), (0, 0))
         given = [self.env[a] if a in shaped else as_python(self.number(a)) for a in step.args]
-        rule = arrays.Rule(step.compute, self.plan.states[step.dst].dtype)
-        self.env[step.dst] = arrays.compute(step.op, given, rule)
+        rule = array_arithmetic.Rule(step.compute, self.plan.states[step.dst].dtype)
+        self.env[step.dst] = array_arithmetic.compute(step.op, given, rule)
         self.env[step.dst].flags.writeable = False
 
     def number(self, value: int) -> Any:

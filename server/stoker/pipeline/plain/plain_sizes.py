@@ -14,7 +14,6 @@ import numpy as np
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.plain.decisions import shape_only
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun, size_of
-from stoker.pipeline.planning.array_steps import VectorsStep
 from stoker.pipeline.planning.decision import made_for, source_of
 from stoker.pipeline.planning.padded_sizes import Sizing, sizing_of
 from stoker.pipeline.planning.plan import Plan
@@ -26,6 +25,7 @@ from stoker.pipeline.planning.steps import (
     KernelStep,
     RescaleStep,
     Step,
+    VectorsStep,
 )
 from stoker.rng.row import Row, row_of
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from stoker.pipeline.engine.faults import Sides
 from stoker.pipeline.engine.interface import Freeze
-from stoker.pipeline.plain.calls import call_plain
+from stoker.pipeline.engine.sample_faults import Sides
 from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.plain.plain_calls import call_plain
 from stoker.pipeline.planning.decision import Decision, made_for
 from stoker.pipeline.planning.decoded_boxes import Box, field_values, wanted_windows
 from stoker.pipeline.planning.plan import Plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from stoker.ops.contract.op import Op
 from stoker.pipeline.graph.schedule import Schedule
 from stoker.pipeline.graph.sites import Site
-from stoker.pipeline.planning.row_values import RowParameter
+from stoker.pipeline.planning.row_parameters import RowParameter
 
 
 @dataclass(frozen=True)

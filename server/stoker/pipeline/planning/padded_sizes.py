@@ -17,13 +17,14 @@ import numpy as np
 
 from stoker.ops.contract.kernel_forms import same_size
 from stoker.pipeline.graph.nodes import STATISTICS
-from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep, VectorsStep
 from stoker.pipeline.planning.steps import (
     ApplyStep,
+    ArrayStep,
     ConstStep,
     ContextStep,
     ConvertStep,
     DrawStep,
+    ElementStep,
     ExprStep,
     FoldStep,
     IfStep,
@@ -36,6 +37,7 @@ from stoker.pipeline.planning.steps import (
     RecordStep,
     Step,
     StoreSizedStep,
+    VectorsStep,
     walk,
 )
 from stoker.protocol.errors import BuildError
@@ -147,7 +149,7 @@ class _Walk:
 
     def source_of_size(self, step: KernelStep | ConvertStep) -> int | None:
         """Return the value that certainly has the size of a step's result, if any."""
-        src = step.src if isinstance(step, ConvertStep) else step.srcs[0]
+        src = step.src if isinstance(step, ConvertStep) else step.reads[0]
         changes = (
             not isinstance(step, ConvertStep) and type(step.decision.op).out_size is not same_size
         )
@@ -203,7 +205,7 @@ class _Walk:
             case InputStep():
                 pass
             case ApplyStep(decision=decision) | FoldStep(decision=decision) as step_of:
-                yield "size", step_of.srcs[0]
+                yield "size", step_of.reads[0]
                 yield "decision", decision.index
             case (IfStep(cond=cond), Join(then=then, orelse=orelse)):
                 yield from (("number", cond), ("size", then), ("size", orelse))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from stoker.ops.contract.states import State
-from stoker.pipeline.graph.clip import FrameSampling
+from stoker.pipeline.graph.frame_sampling import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.planning.decision import Decision

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.ops.contract.states import State
-from stoker.pipeline.graph.clip import FrameSampling
+from stoker.pipeline.graph.frame_sampling import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import normalize
 from stoker.pipeline.planning.binding.graph_walk import bind_graph, walk_graph
 from stoker.pipeline.planning.binding.unneeded_kinds import check_unneeded
 from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.bucket_graph import Size, in_bucket
+from stoker.pipeline.planning.graph_shortcuts import shorter
 from stoker.pipeline.planning.memory_layout import lay_out
 from stoker.pipeline.planning.padded_sizes import sizing_of
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.schedule_sizes import check_sizes
-from stoker.pipeline.planning.shortcuts import shorter
 
 
 def bind(
@@ -55,7 +55,7 @@ def bind(
 
 
 def shorten(plan: Plan) -> Plan:
-    """Return a plan that computes less for the same bytes; see `planning.shortcuts`.
+    """Return a plan that computes less for the same bytes; see `planning.graph_shortcuts`.
 
     Args:
         plan: from `bind`. If there is nothing to shorten, it is returned.

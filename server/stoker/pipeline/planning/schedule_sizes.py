@@ -16,7 +16,7 @@ from stoker.pipeline.graph.schedule import Moment
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.op_declarations import declared
 from stoker.pipeline.planning.plan import Plan
-from stoker.pipeline.planning.row_values import trials
+from stoker.pipeline.planning.row_parameters import trials
 from stoker.pipeline.planning.steps import KernelStep, walk
 from stoker.protocol.errors import BuildError, StokerError
 
@@ -69,7 +69,7 @@ def check_states(plan: Plan, decision: Decision, op: Op) -> None:
     """
     for step, _ in walk(plan.steps):
         if isinstance(step, KernelStep) and step.decision.index == decision.index:
-            given, planned = tuple(plan.states[src] for src in step.srcs), plan.states[step.dst]
+            given, planned = tuple(plan.states[src] for src in step.reads), plan.states[step.dst]
             for tried in (op, *trials(op, decision.row_parameters)):
                 state, scratch = declared(tried, given)
                 if _form(state) != _form(planned) or scratch > step.scratch_bytes:

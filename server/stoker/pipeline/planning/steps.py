@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, Final, NamedTuple
 
 from stoker.ops.contract.kernel_forms import FoldKernel, ItemsKernel, Kernel
+from stoker.ops.contract.op import Op
+from stoker.ops.kernels.vectors import TURNERS, Turner
 from stoker.pipeline.graph.nodes import Form
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.planning.decision import Decision
-from stoker.pipeline.planning.row_values import RowParameter
+from stoker.pipeline.planning.row_parameters import RowParameter
 
 SIZES: Final = ("height", "width", "count")
 """Expressions that use the size of their argument, never its memory."""
@@ -29,19 +32,35 @@ class Step:
 
     Attributes:
         joins: values of the blocks that become values after them.
+
+    Class attributes:
+        from_memory: names of the attributes that are values whose memory is read.
+        from_sizes: names of those that are values of which only the size is used.
     """
 
     joins: tuple[Join, ...] = ()
+    from_memory: ClassVar[tuple[str, ...]] = ()
+    from_sizes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def reads(self) -> tuple[int, ...]:
         """Values whose memory is read."""
-        return ()
+        return self._values(self.from_memory)
 
     @property
     def looks_at(self) -> tuple[int, ...]:
         """Values of which only the size is used."""
-        return ()
+        return self._values(self.from_sizes)
+
+    def _values(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the values that attributes are: each one value, several, or None."""
+        found = [attrgetter(name)(self) for name in names]
+        return tuple(
+            value
+            for values in found
+            if values is not None
+            for value in (values if isinstance(values, tuple) else (values,))
+        )
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -79,17 +98,9 @@ class InputStep(Maker):
 class DrawStep(Step):
     """Fill the decision's record."""
 
+    from_memory: ClassVar[tuple[str, ...]] = ("decision.items",)
+    from_sizes: ClassVar[tuple[str, ...]] = ("decision.of",)
     decision: Decision
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The boxes, keypoints or mask that the draw reads."""
-        return () if self.decision.items is None else (self.decision.items,)
-
-    @property
-    def looks_at(self) -> tuple[int, ...]:
-        """The value whose size the draw receives."""
-        return () if self.decision.of is None else (self.decision.of,)
 
 
 @dataclass(frozen=True)
@@ -114,31 +125,23 @@ class ParameterStep(Step):
         absent: status if one is false.
     """
 
+    from_memory: ClassVar[tuple[str, ...]] = ("parameter.value", "present")
     decision: Decision
     parameter: RowParameter
     check: int
     present: tuple[int, ...]
     absent: int
 
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The number, and whether the sample has it."""
-        return (self.parameter.value, *self.present)
-
 
 @dataclass(frozen=True)
 class SameSizeStep(Step):
     """Refuse the sample unless two values have one height and width. `check` is the status."""
 
+    from_sizes: ClassVar[tuple[str, ...]] = ("left", "right")
     decision: Decision
     left: int
     right: int
     check: int
-
-    @property
-    def looks_at(self) -> tuple[int, ...]:
-        """Both values."""
-        return (self.left, self.right)
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ class ApplyStep(Maker):
     """
 
     in_memory: ClassVar[bool] = True
+    from_memory: ClassVar[tuple[str, ...]] = ("src",)
     decision: Decision
     kind: str
     src: int
@@ -157,16 +161,6 @@ class ApplyStep(Maker):
     check: int | None
     site: Site
     dtype: str
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The value that the kernel reads."""
-        return (self.src,)
-
-    @property
-    def srcs(self) -> tuple[int, ...]:
-        """The one value that the kernel reads."""
-        return (self.src,)
 
     @property
     def kernel(self) -> Kernel:
@@ -182,6 +176,7 @@ class FoldStep(Maker):
     """
 
     in_memory: ClassVar[bool] = True
+    from_memory: ClassVar[tuple[str, ...]] = ("srcs",)
     decision: Decision
     kind: str
     srcs: tuple[int, ...]
@@ -192,14 +187,15 @@ class FoldStep(Maker):
     dtype: str
 
     @property
-    def reads(self) -> tuple[int, ...]:
-        """The values that are folded."""
-        return self.srcs
-
-    @property
     def kernel(self) -> FoldKernel:
         """The kernel that runs, once for each source."""
         return self.decision.op.fold_of(self.kind, self.dtype)
+
+
+def forward_of(op: type[Op]) -> Callable[..., Any]:
+    """Return the map of an op that has one."""
+    assert op.forward is not None, "binding adds the step only for an op with a map"
+    return op.forward
 
 
 @dataclass(frozen=True)
@@ -211,6 +207,8 @@ class ItemsStep(Maker):
     """
 
     in_memory: ClassVar[bool] = True
+    from_memory: ClassVar[tuple[str, ...]] = ("src",)
+    from_sizes: ClassVar[tuple[str, ...]] = ("frame",)
     decision: Decision
     kind: str
     src: int
@@ -218,21 +216,6 @@ class ItemsStep(Maker):
     frame: int | None
     check: int
     site: Site
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The boxes or keypoints."""
-        return (self.src,)
-
-    @property
-    def looks_at(self) -> tuple[int, ...]:
-        """The frame."""
-        return () if self.frame is None else (self.frame,)
-
-    @property
-    def srcs(self) -> tuple[int, ...]:
-        """The one value that the kernel reads."""
-        return (self.src,)
 
     @property
     def scratch_bytes(self) -> int:
@@ -247,9 +230,35 @@ class ItemsStep(Maker):
     @property
     def forward(self) -> Callable[..., Any]:
         """The op's function of new positions, if no kernel runs."""
-        forward = type(self.decision.op).forward
-        assert forward is not None, "binding refuses a kind without a rule"
-        return forward
+        return forward_of(type(self.decision.op))
+
+
+@dataclass(frozen=True)
+class VectorsStep(Maker):
+    """Turn the components of `src`, a field of `kind` whose pixels are already moved, into `dst`.
+
+    `frame` is the field before the op: the map needs its size.
+    """
+
+    in_memory: ClassVar[bool] = True
+    from_memory: ClassVar[tuple[str, ...]] = ("src",)
+    from_sizes: ClassVar[tuple[str, ...]] = ("frame",)
+    decision: Decision
+    kind: str
+    src: int
+    dst: int
+    frame: int
+    site: Site
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """The op's map of points."""
+        return forward_of(type(self.decision.op))
+
+    @property
+    def turner(self) -> Turner:
+        """The change of the components under the map."""
+        return TURNERS[self.kind]
 
 
 KernelStep = ApplyStep | FoldStep
@@ -263,13 +272,9 @@ class ConvertStep(Maker):
     """Copy `src` to `dst` with the dtype and rank of `dst`."""
 
     in_memory: ClassVar[bool] = True
+    from_memory: ClassVar[tuple[str, ...]] = ("src",)
     src: int
     dst: int
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The value that is copied."""
-        return (self.src,)
 
 
 @dataclass(frozen=True)
@@ -319,6 +324,45 @@ class RecordStep(Maker):
 
 
 @dataclass(frozen=True)
+class ElementStep(Maker):
+    """Read an element of `src` into a scalar; negative indices count from the end.
+
+    `indices` are scalars of type int64, one for each side of `src`. `check` is the status for an
+    index that is out of bounds.
+    """
+
+    from_memory: ClassVar[tuple[str, ...]] = ("src", "indices")
+    dst: int
+    src: int
+    indices: tuple[int, ...]
+    check: int
+
+
+@dataclass(frozen=True)
+class ArrayStep(Maker):
+    """Compute an array, element by element, from arrays of one shape and numbers.
+
+    Attributes:
+        dst: the result.
+        op: the expression.
+        args: one or two values.
+        compute: the dtype that the operands are converted to.
+        check: the status for two arrays that differ in shape; None if their shapes are known to
+            be equal.
+        fits: for a number that must fit `compute`: its value, and the status if it does not.
+    """
+
+    in_memory: ClassVar[bool] = True
+    from_memory: ClassVar[tuple[str, ...]] = ("args",)
+    dst: int
+    op: str
+    args: tuple[int, ...]
+    compute: str
+    check: int | None
+    fits: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
 class Join:
     """Value `dst` is `then` or `orelse`, depending on the block that ran; nothing is copied."""
 
@@ -356,13 +400,9 @@ class IfStep(Step):
 class StoreStep(Step):
     """Copy a value into an output's row."""
 
+    from_memory: ClassVar[tuple[str, ...]] = ("src",)
     output: int
     src: int
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The value that is copied."""
-        return (self.src,)
 
 
 @dataclass(frozen=True)
@@ -373,16 +413,12 @@ class StoreSizedStep(Step):
     only for a padded output.
     """
 
+    from_memory: ClassVar[tuple[str, ...]] = ("src",)
     output: int
     src: int
     form: Form
     varies: tuple[int, ...]
     check: int
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The value that is copied."""
-        return (self.src,)
 
 
 class Branch(NamedTuple):

@@ -16,11 +16,11 @@ from stoker.ops.contract.op import Value
 from stoker.ops.contract.parameters import Whole, Word
 from stoker.ops.contract.states import ParameterError
 from stoker.ops.values.choice_ops import OneOf
-from stoker.pipeline.authoring.choices import among, given, tracer_for
+from stoker.pipeline.authoring.random_choices import among, given, tracer_for
 from stoker.pipeline.policies.magnitudes import NAMES, Look, Move, Values, fixed, sometimes, wide
 from stoker.pipeline.policies.policies import BINS, POLICIES
 from stoker.pipeline.tracing.naming import scoped
-from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.value_refusals import fault
 
 
 def rand_augment(

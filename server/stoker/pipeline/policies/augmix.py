@@ -23,10 +23,10 @@ from stoker.ops.contract.states import ParameterError
 from stoker.ops.mixes.augmix_transform import AugmixTransform
 from stoker.ops.mixes.random_blend import RandomBlend
 from stoker.ops.values.choice_ops import Integer
-from stoker.pipeline.authoring.choices import tracer_for
+from stoker.pipeline.authoring.random_choices import tracer_for
 from stoker.pipeline.tracing.branches import choose
 from stoker.pipeline.tracing.naming import scoped
-from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.value_refusals import fault
 
 NAME = "augmix"
 DRAWN = (1, 3)

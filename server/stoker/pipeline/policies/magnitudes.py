@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from stoker import ops
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.values.choice_ops import Chance, OneOf
-from stoker.pipeline.authoring.choices import among, tracer_for
+from stoker.pipeline.authoring.random_choices import among, tracer_for
 from stoker.pipeline.tracing.branches import choose
 
 Values = tuple[Value, ...]

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from stoker.ops.contract.numbers import settled
 from stoker.pipeline.graph.sites import Site, user_site
-from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedValue, Unusable
 
 RESULT: Final = "_stoker_result"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from stoker.ops.bases.batch_op import BatchOp
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.units import switch_of
-from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.value_refusals import fault
 
 
 class OpCall(NamedTuple):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker.ops.contract.op import Op
 from stoker.pipeline.graph.sites import Site, user_site
-from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.rng.streams import RESERVED_PREFIX
 
 _shared: contextvars.ContextVar[bool] = contextvars.ContextVar("shared", default=False)

@@ -31,7 +31,7 @@ from stoker.ops.custom.foreign import generator_states, state_of
 from stoker.ops.custom.purity import named
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.sites import NOWHERE, Site, is_user
-from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.value_refusals import fault
 
 AGAIN: Final = 6
 """Number of further traces of code that names a clock or entropy."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from stoker.pipeline.graph.sites import Site, user_site
-from stoker.pipeline.tracing.refusals import fault
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.protocol.canonical import canonical_bytes
 
 

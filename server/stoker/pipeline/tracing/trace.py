@@ -23,8 +23,8 @@ from stoker.ops.bases.row_parameters import row_value, why_constant
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import name_of
-from stoker.pipeline.graph.clip import FrameSampling
 from stoker.pipeline.graph.deciding import deciding
+from stoker.pipeline.graph.frame_sampling import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
     ELEMENT,
@@ -52,10 +52,10 @@ from stoker.pipeline.graph.schedule import OF_BUCKET, not_a_schedule
 from stoker.pipeline.graph.sites import Site, user_site
 from stoker.pipeline.tracing.decided import Decided, OpCall
 from stoker.pipeline.tracing.naming import Names, views_are_shared
-from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.scheduled_values import ScheduledValues
 from stoker.pipeline.tracing.shared_streams import Sharing
 from stoker.pipeline.tracing.unneeded_calls import unneeded_calls
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedValue, Unusable, not_a_value
 from stoker.protocol.canonical import canonical_bytes
 

@@ -16,7 +16,7 @@ from stoker.ops.contract.op import Value
 from stoker.pipeline.graph.nodes import MAX_ARGS, STATISTICS
 from stoker.pipeline.graph.sites import Site
 from stoker.pipeline.tracing.operators import GraphRecorder, Operators
-from stoker.pipeline.tracing.refusals import Refusals, fault
+from stoker.pipeline.tracing.value_refusals import Refusals, fault
 from stoker.protocol.errors import BuildError
 from stoker.protocol.spec import as_integer
 

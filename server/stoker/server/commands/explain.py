@@ -16,8 +16,8 @@ from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import shorten
-from stoker.pipeline.showing.explain import explain as plan_text
-from stoker.pipeline.showing.explain import graph_text, joined
+from stoker.pipeline.showing.explain_plan import explain as plan_text
+from stoker.pipeline.showing.explain_plan import graph_text, joined
 from stoker.server.rows.scratch import ENCODED
 from stoker.server.rows.subject import Subject, open_subject
 

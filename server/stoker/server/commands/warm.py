@@ -44,8 +44,8 @@ def warm(
         set_cache_root(folder)
     began = time.monotonic()
     if all_ops:
-        from stoker.pipeline.compiled.warm import batch_calls, op_calls  # noqa: PLC0415 - loads numba
-        from stoker.pipeline.compiled.warm import warm as warm_calls  # noqa: PLC0415
+        from stoker.pipeline.compiled.warm_kernels import batch_calls, op_calls  # noqa: PLC0415 - loads numba
+        from stoker.pipeline.compiled.warm_kernels import warm as warm_calls  # noqa: PLC0415
 
         done = warm_calls([*op_calls(), *batch_calls()])
         typer.echo(f"ops: {done.compiled} functions compiled, {done.found} were there")

@@ -14,8 +14,8 @@ from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream_order import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS
-from stoker.pipeline.engine.faults import TOO_LONG
 from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.engine.sample_faults import TOO_LONG
 from stoker.protocol.errors import SampleError
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row

@@ -11,7 +11,7 @@ from stoker.dataset.reading.clip_dataset import ClipDataset
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Input
 from stoker.pipeline.graph.normal import normalize
-from stoker.pipeline.plain.replay import value_parts
+from stoker.pipeline.plain.replay_row import value_parts
 from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.protocol.spec import StreamSpec
 from stoker.server.rows.field_states import field_states

@@ -28,7 +28,7 @@ from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.pipeline.plain.replay import replay, with_mixes
+from stoker.pipeline.plain.replay_row import replay, with_mixes
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.errors import BuildError, StokerError, UsageError

@@ -1,21 +1,8 @@
-"""FFCV's `ffcv.memory_managers`: how it caches pages of its files.
+"""FFCV's `ffcv.memory_managers`: how it caches pages of its files."""
 
-It has no names here. The error of an import says what to use instead. Only scripts import it.
-"""
+from stoker.compat.ffcv.missing_names import missing_names
 
-from typing import NoReturn
-
-from stoker.compat.ffcv.pipeline.missing import missing
-
-
-def __getattr__(name: str) -> NoReturn:
-    """Raise an error that says what to use instead.
-
-    Raises:
-        ImportError: always, if it is imported; otherwise AttributeError.
-    """
-    raise missing(
-        "memory_managers",
-        name,
-        "files are mapped here, and the system caches their pages: leave it out",
-    )
+__getattr__ = missing_names(
+    __name__,
+    "files are mapped here, and the system caches their pages: leave it out",
+)

@@ -4,16 +4,14 @@ Names and arguments are FFCV's. Scripts and `line`, which adds `ToTensor`, impor
 not know the loader or datasets. `ops` imports torch.
 """
 
-from typing import NoReturn
-
-from stoker.compat.ffcv.pipeline.missing import missing
+from stoker.compat.ffcv.missing_names import missing_names
 from stoker.compat.ffcv.synchronize import SynchronizeSeed
+from stoker.compat.ffcv.transforms.array_crop import RandomResizedCrop
 from stoker.compat.ffcv.transforms.colors import (
     RandomBrightness,
     RandomContrast,
     RandomSaturation,
 )
-from stoker.compat.ffcv.transforms.crop import RandomResizedCrop
 from stoker.compat.ffcv.transforms.images import (
     Cutout,
     NormalizeImage,
@@ -57,19 +55,13 @@ __all__ = [
     "View",
 ]
 
-_ELSEWHERE = {
-    "RandomColorJitter": "stoker.ops.color_jitter in a Stoker pipeline",
-    "RandomGrayscale": "stoker.ops.grayscale in a Stoker pipeline",
-    "RandomSolarization": "stoker.ops.solarize in a Stoker pipeline",
-    "RandomErasing": "stoker.ops.erase in a Stoker pipeline",
-}
-
-
-def __getattr__(name: str) -> NoReturn:
-    """Raise for a transform that is missing here.
-
-    Raises:
-        ImportError: always, if it is imported; otherwise AttributeError. It names the replacement.
-    """
-    hint = _ELSEWHERE.get(name, "your own Operation, or see docs/guides/coming-from-ffcv.md")
-    raise missing("transforms", name, f"use {hint}")
+__getattr__ = missing_names(
+    __name__,
+    "use your own Operation, or see docs/guides/coming-from-ffcv.md",
+    {
+        "RandomColorJitter": "use stoker.ops.color_jitter in a Stoker pipeline",
+        "RandomGrayscale": "use stoker.ops.grayscale in a Stoker pipeline",
+        "RandomSolarization": "use stoker.ops.solarize in a Stoker pipeline",
+        "RandomErasing": "use stoker.ops.erase in a Stoker pipeline",
+    },
+)

@@ -1,5 +1,5 @@
 """The name in FFCV's `ffcv.transforms.random_resized_crop`."""
 
-from stoker.compat.ffcv.transforms.crop import RandomResizedCrop
+from stoker.compat.ffcv.transforms.array_crop import RandomResizedCrop
 
 __all__ = ["RandomResizedCrop"]

@@ -5,10 +5,12 @@ file a few rows are decoded at a time, and reading forward is cheap. Every batch
 a value of it is used, so that a damaged file gives an error and not a crash. pyarrow is imported
 when a file is opened: while packing and indexing, never in the workers of a daemon.
 
-Sources: https://arrow.apache.org/docs/format/Columnar.html and https://parquet.apache.org/docs/.
+Sources: https://arrow.apache.org/docs/format/Columnar.html, https://parquet.apache.org/docs/, and
+for the headers of pages its parquet.thrift with the compact protocol of Apache Thrift.
 """
 
 import bisect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +26,9 @@ _ROWS_AT_ONCE = 32
 _PLAIN = "IpcWriteOptions(compression=None) of pyarrow"
 PLAIN_PARQUET = "use_dictionary=False, compression=None in pyarrow"
 """Arguments that write Parquet files of about the size of their values."""
+_HEADER_BYTES = 32
+_DICTIONARY_PAGE = re.compile(rb"\x15\x04" + 2 * rb"\x15([\x80-\xff]{0,4}[\x00-\x7f])")
+"""The start of a dictionary page: its type, and its unpacked and stored sizes as varints."""
 
 
 class TableFile(Protocol):
@@ -170,20 +175,40 @@ def _column_bytes(group: Any) -> int:
     return int(sum(column.total_uncompressed_size for column in columns))
 
 
-def rows_at_once(group: Any, most: int) -> int:
+def rows_at_once(path: Path, group: Any, most: int) -> int:
     """Return how many rows of a row group to decode at a time: at least 1, at most `most`.
 
-    Values of a dictionary are stored once, however many rows have them, and decoded for each.
+    Values of a dictionary are stored once, however many rows have them, and decoded for each. No
+    value is larger than the dictionary.
 
     Args:
+        path: the file.
         group: its metadata, by pyarrow.
         most: the limit for values of the usual size.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     columns = (group.column(number) for number in range(group.num_columns))
     largest = max(
-        (one.total_uncompressed_size for one in columns if one.has_dictionary_page), default=0
+        (_dictionary_bytes(path, one) for one in columns if one.has_dictionary_page), default=0
     )
     return min(max(MAX_PLAIN_BYTES // max(largest, 1), 1), most)
+
+
+def _dictionary_bytes(path: Path, column: Any) -> int:
+    """Return the unpacked size of a column's dictionary; if it is not known, of the column."""
+    with open(path, "rb") as file:
+        file.seek(max(column.dictionary_page_offset, 0))
+        header = _DICTIONARY_PAGE.match(file.read(_HEADER_BYTES))
+    return (
+        int(column.total_uncompressed_size) if header is None else max(map(_i32, header.groups()))
+    )
+
+
+def _i32(varint: bytes) -> int:
+    """Return a number that is 0 or more, from its zigzag varint."""
+    return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(varint)) >> 1
 
 
 class ParquetTable:
@@ -195,6 +220,7 @@ class ParquetTable:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         self.broken = ""
+        self._path = Path(path)
         self._errors = (pa.ArrowException, OSError)
         try:
             self._file = pq.ParquetFile(str(path))
@@ -207,7 +233,7 @@ class ParquetTable:
             raise CodecError(f"its schema cannot be read: {error}") from None
         metadata = self._file.metadata
         try:
-            check_memory(Path(path).stat().st_size, metadata)
+            check_memory(self._path.stat().st_size, metadata)
         except CodecError:
             self._file.close()
             raise
@@ -246,7 +272,8 @@ class ParquetTable:
         group = bisect.bisect_right(self._first_rows, number) - 1
         try:
             if group != self._group or number < self._span.start:
-                rows = rows_at_once(self._file.metadata.row_group(group), _ROWS_AT_ONCE)
+                described = self._file.metadata.row_group(group)
+                rows = rows_at_once(self._path, described, _ROWS_AT_ONCE)
                 self._batches = self._file.iter_batches(rows, row_groups=[group])
                 self._group = group
                 self._span = range(self._first_rows[group], self._first_rows[group])

@@ -10,6 +10,7 @@ import csv
 import itertools
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TextIO
 
@@ -37,7 +38,7 @@ def read_csv(path: Path) -> Table:
     """
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     _check_mark(path)
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with open(path, encoding="utf-8-sig", newline="") as file, _long_fields():
         rows = _rows(path, file, separator)
         names = [name.strip() for name in next(rows, (1, []))[1]]
         while len(names) > 1 and not names[-1]:
@@ -80,6 +81,19 @@ def _check_mark(path: Path) -> None:
             raise UsageError(f"{path}: {error}") from None
 
 
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let fields be as long as a row; `_Lines` refuses longer rows.
+
+    The limit of the csv module, 128 KiB unless a script sets it, counts for the whole process.
+    """
+    before = csv.field_size_limit(MAX_LINE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
 def _rows(path: Path, file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the last line and the values of each row that is not blank.
 
@@ -90,7 +104,6 @@ def _rows(path: Path, file: TextIO, separator: str) -> Iterator[tuple[int, list[
     """
     source = _Lines(path, file)
     lines = csv.reader(source, delimiter=separator, strict=True)
-    csv.field_size_limit(MAX_LINE)  # `_Lines` refuses longer rows; its default is 128 KiB
     begin, columns = 1, 0
     try:
         for values in lines:

@@ -56,7 +56,7 @@ def _read_parquet(path: Path) -> Table:
             table = Table("row", {one.name.strip(): _kind(path, one, pa) for one in schema})
             if len(table.columns) < len(schema):
                 raise UsageError(f"{path}: two columns have the same name; rename one")
-            for decoded in _batches(file):
+            for decoded in _batches(path, file):
                 batch, known = _without_dictionaries(decoded, pa)
                 decoded_bytes += batch.nbytes + sum(column.nbytes for column in known.values())
                 check_unpacked(decoded_bytes, stored_bytes, PLAIN_PARQUET)
@@ -71,9 +71,9 @@ def _read_parquet(path: Path) -> Table:
     return table
 
 
-def _batches(file: Any) -> Iterator[Any]:
+def _batches(path: Path, file: Any) -> Iterator[Any]:
     for number in range(file.metadata.num_row_groups):
-        rows = rows_at_once(file.metadata.row_group(number), _BATCH_ROWS)
+        rows = rows_at_once(path, file.metadata.row_group(number), _BATCH_ROWS)
         yield from file.iter_batches(rows, row_groups=[number])
 
 

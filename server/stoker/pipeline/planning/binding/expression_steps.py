@@ -2,7 +2,7 @@
 
 A scalar that is known while binding is a `ConstStep`, so an index out of bounds is refused here if
 the side is known, too; otherwise that sample is bad. The dtypes of arrays are those of
-`graph.arrays`.
+`graph.array_arithmetic`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from stoker.ops.contract.states import IMAGE_KINDS, LEVELS, LEVELS16, State
-from stoker.pipeline.graph import arrays, expressions
-from stoker.pipeline.graph.arrays import Operand, Rule
+from stoker.pipeline.graph import array_arithmetic, expressions
+from stoker.pipeline.graph.array_arithmetic import Operand, Rule
 from stoker.pipeline.graph.nodes import ELEMENT, STATISTICS, Expr
 from stoker.pipeline.graph.statistics import check_statistic
 from stoker.pipeline.planning.agreement.geometric_history import Histories
-from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep
 from stoker.pipeline.planning.binding.known_sizes import KnownSizes
 from stoker.pipeline.planning.binding.op_steps import OpBinder
 from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.op_declarations import MAX_RANK
-from stoker.pipeline.planning.steps import ConstStep, ExprStep, Step
+from stoker.pipeline.planning.steps import ArrayStep, ConstStep, ElementStep, ExprStep, Step
 from stoker.protocol.errors import BuildError
 
 FLOAT32_MOST = float(np.finfo(np.float32).max)
@@ -158,10 +157,10 @@ class ExpressionBinder:
 
     def _array(self, node: Expr, value: int, states: Sequence[State], steps: list[Step]) -> None:
         """Bind an operation on at least one array."""
-        sign = arrays.SIGNS[node.op]
+        sign = array_arithmetic.SIGNS[node.op]
         given = [Operand(state.dtype, not state.shape) for state in states]
         self.bound.within(value, sign, lambda: _check_operands(states))
-        rule = self.bound.within(value, sign, lambda: arrays.rule_of(node.op, given))
+        rule = self.bound.within(value, sign, lambda: array_arithmetic.rule_of(node.op, given))
         sources = [arg for arg, state in zip(node.args, states, strict=True) if state.shape]
         shaped = [self.bound.states[source] for source in sources]
         check = None
@@ -201,8 +200,8 @@ class ExpressionBinder:
         numbers = [arg for arg, one in zip(node.args, given, strict=True) if one.is_number]
         if not whole or not numbers or self.bound.states[numbers[0]].dtype == "bool":
             return None
-        low, high = arrays.limits(rule.compute)
-        what = f"{arrays.SIGNS[node.op]} of {rule.compute} and a number"
+        low, high = array_arithmetic.limits(rule.compute)
+        what = f"{array_arithmetic.SIGNS[node.op]} of {rule.compute} and a number"
         number = self.constants.get(numbers[0])
         if number is None:
             return numbers[0], self.bound.check("fits", f"{what} from {low} to {high}", value)

@@ -16,14 +16,13 @@ from stoker.ops.custom.purity import check_purity
 from stoker.pipeline.graph.expressions import widened
 from stoker.pipeline.graph.nodes import Apply, Draw
 from stoker.pipeline.graph.schedule import FIRST, Formulas
-from stoker.pipeline.planning.array_steps import VectorsStep
 from stoker.pipeline.planning.binding.known_sizes import KnownSizes
 from stoker.pipeline.planning.binding.relative_decisions import refusal
 from stoker.pipeline.planning.bound_graph import FIXERS, BoundGraph
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mixes
 from stoker.pipeline.planning.op_declarations import check_class, declared, declared_items
-from stoker.pipeline.planning.row_values import (
+from stoker.pipeline.planning.row_parameters import (
     PRESENT,
     Presence,
     RowParameter,
@@ -40,6 +39,7 @@ from stoker.pipeline.planning.steps import (
     ParameterStep,
     RescaleStep,
     Step,
+    VectorsStep,
 )
 from stoker.pipeline.planning.value_scales import scaled
 from stoker.protocol.errors import VersionError
@@ -297,6 +297,14 @@ class OpBinder:
                 f"differ from sample to sample; fix the size before it with {FIXERS}",
                 op=op.name,
             )
+        if not _keeps_sides(op, given[0], state):
+            self.bound.fail(
+                value,
+                f"{op.name} would give {state} for {on}: other sides would differ from sample to "
+                f"sample than before; fix the size before it with {FIXERS}, or, if the op is your "
+                "own, give it an out_size",
+                op=op.name,
+            )
         return state, scratch
 
     def _unturned(self, op: Op, value: int) -> int:
@@ -402,6 +410,14 @@ class OpBinder:
             self.bound.registers.add(dst)
         steps.append(ConvertStep(src, dst))
         return dst
+
+
+def _keeps_sides(op: Op, given: State, result: State) -> bool:
+    """Return whether an op without `out_size`, which keeps varying sides, can give this result."""
+    if result.is_fixed or type(op).out_size is not same_size:
+        return True
+    sides = zip((*given.shape, 1, 1), result.shape[:2], strict=False)
+    return all(side is None or side == before for before, side in sides)
 
 
 def _shortest(op: Op, given: State, result: State) -> int:

@@ -18,9 +18,8 @@ import numpy as np
 from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline.engine.interface import Freeze
 from stoker.pipeline.graph.schedule import Moment
-from stoker.pipeline.plain.arrays import as_python
 from stoker.pipeline.plain.interpreter import Interpreter, PlainRun
-from stoker.pipeline.planning.array_steps import VectorsStep
+from stoker.pipeline.plain.plain_arrays import as_python
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.engine_tables import plain_record
 from stoker.pipeline.planning.plan import Plan
@@ -33,6 +32,7 @@ from stoker.pipeline.planning.steps import (
     KernelStep,
     OpStep,
     ParameterStep,
+    VectorsStep,
     walk,
 )
 from stoker.protocol.item_fields import COUNT, ItemField
@@ -276,7 +276,7 @@ class _Recording(PlainRun):
 
     def _result(self, step: OpStep) -> None:
         """Keep the result of a step; for a fold, with the first of its values as the source."""
-        of = self.origin.get(step.srcs[0])
+        of = self.origin.get(step.reads[0])
         name = self._names.get(of, "") if of is not None else ""
         decision = step.decision.source or step.decision
         self.values[decision.index] += self._keep(step.dst, name, of)

@@ -16,8 +16,8 @@ from __future__ import annotations
 import difflib
 
 from stoker.ops.values.choice_ops import Chance, Integer, Uniform
-from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.trace import GraphTracer
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedValue
 
 

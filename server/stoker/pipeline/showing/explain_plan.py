@@ -12,18 +12,19 @@ from typing import Any
 import msgspec
 
 from stoker.ops.geometry.resize_center_crop import ResizeCenterCrop
-from stoker.pipeline.graph.clip import FrameSampling
+from stoker.pipeline.graph.frame_sampling import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import Form, If, Node
-from stoker.pipeline.planning.array_steps import ArrayStep, ElementStep, VectorsStep
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.steps import (
     ApplyStep,
+    ArrayStep,
     ConstStep,
     ContextStep,
     ConvertStep,
     DrawStep,
+    ElementStep,
     ExprStep,
     FoldStep,
     IfStep,
@@ -36,6 +37,7 @@ from stoker.pipeline.planning.steps import (
     Step,
     StoreSizedStep,
     StoreStep,
+    VectorsStep,
     walk,
 )
 from stoker.protocol.slot_layout import Output
@@ -203,7 +205,7 @@ def _line(plan: Plan, step: Step) -> str:
 def _applied(plan: Plan, step: OpStep | VectorsStep) -> str:
     op = f"{step.decision.op.name} d{step.decision.index}"
     op += " on the components" * isinstance(step, VectorsStep)
-    of = ", ".join(f"v{src}" for src in step.srcs)
+    of = ", ".join(f"v{src}" for src in step.reads)
     return f"v{step.dst} = {op} of {of}{_about(plan, step.dst)}"
 
 

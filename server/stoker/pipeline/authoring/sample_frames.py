@@ -20,10 +20,10 @@ import numpy as np
 
 from stoker.ops.contract.numbers import settled
 from stoker.pipeline.authoring.frames import is_frames
-from stoker.pipeline.graph.clip import MAX_FRAMES, FrameSampling
+from stoker.pipeline.graph.frame_sampling import MAX_FRAMES, FrameSampling
 from stoker.pipeline.tracing.naming import scoped, views_are_shared
-from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.trace import GraphTracer
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedSample, tracer_of
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
@@ -52,7 +52,7 @@ def sample_frames(
     by: str = "clip",
     stream: str | None = None,
 ) -> T:
-    """Make each row of the pipeline several frames of a clip; see `stoker.pipeline.graph.clip`.
+    """Make each row of the pipeline several frames of a clip; see `graph.frame_sampling`.
 
     The samples of a stream are then clips, and their ids count clips.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from stoker.jit.kernels import is_ours
 from stoker.ops.custom.foreign import CallError
-from stoker.pipeline.engine.faults import kernel_error
+from stoker.pipeline.engine.sample_faults import kernel_error
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.errors import StokerError
 from stoker.rng.row import Row

@@ -23,9 +23,9 @@ from stoker.ops.contract.op import Op, Value
 from stoker.ops.values.choice_ops import MAX_CHOICES, Chance, OneOf, SomeOf, WeightedSomeOf
 from stoker.pipeline.tracing.branches import choose
 from stoker.pipeline.tracing.naming import scope
-from stoker.pipeline.tracing.refusals import fault
 from stoker.pipeline.tracing.rewrite import rewritten
 from stoker.pipeline.tracing.trace import GraphTracer
+from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedValue
 
 Alternative = Op | Callable[..., Any] | Sequence[Any] | None

@@ -25,7 +25,7 @@ from stoker.ops.kernels.means import blend_bytes, blend_floats, blend_halves
 from stoker.ops.kernels.paste import paste
 from stoker.ops.kernels.points import MOVERS
 from stoker.ops.kernels.warp import warp_affine
-from stoker.pipeline.compiled.calls import (
+from stoker.pipeline.compiled.kernel_calls import (
     draw_of,
     fold_of,
     forward_of,
