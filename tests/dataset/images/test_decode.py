@@ -238,6 +238,33 @@ def saved(pixels: np.ndarray, form: str, **options) -> bytes:
     return out.getvalue()
 
 
+def sized_jpeg(sides: bytes) -> bytes:
+    """A JPEG whose header claims other sides."""
+    jpeg = bytearray(saved(np.zeros((8, 8, 3), np.uint8), "JPEG"))
+    frame = jpeg.index(b"\xff\xc0")
+    jpeg[frame + 5 : frame + 9] = sides
+    return bytes(jpeg)
+
+
+def many_scans(pixels: np.ndarray) -> bytes:
+    data = saved(pixels, "JPEG", progressive=True)
+    first = data.rindex(b"\xff\xda")
+    return data[:first] + data[first:-2] * 500 + data[-2:]
+
+
+def deep_png(pixels: np.ndarray) -> bytes:
+    """A PNG of 16 bits per channel, of which Pillow would cut the lower 8."""
+    data = cv2.imencode(".png", pixels.astype(np.uint16) * 257)[1].tobytes()
+    assert Image.open(io.BytesIO(data)).mode == "RGB"
+    return data
+
+
+def wide_png() -> bytes:
+    out = io.BytesIO()
+    Image.new("1", (2**14, 2**13 + 1)).save(out, "PNG")
+    return out.getvalue()
+
+
 def frames(pixels: np.ndarray, form: str) -> bytes:
     extra = [Image.fromarray(255 - pixels)]
     return saved(pixels, form, save_all=True, append_images=extra)
@@ -279,31 +306,29 @@ def frames(pixels: np.ndarray, form: str) -> bytes:
             "image",
             "it is a TIFF of mode F, which does not fit 8 bits",
         ),
+        (deep_png, "image", "16 bits per channel"),
+        (lambda p: wide_png(), "image", "more than the limit of 134217728; scale it down"),
+        (
+            lambda p: sized_jpeg(b"\xfd\xe8\xfd\xe8"),
+            "image",
+            "65000x65000 pixels, more than the limit",
+        ),
+        (many_scans, "image", r"it has 5\d\d scans, more than the limit of 500"),
+        (
+            lambda p: png_chunks(struct.pack(">IIBBBBB", 4, 0, 8, 0, 0, 0, 0), zlib.compress(b"")),
+            "image",
+            "it has 0x4 pixels, so it is empty",
+        ),
+        (
+            lambda p: png_chunks(b"", b"").replace(b"IHDR", b"tEXt"),
+            "image",
+            "expected a header as its first chunk",
+        ),
     ],
 )
 def test_what_cannot_be_stored_is_refused_with_its_reason(photographs, make, kind, message):
     with pytest.raises(CodecError, match=message):
         inspect_picture(make(photographs["coffee"]), kind, Scratches())
-
-
-def test_a_16_bit_rgb_png_is_refused_though_pillow_would_cut_it(photographs):
-    deep = photographs["coffee"].astype(np.uint16) * 257
-    data = cv2.imencode(".png", deep)[1].tobytes()
-    assert Image.open(io.BytesIO(data)).mode == "RGB"
-    with pytest.raises(CodecError, match="16 bits per channel"):
-        inspect_picture(data, "image", Scratches())
-
-
-def test_the_pixel_limit_holds_before_anything_is_decoded():
-    out = io.BytesIO()
-    Image.new("1", (2**14, 2**13 + 1)).save(out, "PNG")
-    with pytest.raises(CodecError, match="more than the limit of 134217728; scale it down"):
-        inspect_picture(out.getvalue(), "image", Scratches())
-    jpeg = bytearray(saved(np.zeros((8, 8, 3), np.uint8), "JPEG"))
-    frame = jpeg.index(b"\xff\xc0")
-    jpeg[frame + 5 : frame + 9] = b"\xfd\xe8\xfd\xe8"
-    with pytest.raises(CodecError, match="65000x65000 pixels, more than the limit"):
-        inspect_picture(bytes(jpeg), "image", Scratches())
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG"])
@@ -329,26 +354,11 @@ def test_bytes_of_no_known_encoding_are_an_error():
         decode_picture(b"BMxxxxxxxxxx", "image", (1, 1), 1, np.empty(3, np.uint8), ImageScratch())
 
 
-def test_a_jpeg_of_very_many_scans_is_refused(photographs):
-    data = saved(photographs["coffee"], "JPEG", progressive=True)
-    first = data.rindex(b"\xff\xda")
-    bomb = data[:first] + data[first:-2] * 500 + data[-2:]
-    with pytest.raises(CodecError, match=r"it has 5\d\d scans, more than the limit of 500"):
-        inspect_picture(bomb, "image", Scratches())
-
-
 @pytest.mark.parametrize("form", ["PNG", "BMP", "JPEG"])
 def test_limits_of_pillow_do_not_apply(photographs, monkeypatch, form):
     data = saved(photographs["coffee"], form)
     monkeypatch.setattr("PIL.Image.MAX_IMAGE_PIXELS", 10)
     decode(data)
-
-
-def test_an_empty_picture_is_refused():
-    header = struct.pack(">I4sIIBBBBB", 13, b"IHDR", 4, 0, 8, 0, 0, 0, 0)
-    data = SIGNATURE + header + struct.pack(">I", zlib.crc32(header[4:]))
-    with pytest.raises(CodecError, match="it has 0x4 pixels, so it is empty"):
-        inspect_picture(data, "image", Scratches())
 
 
 def test_truncated_pictures_fail_even_if_pillow_is_told_to_forgive(photographs, monkeypatch):
@@ -395,10 +405,4 @@ def test_jpeg_without_color_transform(photographs, to_jpeg):
 def test_png_headers_that_cannot_be(header, message):
     data = png_chunks(struct.pack(">IIBB3x", *header), zlib.compress(b""))
     with pytest.raises(CodecError, match=message):
-        inspect_picture(data, "image", Scratches())
-
-
-def test_a_png_that_begins_with_another_chunk():
-    data = png_chunks(b"", b"").replace(b"IHDR", b"tEXt")
-    with pytest.raises(CodecError, match="expected a header as its first chunk"):
         inspect_picture(data, "image", Scratches())

@@ -243,8 +243,9 @@ def test_a_dictionary_of_small_values_is_decoded_many_rows_at_a_time(tmp_path, p
     pq.write_table(pa.table({"name": names, "id": ids}), path, compression="zstd")
     group = pq.read_metadata(path).row_group(0)
     assert all(group.column(number).has_dictionary_page for number in range(2))
-    assert rows_at_once(path, group, 4096) == 2**27 // (8 * 2**15)
-    assert rows_at_once(path, group, 32) == 32
+    with path.open("rb") as file:
+        assert rows_at_once(file, group, 4096) == 2**27 // (8 * 2**15)
+        assert rows_at_once(file, group, 32) == 32
     code, out = pack("a.parquet", "--field", "name=label")
     assert (code, f"packed {rows} samples" in out) == (0, True), out
 

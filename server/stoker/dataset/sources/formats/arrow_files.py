@@ -13,7 +13,7 @@ import bisect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
@@ -175,14 +175,14 @@ def _column_bytes(group: Any) -> int:
     return int(sum(column.total_uncompressed_size for column in columns))
 
 
-def rows_at_once(path: Path, group: Any, most: int) -> int:
+def rows_at_once(file: BinaryIO, group: Any, most: int) -> int:
     """Return how many rows of a row group to decode at a time: at least 1, at most `most`.
 
     Values of a dictionary are stored once, however many rows have them, and decoded for each. No
     value is larger than the dictionary.
 
     Args:
-        path: the file.
+        file: the file.
         group: its metadata, by pyarrow.
         most: the limit for values of the usual size.
 
@@ -191,19 +191,18 @@ def rows_at_once(path: Path, group: Any, most: int) -> int:
     """
     columns = (group.column(number) for number in range(group.num_columns))
     largest = max(
-        (_dictionary_bytes(path, one) for one in columns if one.has_dictionary_page), default=0
+        (_dictionary_bytes(file, one) for one in columns if one.has_dictionary_page), default=0
     )
     return min(max(MAX_PLAIN_BYTES // max(largest, 1), 1), most)
 
 
-def _dictionary_bytes(path: Path, column: Any) -> int:
+def _dictionary_bytes(file: BinaryIO, column: Any) -> int:
     """Return the unpacked size of a column's dictionary; if it is not known, of the column."""
-    with open(path, "rb") as file:
-        file.seek(max(column.dictionary_page_offset, 0))
-        header = _DICTIONARY_PAGE.match(file.read(_HEADER_BYTES))
-    return (
-        int(column.total_uncompressed_size) if header is None else max(map(_i32, header.groups()))
-    )
+    file.seek(max(column.dictionary_page_offset, 0))
+    header = _DICTIONARY_PAGE.match(file.read(_HEADER_BYTES))
+    if header is None:
+        return int(column.total_uncompressed_size)
+    return max(map(_i32, header.groups()))
 
 
 def _i32(varint: bytes) -> int:
@@ -220,7 +219,6 @@ class ParquetTable:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         self.broken = ""
-        self._path = Path(path)
         self._errors = (pa.ArrowException, OSError)
         try:
             self._file = pq.ParquetFile(str(path))
@@ -233,17 +231,20 @@ class ParquetTable:
             raise CodecError(f"its schema cannot be read: {error}") from None
         metadata = self._file.metadata
         try:
-            check_memory(self._path.stat().st_size, metadata)
+            check_memory(Path(path).stat().st_size, metadata)
         except CodecError:
             self._file.close()
             raise
         self.rows = int(metadata.num_rows)
         self._sizes: list[int] = []
         self._first_rows = [0]
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            self._first_rows.append(self._first_rows[-1] + group.num_rows)
-            self._sizes.append(group.total_byte_size // max(group.num_rows, 1))
+        self._at_once: list[int] = []
+        with open(path, "rb") as file:
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                self._first_rows.append(self._first_rows[-1] + group.num_rows)
+                self._sizes.append(group.total_byte_size // max(group.num_rows, 1))
+                self._at_once.append(rows_at_once(file, group, _ROWS_AT_ONCE))
         self._batches: Iterator[Any] = iter(())
         self._batch: Any = None
         self._span = range(0)
@@ -272,9 +273,7 @@ class ParquetTable:
         group = bisect.bisect_right(self._first_rows, number) - 1
         try:
             if group != self._group or number < self._span.start:
-                described = self._file.metadata.row_group(group)
-                rows = rows_at_once(self._path, described, _ROWS_AT_ONCE)
-                self._batches = self._file.iter_batches(rows, row_groups=[group])
+                self._batches = self._file.iter_batches(self._at_once[group], row_groups=[group])
                 self._group = group
                 self._span = range(self._first_rows[group], self._first_rows[group])
             while number not in self._span:

@@ -29,6 +29,13 @@ from stoker.dataset.sources.common.file_patterns import check_splits, find_files
 from stoker.dataset.sources.common.lazy_items import LazyItems
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.formats.arrow_files import TableFile, open_table
+from stoker.dataset.sources.formats.arrow_types import (
+    dtype_of,
+    is_bytes,
+    is_integer,
+    is_picture,
+    sides_of,
+)
 from stoker.protocol.datasets import ARROW, PARQUET, STATE
 from stoker.protocol.errors import UsageError
 
@@ -37,8 +44,6 @@ MAX_JSON_BYTES = 2**20
 _MASKS = re.compile(r"(^|_)(masks?|segmentations?|annotations?|gt)($|_)", re.IGNORECASE)
 _PACKED = re.compile(r"[0-9]{5,}-[0-9a-f]{8}\.arrow")
 _ORDER = {"image": 0, "mask": 1, "label": 2}
-_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
-"""Types whose names differ between pyarrow and NumPy; pyarrow 18 needs pandas to convert."""
 
 
 def is_huggingface(source: Path) -> bool:
@@ -167,16 +172,14 @@ def _features(columns: Any) -> dict[str, dict[str, Any]]:
 
 def _field(column: Any, feature: Mapping[str, Any]) -> schema.Field | None:
     """Return the field of a column by its type and feature; None if it cannot be one."""
-    import pyarrow as pa  # noqa: PLC0415 - see `arrow_files`
-
     name, kind = field_name(column.name), column.type
     if feature.get("_type") == "Image" or is_picture(kind):
         return schema.mask(name) if _MASKS.search(column.name) else schema.image(name)
-    if _is_bytes(kind):
+    if is_bytes(kind):
         return schema.blob(name)
-    if _is_list(kind):
+    if sides_of(kind)[0]:
         return _array(name, kind, feature)
-    if feature.get("_type") == "ClassLabel" or (name == "label" and pa.types.is_integer(kind)):
+    if feature.get("_type") == "ClassLabel" or (name == "label" and is_integer(kind)):
         names = feature.get("names")
         return schema.label(name, tuple(map(str, names)) if isinstance(names, list) else None)
     dtype = dtype_of(kind)
@@ -186,63 +189,22 @@ def _field(column: Any, feature: Mapping[str, Any]) -> schema.Field | None:
 def _fits(kind: Any, field: schema.Field) -> bool:
     """Return whether values of a pyarrow type fit a field."""
     if field.is_picture:
-        return is_picture(kind) or _is_bytes(kind)
+        return is_picture(kind) or is_bytes(kind)
     if field.kind == "bytes":
-        return _is_bytes(kind)
-    return _is_list(kind) if field.kind == "array" else bool(dtype_of(kind))
+        return is_bytes(kind)
+    return bool(sides_of(kind)[0] if field.kind == "array" else dtype_of(kind))
 
 
 def _array(name: str, kind: Any, feature: Mapping[str, Any]) -> schema.Field | None:
     """Return an array field; the sides of nested lists come from the feature."""
-    sides: list[int | None] = []
-    while _is_list(kind):
-        sides.append(getattr(kind, "list_size", None))
-        kind = kind.value_type
+    sides, element = sides_of(kind)
     said = feature.get("shape")
     if isinstance(said, list) and len(said) == len(sides):
         sides = [side if type(side) is int and side > 0 else None for side in said]
-    dtype = dtype_of(kind)
-    if not dtype or not sides or None in sides[1:]:
+    dtype = dtype_of(element)
+    if not dtype or None in sides[1:]:
         return None
     return schema.array(name, dtype, tuple(sides))
-
-
-def is_picture(kind: Any) -> bool:
-    """Return whether a pyarrow type is a struct of `bytes` and `path`."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    if not pa.types.is_struct(kind):
-        return False
-    names = [kind.field(number).name for number in range(kind.num_fields)]
-    return sorted(names) == ["bytes", "path"] and _is_bytes(kind.field(names.index("bytes")).type)
-
-
-def _is_bytes(kind: Any) -> bool:
-    import pyarrow as pa  # noqa: PLC0415
-
-    types = pa.types
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_string(kind)
-        or types.is_large_string(kind)
-    )
-
-
-def _is_list(kind: Any) -> bool:
-    import pyarrow as pa  # noqa: PLC0415
-
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def dtype_of(kind: Any) -> str:
-    """Return the dtype of a pyarrow number, "" for anything else."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        return ""
-    return _FLOATS.get(str(kind), str(kind))
 
 
 def huggingface_files(source: Path) -> tuple[Path, list[SourceFile]]:

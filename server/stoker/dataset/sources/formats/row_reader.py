@@ -14,7 +14,7 @@ from stoker.dataset.sources.common.field_notation import field_name
 from stoker.dataset.sources.common.readers import BadItemError, check_path, open_unchanged
 from stoker.dataset.sources.common.recipe import Recipe
 from stoker.dataset.sources.formats.arrow_files import ArrowTable, TableFile, open_table
-from stoker.dataset.sources.formats.huggingface import dtype_of, is_picture
+from stoker.dataset.sources.formats.arrow_types import dtype_of, is_picture
 
 
 class RowReader:

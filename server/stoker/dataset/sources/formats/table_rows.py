@@ -6,11 +6,18 @@ whole: about 100 bytes per value.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from stoker.dataset.limits import CodecError, check_unpacked
 from stoker.dataset.sources.common.field_notation import TEXT
 from stoker.dataset.sources.formats.arrow_files import PLAIN_PARQUET, check_memory, rows_at_once
+from stoker.dataset.sources.formats.arrow_types import (
+    dtype_of,
+    is_bytes,
+    is_text,
+    sides_of,
+    without_dictionary,
+)
 from stoker.dataset.sources.formats.csv_rows import read_csv
 from stoker.dataset.sources.formats.read_table import Table
 from stoker.protocol.errors import UsageError
@@ -49,14 +56,14 @@ def _read_parquet(path: Path) -> Table:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        with pq.ParquetFile(path) as file:
+        with open(path, "rb") as raw, pq.ParquetFile(path) as file:
             stored_bytes, decoded_bytes = path.stat().st_size, 0
             check_memory(stored_bytes, file.metadata)
             schema = file.schema_arrow
-            table = Table("row", {one.name.strip(): _kind(path, one, pa) for one in schema})
+            table = Table("row", {one.name.strip(): _kind(one) for one in schema})
             if len(table.columns) < len(schema):
                 raise UsageError(f"{path}: two columns have the same name; rename one")
-            for decoded in _batches(path, file):
+            for decoded in _batches(raw, file):
                 batch, known = _without_dictionaries(decoded, pa)
                 decoded_bytes += batch.nbytes + sum(column.nbytes for column in known.values())
                 check_unpacked(decoded_bytes, stored_bytes, PLAIN_PARQUET)
@@ -71,9 +78,9 @@ def _read_parquet(path: Path) -> Table:
     return table
 
 
-def _batches(path: Path, file: Any) -> Iterator[Any]:
+def _batches(raw: BinaryIO, file: Any) -> Iterator[Any]:
     for number in range(file.metadata.num_row_groups):
-        rows = rows_at_once(path, file.metadata.row_group(number), _BATCH_ROWS)
+        rows = rows_at_once(raw, file.metadata.row_group(number), _BATCH_ROWS)
         yield from file.iter_batches(rows, row_groups=[number])
 
 
@@ -102,30 +109,15 @@ def _values(batch: Any, known: dict[int, Any]) -> Iterator[list[Any]]:
         yield values
 
 
-def _kind(path: Path, column: Any, pa: Any) -> str:
-    sides, found = list(_sides(column.type, pa)), column.type
-    for _ in sides:
-        found = found.value_type
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    if not sides and (pa.types.is_string(found) or pa.types.is_large_string(found)):
+def _kind(column: Any) -> str:
+    sides, found = sides_of(column.type)
+    found = without_dictionary(found)
+    if not sides and is_text(found):
         return TEXT
-    if not sides and (pa.types.is_binary(found) or pa.types.is_large_binary(found)):
+    if not sides and is_bytes(found):
         return "bytes"
-    if pa.types.is_boolean(found) or pa.types.is_integer(found) or pa.types.is_floating(found):
-        dtype = {"halffloat": "float16", "float": "float32", "double": "float64"}
-        name = dtype.get(str(found), str(found))
-        return f"{name}[{','.join(sides)}]" if sides else name
-    return f"unknown: {column.type}"
-
-
-def _sides(kind: Any, pa: Any) -> Iterator[str]:
-    """Yield the sides of nested lists: a number if fixed, otherwise a question mark."""
-    while True:
-        if pa.types.is_fixed_size_list(kind):
-            yield str(kind.list_size)
-        elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            yield "?"
-        else:
-            return
-        kind = kind.value_type
+    dtype = dtype_of(found)
+    if not dtype:
+        return f"unknown: {column.type}"
+    shape = ",".join("?" if side is None else str(side) for side in sides)
+    return f"{dtype}[{shape}]" if sides else dtype
