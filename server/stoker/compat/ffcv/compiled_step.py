@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from stoker.compat.ffcv.array_step import ArrayStep
+from stoker.compat.ffcv.array_operation_step import ArrayOperationStep
 from stoker.compat.ffcv.batch_rows import BatchRows, Sample
 from stoker.compat.ffcv.operation_trial import try_step
 from stoker.compat.ffcv.pipeline.compiler import Compiler, machine
@@ -32,8 +32,10 @@ __all__ = ["BatchRows", "CompiledStep", "Sample"]
 _parallel = threading.Lock()
 
 
-class CompiledStep(ArrayStep):
-    """An operation that is machine code, or Python where compiling is off; see `ArrayStep`.
+class CompiledStep(ArrayOperationStep):
+    """An operation as machine code, or as Python where compiling is off.
+
+    See `ArrayOperationStep` for the rest.
 
     Attributes:
         plain: its rewritten function with compiled helpers as Python.
@@ -42,7 +44,7 @@ class CompiledStep(ArrayStep):
     def __init__(
         self, operation: Operation, before: State, name: str, stream: str, **options: Any
     ) -> None:
-        """Prepare it; options as for `ArrayStep`."""
+        """Prepare it; options as for `ArrayOperationStep`."""
         self.gets_one_row = bool(options.get("alone"))
         super().__init__(operation, before, name, stream, **options)
 

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stoker.compat.ffcv.array_operation_step import ArrayOperationStep
 from stoker.compat.ffcv.array_pool import ArrayPool
-from stoker.compat.ffcv.array_step import ArrayStep
 from stoker.compat.ffcv.batch_rows import BatchRows, Sample
 from stoker.compat.ffcv.compiled_step import CompiledStep
 from stoker.compat.ffcv.engine_operation import EngineOperation, EngineStep
@@ -171,11 +171,11 @@ class FieldPipeline:
         else:
             step = PythonStep(operation, state, name, stream, sample=sample)
         self._steps.append(step)
-        if isinstance(step, ArrayStep):
+        if isinstance(step, ArrayOperationStep):
             after = step.after  # an operation may return another form than it declares
         if step.draws:
             self._streams.drew(self.field, original, title)
-        if isinstance(step, ArrayStep) and step.seeds:
+        if isinstance(step, ArrayOperationStep) and step.seeds:
             self._streams.seeds(self.field, name, is_batch_op=step.is_batch_op)
         return after
 

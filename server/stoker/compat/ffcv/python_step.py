@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.compat.ffcv.array_step import ArrayStep
+from stoker.compat.ffcv.array_operation_step import ArrayOperationStep
 from stoker.compat.ffcv.batch_need import MixesRows, needs_batch
 from stoker.compat.ffcv.batch_rows import BatchRows, Sample, key_in
 from stoker.compat.ffcv.operation_trial import (
@@ -49,8 +49,8 @@ SET_SEED: Final = "set_random_seed"
 """Method of Albumentations' transforms; each has generators of its own."""
 
 
-class PythonStep(ArrayStep):
-    """An operation that stays Python; see `ArrayStep`.
+class PythonStep(ArrayOperationStep):
+    """An operation that stays Python; see `ArrayOperationStep`.
 
     Attributes:
         is_foreign: whether generators of the process, or of libraries, are seeded for it.
@@ -78,7 +78,7 @@ class PythonStep(ArrayStep):
         """Return the operation's result on a batch whose rows have these keys.
 
         Args:
-            batch: as in `ArrayStep`, like the next two.
+            batch: as in `ArrayOperationStep`, like the next two.
             keys: the words of each row's key.
             ids: sample ids.
             ends: receives the states of the generators after the first row, by name.

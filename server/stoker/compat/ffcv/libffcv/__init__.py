@@ -1,4 +1,7 @@
-"""FFCV's `ffcv.libffcv`: C functions of its decoders."""
+"""FFCV's `ffcv.libffcv`: C functions of its decoders.
+
+It has no names here. The error of an import says what to use instead. Only scripts import it.
+"""
 
 from stoker.compat.ffcv.missing_names import missing_names
 

@@ -1,4 +1,7 @@
-"""FFCV's `ffcv.memory_managers`: how it caches pages of its files."""
+"""FFCV's `ffcv.memory_managers`: how it caches pages of its files.
+
+It has no names here. The error of an import says what to use instead. Only scripts import it.
+"""
 
 from stoker.compat.ffcv.missing_names import missing_names
 

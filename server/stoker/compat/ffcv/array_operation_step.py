@@ -23,7 +23,7 @@ from stoker.compat.ffcv.rewriting import RewrittenFunction
 from stoker.compat.ffcv.working_memory import WorkingMemory
 
 
-class ArrayStep(ABC):
+class ArrayOperationStep(ABC):
     """An operation on arrays, in the order of a pipeline.
 
     Attributes:
