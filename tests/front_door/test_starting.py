@@ -1,4 +1,4 @@
-"""What a Loader with the path of a dataset does while its private daemon starts."""
+"""A Loader with the path of a dataset: what it does while its daemon starts, and what it reserves."""
 
 from pathlib import Path
 
@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from commands import pack_folder
 from PIL import Image
+
+from stoker import ops
+from stoker.client import Loader
+from stoker.pipeline import pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 
@@ -40,5 +44,19 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pack_folder(root / "source", root / "packed")
 
 
-def test_torch_is_imported_while_the_private_daemon_starts(python, packed: Path) -> None:
-    assert python(TORCH_LATE, str(packed)).splitlines() == ["[True]", "torch"]
+def test_torch_is_imported_while_the_private_daemon_starts(
+    python, packed: Path, kernel_cache: Path
+) -> None:
+    said = python(TORCH_LATE, str(packed), cache=kernel_cache.parents[1])
+    assert said.splitlines() == ["[True]", "torch"]
+
+
+@pytest.mark.parametrize(("views", "prefetch", "slots"), [(128, 2, 5), (16, 16, 27)])
+def test_large_batches_of_many_rows_are_few(packed: Path, views, prefetch, slots) -> None:
+    """256 rows keep one worker busy; batches of few bytes cost little, however many rows."""
+    train = pipeline(lambda sample: {"image": ops.resize(sample.image, size=256)})
+    options = {"device": "numpy", "workers": 1, "batch_size": 2, "views": views}
+    with Loader(str(packed), pipeline=train, **options) as loader:
+        next(iter(loader))
+        assert loader.prefetch == prefetch
+        assert loader.statistics().slots == slots

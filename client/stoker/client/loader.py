@@ -86,8 +86,8 @@ class Loader(Resuming, Generic[Item]):
         world_size: number of ranks.
         device: "cpu" (torch tensors, or NumPy arrays if torch is not installed), "numpy", or
             "cuda[:number]".
-        prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 16: as
-            many as fit into 512 MiB with those that you hold, or 2.
+        prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 16:
+            enough for 256 rows a worker, but no more than 512 MiB hold with those that you hold.
         group: name of a group: loaders of one stream share batches, each computed once;
             or a `Group`, for its size, or to share decoded samples alone.
         on_error: what happens to a sample that cannot be used: "raise", "replace" or "mask".

@@ -24,10 +24,11 @@ from stoker.server.state.events import BuildDied, BuildFailed
 from stoker.server.state.groups import forks, group_joining
 from stoker.server.state.groups.group import Cohort, Group, Member
 from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS, Deliveries
-from stoker.server.state.groups.group_joining import LEAST_PREFETCH, SPARE
+from stoker.server.state.groups.group_joining import SPARE
 from stoker.server.state.groups.group_slab import GroupSlab
 from stoker.server.state.jobs import Jobs
 from stoker.server.state.names import names_of, resolve_names
+from stoker.server.state.prefetch import chosen_prefetch
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.served_streams import (
     Streams,
@@ -40,10 +41,6 @@ from stoker.server.state.session_state import PendingOpen, Session
 from stoker.server.work.cuts import batch_outputs
 from stoker.server.work.work_records import BuildResult, OpenStream
 
-FEW_PREFETCH: Final = 4
-FREE_SHARE: Final = 4
-"""It chooses more than a few only if the stream then takes at most this part of the free memory, so
-that the first streams leave room for those after them."""
 PROGRESS_S: Final = 0.5
 """A session gets at most one BUILDING in this time, and the first one not sooner."""
 
@@ -282,7 +279,9 @@ class Openings:
         steps = steps_of_rank(opening.share, spec, result, request)
         slot_bytes = steps.largest.layout.slot_bytes
         mate = group_joining.find_mate(request, spec, result, self._groups.by_number.values())
-        opening.prefetch = self._prefetch(request, slot_bytes, result)
+        opening.prefetch = chosen_prefetch(
+            request.delivery, steps.largest, result, self._budget, self._context.settings.workers
+        )
         opening.slots = opening.prefetch + request.delivery.leases + SPARE
         opening.slots += self._ahead(opening.slots, slot_bytes, result)
         opening.first = group_joining.first_slots(
@@ -353,21 +352,6 @@ class Openings:
             ReserveSlab(slab.number, first_bytes, slab.size_bytes, needed_bytes=slab.used_bytes)
         )
         return group
-
-    def _prefetch(self, request: Open, slot_bytes: int, build: BuildResult) -> int:
-        """Return how many batches are prefetched; the client may leave it to the daemon."""
-        asked = request.delivery
-        if not asked.prefetch_bytes:
-            return asked.prefetch
-        others = asked.leases + SPARE
-        chosen = min(asked.prefetch_bytes // slot_bytes - others, asked.prefetch)
-        chosen = max(chosen, LEAST_PREFETCH)
-        if chosen > FEW_PREFETCH:
-            roomy = self._budget.free_bytes // FREE_SHARE // slot_bytes - others
-            chosen = max(FEW_PREFETCH, min(chosen, roomy))
-        while chosen > LEAST_PREFETCH and not self._budget.has(chosen + others, slot_bytes, build):
-            chosen -= 1
-        return chosen
 
     def _ahead(self, slots: int, slot_bytes: int, build: BuildResult) -> int:
         """Return the extra slots of a stream for brief batches; 0 if large or without room."""
