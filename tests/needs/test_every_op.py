@@ -78,7 +78,8 @@ RAGGED = {
 
 def of_items(every_op) -> list[Op]:
     """Every op with a rule for boxes or keypoints, those of boxes alone too."""
-    classes = [cls for cls in vars(ops).values() if isinstance(cls, type) and issubclass(cls, Op)]
+    named = [getattr(ops, name) for name in ops.__all__]
+    classes = [cls for cls in named if isinstance(cls, type) and issubclass(cls, Op)]
     alone = [
         cls("xywh") if cls is ops.ConvertBoxes else cls()
         for cls in classes

@@ -71,6 +71,21 @@ def test_importing_ops_imports_no_numba(loaded_by):
     assert loaded_by("import stoker.ops", "numba", "llvmlite", "torch") == set()
 
 
+FILES = ("stoker.ops.geometry.rotate", "stoker.ops.filters.defocus")
+
+
+@pytest.mark.parametrize("code", ["ops.rotate", "ops.Rotate", "ops.lookup('rotate')"])
+def test_only_the_file_of_an_op_that_is_used_is_imported(loaded_by, code):
+    assert loaded_by("import stoker.ops", *FILES) == set()
+    assert loaded_by(f"from stoker import ops; {code}", *FILES) == {"stoker.ops.geometry.rotate"}
+
+
+def test_the_list_of_ops_is_the_same_whichever_was_used_first(python):
+    code = "from stoker import ops; ops.{}; print(*ops.registered())"
+    orders = {python(code.format(name)) for name in ("window", "Blend", "registered")}
+    assert [order.split() for order in orders] == [list(registered())]
+
+
 @pytest.mark.slow
 def test_compiled_is_plain(example, dtype, run_op, values_of):
     allowed = channels_of(example, dtype)

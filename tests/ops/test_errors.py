@@ -199,6 +199,17 @@ def test_registered_twice():
         register(Copy)
 
 
+def test_registered_by_a_user_before_the_op_is_used(python):
+    code = """
+        from stoker import ops
+        try:
+            ops.register(type("Defocus", (ops.Op,), {"__module__": "mine"}))
+        except ValueError as error:
+            print(error)
+    """
+    assert "op 'defocus' is registered twice: stoker.ops.filters.defocus and " in python(code)
+
+
 def test_called_on_no_value_of_a_pipeline():
     with pytest.raises(BuildError) as caught:
         ops.horizontal_flip(3, p=0.5)  # type: ignore[arg-type]

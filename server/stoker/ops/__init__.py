@@ -1,10 +1,10 @@
 """Ops: the transforms that pipelines consist of.
 
 Pipelines use the lower-case names (`image, mask = ops.horizontal_flip(image, mask, p=0.5)`);
-the classes hold the parameters, for use as instances (`flip = ops.HorizontalFlip(0.5)`). Importing
-this package imports all of its op files, which registers them, and imports no numba. Every op file
-gives its class and its function to this package; editors and type checkers read both from
-`__init__.pyi`, which tools/op_lists.py writes.
+the classes hold the parameters, for use as instances (`flip = ops.HorizontalFlip(0.5)`). Every op
+file gives its class and its function to this package; it is imported, and so registered, when one
+of them is first asked for, since all op files take a third of a second. Editors and type checkers
+read both from `__init__.pyi`, which tools/op_lists.py writes. No numba is imported.
 """
 
 from importlib import import_module
@@ -21,9 +21,9 @@ from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import (
     at,
-    listed,
     lookup,
     make,
+    name_files,
     register,
     register_earlier,
     registered,
@@ -41,6 +41,8 @@ from stoker.rng import draws
 
 ROOMS = ("geometry", "color", "filters", "values", "mixes")
 """Folders of op files."""
+UNLISTED = ("__init__", "choice_ops", "five_crop", "resize_center_crop")
+"""Files there that have no op for users by their name."""
 
 __all__ = [
     "Chance",
@@ -79,21 +81,35 @@ __all__ = [
     "unlinked",
 ]
 
-for _path in sorted(path for room in ROOMS for path in Path(__file__).with_name(room).glob("*.py")):
-    _module = import_module(f"{__name__}.{_path.parent.name}.{_path.stem}")
-    if _path.stem in listed():
-        _cls = listed()[_path.stem]
-        globals().update({_cls.__name__: _cls, _cls.name: getattr(_module, _cls.name)})
-        __all__.extend((_cls.__name__, _cls.name))
+_files = {
+    path.stem: f"{__name__}.{room}.{path.stem}"
+    for room in ROOMS
+    for path in Path(__file__).with_name(room).glob("*.py")
+}
+name_files(_files)
+_places = {
+    name: module
+    for op, module in _files.items()
+    if op not in UNLISTED
+    for name in (op, op.title().replace("_", ""))
+}
+__all__.extend(_places)
 __all__.sort()
 
 if not TYPE_CHECKING:  # a type checker would take every name for an op
 
     def __getattr__(name: str) -> object:
-        """Name the nearest op in the error for one that does not exist.
+        """Import the file of an op; the error for one that does not exist names the nearest.
 
         Inspecting tools look for private names in every module: their error is short and fast.
         """
         if name.startswith("_"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        raise AttributeError(missing_message(name, __all__))
+        if name not in _places:
+            raise AttributeError(missing_message(name, __all__))
+        found = globals()[name] = getattr(import_module(_places[name]), name)
+        return found
+
+    def __dir__() -> list[str]:
+        """Return all names, also of ops that are not imported yet."""
+        return sorted({*globals(), *__all__})

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stoker.protocol.slot_layout import Output, slot_layout
 from stoker.protocol.request.stream import DeliveryRequest
+from stoker.protocol.slot_layout import Output, slot_layout
 from stoker.server.state.budget import Budget
 from stoker.server.state.prefetch import chosen_prefetch
 from stoker.server.work.cuts import RankCut

@@ -1,5 +1,8 @@
 """The registry: op name -> op class. Op modules fill it on import, all others only read it.
 
+The package names the modules of its op files (`name_files`). A lookup imports the one that it
+needs. A list imports all, and is in the order of modules, whichever was imported first.
+
 A name can be registered once. Earlier versions of an op may be registered too
 (`register_earlier`): a graph that names one is bound to it, and authors choose it with `at`. The
 contract tests run over all registered ops. User ops are not registered: their names are
@@ -7,6 +10,7 @@ contract tests run over all registered ops. User ops are not registered: their n
 """
 
 import difflib
+import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,9 +24,16 @@ from stoker.protocol.errors import BuildError, UnknownNameError, VersionError
 
 _OPS: dict[str, type[Op]] = {}
 _EARLIER: dict[tuple[str, int], type[Op]] = {}
+_FILES: dict[str, str] = {}
+"""Op -> the module that registers it when it is imported."""
 _UNLISTED: set[str] = set()
 _BATCH: set[str] = set()
 T = TypeVar("T", bound=type[Op])
+
+
+def name_files(files: Mapping[str, str]) -> None:
+    """Add modules that register the op of their name, op -> module, to be imported when needed."""
+    _FILES.update(files)
 
 
 @dataclass_transform(frozen_default=True)
@@ -37,8 +48,9 @@ def register(cls: T) -> T:
     """
     made = _made(cls)
     made.by_user = made.calls_python
-    if made.name in _OPS:
-        raise ValueError(f"op {made.name!r} is registered twice: {_OPS[made.name]} and {made}")
+    other = _OPS.get(made.name) or _FILES.get(made.name, made.__module__)
+    if other != made.__module__:
+        raise ValueError(f"op {made.name!r} is registered twice: {other} and {made}")
     _OPS[made.name] = made
     return made
 
@@ -84,6 +96,7 @@ def register_earlier(cls: T) -> T:
     Raises:
         ValueError: that version is already registered.
     """
+    _import(cls.name)
     held = _EARLIER.setdefault((cls.name, cls.version), cls)
     if held is not cls or getattr(_OPS.get(cls.name), "version", None) == cls.version:
         raise ValueError(f"version {cls.version} of op {cls.name!r} is registered twice")
@@ -113,15 +126,30 @@ def lookup(name: str, version: int | None = None) -> type[Op]:
         UnknownNameError: no op has this name; the message has the most similar one.
         BuildError: `module:Class` may not be imported here, cannot be imported, or is not an op.
     """
+    _import(name)
     if version is not None and (name, version) in _EARLIER:
         return _EARLIER[name, version]
     if ":" in name:
         return _custom(name)
     if name not in _OPS:
+        _import(*_FILES)
         near = difflib.get_close_matches(name, _OPS, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(_OPS))}"
         raise UnknownNameError(f"there is no op {name!r}; {hint}", op=name)
     return _OPS[name]
+
+
+def _import(*names: str) -> None:
+    """Import the files of ops that are not registered yet."""
+    for name in names:
+        if name not in _OPS and name in _FILES:
+            importlib.import_module(_FILES[name])
+
+
+def _all() -> list[tuple[str, type[Op]]]:
+    """Return all registered ops and their names, in the order of their modules."""
+    _import(*_FILES)
+    return sorted(_OPS.items(), key=lambda item: item[1].__module__)
 
 
 def _custom(name: str) -> type[Op]:
@@ -148,27 +176,27 @@ def at(name: str, version: int) -> type[Op]:
 
 def listed() -> Mapping[str, type[Op]]:
     """Return all ops that users call by name: kernels, folds, batch ops and choices."""
-    return {name: cls for name, cls in _OPS.items() if name not in _UNLISTED}
+    return {name: cls for name, cls in _all() if name not in _UNLISTED}
 
 
 def registered() -> Mapping[str, type[Op]]:
     """Return all ops for users that have a kernel of Stoker's, by name; see `choices`."""
-    return {n: cls for n, cls in _OPS.items() if cls.kernels and n not in _UNLISTED}
+    return {n: cls for n, cls in _all() if cls.kernels and n not in _UNLISTED}
 
 
 def folds() -> Mapping[str, type[Op]]:
     """Return all folds for users, by name."""
-    return {n: cls for n, cls in _OPS.items() if cls.folds and n not in _UNLISTED}
+    return {n: cls for n, cls in _all() if cls.folds and n not in _UNLISTED}
 
 
 def choices() -> Mapping[str, type[Op]]:
     """Return the registered op classes without a kernel, by name: `values.choice_ops`."""
-    return {name: cls for name, cls in _OPS.items() if not cls.kinds()}
+    return {name: cls for name, cls in _all() if not cls.kinds()}
 
 
 def batch_ops() -> Mapping[str, type[Op]]:
     """Return the registered op classes that read other rows, by name: `bases.batch_op`."""
-    return {name: _OPS[name] for name in sorted(_BATCH)}
+    return {name: cls for name, cls in _all() if name in _BATCH}
 
 
 def make(name: str, params: Mapping[str, Canonical], version: int | None = None) -> Op:
