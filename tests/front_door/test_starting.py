@@ -1,4 +1,4 @@
-"""A Loader with the path of a dataset: what it does while its daemon starts, and what it reserves."""
+"""A Loader with the path of a dataset: how it starts a daemon, and what memory it reserves."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def test_torch_is_imported_while_the_private_daemon_starts(
 @pytest.mark.parametrize(("views", "prefetch", "slots"), [(128, 2, 5), (16, 16, 27)])
 def test_large_batches_of_many_rows_are_few(packed: Path, views, prefetch, slots) -> None:
     """256 rows keep one worker busy; batches of few bytes cost little, however many rows."""
-    train = pipeline(lambda sample: {"image": ops.resize(sample.image, size=256)})
+    train = pipeline(lambda sample: {"image": ops.resize(sample.image, size=(256, 256))})
     options = {"device": "numpy", "workers": 1, "batch_size": 2, "views": views}
     with Loader(str(packed), pipeline=train, **options) as loader:
         next(iter(loader))

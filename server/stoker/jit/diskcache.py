@@ -35,6 +35,7 @@ from stoker.jit.kernels import is_ours
 from stoker.jit.numba_version import SUPPORTED, is_supported
 from stoker.jit.private import Folder, lock_file, open_folder
 from stoker.jit.sources import loaded_digest, source_digest
+from stoker.jit.tables import fill_tables
 from stoker.protocol.errors import BuildError, ResourceError
 
 _log = logging.getLogger(__name__)
@@ -365,6 +366,7 @@ class SharedCache:
         if not self._busy:
             self._busy = True
             activity.begin_compiling()
+            fill_tables()
 
     def _hold(self) -> None:
         """Wait for the folder's lock; go on without it if it cannot be made or got in time."""

@@ -22,8 +22,10 @@ import llvmlite.binding as untyped_llvm
 from numba.core import codegen, compiler, typed_passes, types
 from numba.core.compiler_machinery import PassManager, register_pass
 
+from stoker.jit.kernels import is_ours
 from stoker.jit.shortcuts import shortcuts
 from stoker.jit.stored import CheckedCache, Entries, StoredDispatcher
+from stoker.jit.tables import fill_for_users
 from stoker.jit.uncounted import Uncounted, runtime
 
 llvm: Any = untyped_llvm
@@ -238,6 +240,22 @@ class CodeCache(CheckedCache):
 
     _impl_class = _CodeEntries
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the stored code of a signature, or None."""
+        fill_for_users()
+        return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
+class KernelCache(CodeCache):
+    """The cache of kernels. The code of Stoker's own calls numba's runtime, and needs no tables."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the stored code of a signature, or None."""
+        if not is_ours(self._py_func):
+            return super().load_overload(sig, target_context)
+        runtime.initialize(target_context)
+        return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
 
 class _FunctionEntries(_CodeEntries):
     def check_cachable(self, cres: Any) -> bool:
@@ -277,7 +295,7 @@ class KernelDispatcher(_Shortened):
     """The dispatcher of a kernel that Python, or a program through its address, may call."""
 
     compiler_class = KernelCompiler
-    cache_class = CodeCache
+    cache_class = KernelCache
 
 
 SHARED: Final = {"linkonce", "linkonce_odr", "weak_odr"}

@@ -68,10 +68,26 @@ def test_a_file_that_is_none_costs_nothing(tmp_path, monkeypatch, text, names):
     assert recent_kernels.remembered() == names
 
 
+@pytest.mark.parametrize("users", [True, False])
+def test_tables_that_code_of_users_needs_are_filled_first(tmp_path, monkeypatch, users):
+    monkeypatch.setattr(diskcache, "_chosen", [tmp_path])
+    monkeypatch.setattr(recent_kernels, "addressed", list)
+    monkeypatch.setattr(recent_kernels, "kernels_done", lambda: [permute_into])
+    filled = []
+    monkeypatch.setattr(recent_kernels, "fill_for_users", lambda: filled.append(True))
+    for used in (not users, users):
+        monkeypatch.setattr(recent_kernels, "are_for_users", lambda used=used: used)
+        recent_kernels.remember()
+    assert recent_kernels.remembered()[users:] == ["stoker.order.permutation:permute_into"]
+    recent_kernels.load(recent_kernels.remembered())
+    assert filled == [True] * users
+
+
 def test_a_rule_that_was_adapted_is_found_by_its_name(tmp_path, monkeypatch):
     made = adapted(adapters.box_by, box_reads)
     monkeypatch.setattr(diskcache, "_chosen", [tmp_path])
     monkeypatch.setattr(recent_kernels, "addressed", lambda: [made])
+    monkeypatch.setattr(recent_kernels, "are_for_users", lambda: False)
     recent_kernels.remember()
     name = "stoker.pipeline.compiled.adapters:box_by(stoker.ops.bases.box_resize:box_reads)"
     assert recent_kernels.remembered()[0] == name
@@ -82,6 +98,7 @@ def test_callees_come_with_their_callers(tmp_path, monkeypatch):
     monkeypatch.setattr(diskcache, "_chosen", [tmp_path])
     monkeypatch.setattr(recent_kernels, "addressed", list)
     monkeypatch.setattr(recent_kernels, "kernels_done", lambda: [permute, permute_into])
+    monkeypatch.setattr(recent_kernels, "are_for_users", lambda: False)
     recent_kernels.remember()
     assert recent_kernels.remembered() == ["stoker.order.permutation:permute_into"]
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from asking import to_build
 
+from stoker.jit import tables
 from stoker.server.daemon.launch import PINNED
 from stoker.server.work.work_records import AddSlab
-from stoker.server.workers import blas
 from stoker.server.workers.template import ForkChild, most_urgent
 
 PRELOADED = """
@@ -53,16 +53,15 @@ print(sorted(set(sys.modules) - before))
 TYPED = """
 from numba.core.registry import cpu_target
 import numpy as np
-from stoker.server.workers import blas
+from stoker.jit import tables
 from stoker.server.daemon.launch import PINNED
 
-with blas.empty_blas_module():
-    cpu_target.target_context.refresh()
+tables.fill_tables()
 import sys
-assert blas.BLAS not in sys.modules
+assert tables.BLAS not in sys.modules
 import numba
 product = numba.njit(lambda a, b: np.dot(a, b))
-print(product(np.eye(2) * 3, np.eye(2)).tolist(), blas.BLAS in sys.modules)
+print(product(np.eye(2) * 3, np.eye(2)).tolist(), tables.BLAS in sys.modules)
 """
 
 
@@ -95,18 +94,18 @@ def test_code_that_multiplies_matrices_finds_the_blas():
 
 
 def test_a_blas_that_is_loaded_stays(monkeypatch):
-    loaded = ModuleType(blas.BLAS)
-    monkeypatch.setitem(sys.modules, blas.BLAS, loaded)
-    with blas.empty_blas_module():
-        assert sys.modules[blas.BLAS] is loaded
-    assert sys.modules[blas.BLAS] is loaded
+    loaded = ModuleType(tables.BLAS)
+    monkeypatch.setitem(sys.modules, tables.BLAS, loaded)
+    with tables.empty_blas_module():
+        assert sys.modules[tables.BLAS] is loaded
+    assert sys.modules[tables.BLAS] is loaded
 
 
 def test_without_scipy_there_is_no_blas(monkeypatch):
-    monkeypatch.delitem(sys.modules, blas.BLAS, raising=False)
+    monkeypatch.delitem(sys.modules, tables.BLAS, raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with blas.empty_blas_module():
-        assert blas.BLAS not in sys.modules
+    with tables.empty_blas_module():
+        assert tables.BLAS not in sys.modules
 
 
 def test_one_off_children_come_before_workers():

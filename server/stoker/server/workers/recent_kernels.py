@@ -4,7 +4,8 @@ A worker spends most of its start on loading compiled kernels, and sixteen worke
 ones. The next pipeline is mostly the last one again. So a builder writes the names of Stoker's
 kernels that its engines call into a file of the kernel cache, and the template loads those that the
 cache has; its children inherit them. Nothing is compiled for this. A damaged file or cache only
-costs time. Kernels of users are not among them, because the template imports only Stoker's code.
+costs time. Kernels of users are not among them, because the template imports only Stoker's code;
+but if there were any, it fills the tables of numba that their code needs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from stoker.jit import cache_root, compiled, kernels_done
 from stoker.jit.cacheroot import open_root
 from stoker.jit.diskcache import load_stored
 from stoker.jit.kernels import is_ours, mark_of, referred
+from stoker.jit.tables import are_for_users, fill_for_users
 from stoker.ops.contract.templates import adapted, parts_of
 from stoker.pipeline.compiled.machine import addressed
 from stoker.protocol.errors import ResourceError
@@ -28,6 +30,8 @@ FILE: Final = "recent.json"
 MOST: Final = 32
 """Kernels that are remembered, and compiled forms that are loaded; each is 8 ms of a processor."""
 ALWAYS: Final = ("stoker.pipeline.compiled.loop:execute",)
+TABLES: Final = "stoker.jit.tables:fill_for_users"
+"""Comes first, if the last pipeline had code of users."""
 _BESIDE: Final = ("stoker.order.", "stoker.dataset.")
 """Modules whose kernels every worker calls outside of programs; their callees come with them."""
 
@@ -41,7 +45,8 @@ def remember() -> None:
         *(fn for fn in beside if not any(fn is callee for callee in inside)),
     ]
     names = [name for name in map(_name, called) if name is not None]
-    kept = list(dict.fromkeys([*names, *remembered()]))[:MOST]
+    before = [name for name in remembered() if name != TABLES]
+    kept = [*[TABLES] * are_for_users(), *dict.fromkeys([*names, *before])][:MOST]
     # A cache that cannot be written costs time, nothing else.
     with (
         contextlib.suppress(OSError, ResourceError),
@@ -75,6 +80,9 @@ def load(names: Iterable[str]) -> int:
     """Load the kernels that are in the cache; return the number of compiled forms."""
     count = 0
     for name in names:
+        if name == TABLES:
+            fill_for_users()
+            continue
         # An error here comes again in a worker, which can name the pipeline.
         with contextlib.suppress(Exception):
             found = _found(name)

@@ -154,11 +154,6 @@ def _load() -> None:
         analyzed(getattr(importlib.import_module(module), attribute))
     for kinds in (WorkerConfig, OneOffRequest, ToWorker):
         channel.decoder(kinds)
-    # numba fills its tables at the first use of machine code, which takes half a second.
-    target = importlib.import_module("numba.core.registry").cpu_target
-    with importlib.import_module("stoker.server.workers.blas").empty_blas_module():
-        target.typing_context.refresh()
-        target.target_context.refresh()
     importlib.import_module("stoker.server.workers.recent_kernels").preload()
 
 
