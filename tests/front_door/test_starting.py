@@ -11,7 +11,7 @@ from stoker import ops
 from stoker.client import Loader
 from stoker.pipeline import pipeline
 
-pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 
 TORCH_LATE = """
 import sys
@@ -44,6 +44,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pack_folder(root / "source", root / "packed")
 
 
+@pytest.mark.as_a_user
 def test_torch_is_imported_while_the_private_daemon_starts(
     python, packed: Path, kernel_cache: Path
 ) -> None:

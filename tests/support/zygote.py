@@ -64,7 +64,7 @@ def warm() -> None:
     """Import what a daemon and its template import; ZeroMQ must not be in a template."""
     for name in IMPORTED:
         importlib.import_module(name)
-    from stoker.jit.tables import fill_tables  # noqa: PLC0415
+    from stoker.jit.compiler_tables import fill_tables  # noqa: PLC0415
     from stoker.server.workers import recent_kernels, template  # noqa: PLC0415
 
     preload, recent_kernels.preload = (

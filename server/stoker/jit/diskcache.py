@@ -31,11 +31,11 @@ from typing import Any, Final
 
 from stoker.jit import activity
 from stoker.jit.cacheroot import default_cache_root, is_fallback, open_root, users_root
+from stoker.jit.compiler_tables import fill_tables
 from stoker.jit.kernels import is_ours
 from stoker.jit.numba_version import SUPPORTED, is_supported
 from stoker.jit.private import Folder, lock_file, open_folder
 from stoker.jit.sources import loaded_digest, source_digest
-from stoker.jit.tables import fill_tables
 from stoker.protocol.errors import BuildError, ResourceError
 
 _log = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ import llvmlite.binding as untyped_llvm
 from numba.core import codegen, compiler, typed_passes, types
 from numba.core.compiler_machinery import PassManager, register_pass
 
+from stoker.jit.compiler_tables import fill_for_users
 from stoker.jit.kernels import is_ours
 from stoker.jit.shortcuts import shortcuts
 from stoker.jit.stored import CheckedCache, Entries, StoredDispatcher
-from stoker.jit.tables import fill_for_users
 from stoker.jit.uncounted import Uncounted, runtime
 
 llvm: Any = untyped_llvm

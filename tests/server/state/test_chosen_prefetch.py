@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker.protocol.request.stream import DeliveryRequest
+from stoker.protocol.request.stream_request import DeliveryRequest
 from stoker.protocol.slot_layout import Output, slot_layout
 from stoker.server.state.budget import Budget
 from stoker.server.state.prefetch import chosen_prefetch

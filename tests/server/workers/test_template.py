@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from asking import to_build
 
-from stoker.jit import tables
+from stoker.jit import compiler_tables
 from stoker.server.daemon.launch import PINNED
 from stoker.server.work.work_records import AddSlab
 from stoker.server.workers.template import ForkChild, most_urgent
@@ -53,15 +53,15 @@ print(sorted(set(sys.modules) - before))
 TYPED = """
 from numba.core.registry import cpu_target
 import numpy as np
-from stoker.jit import tables
+from stoker.jit import compiler_tables
 from stoker.server.daemon.launch import PINNED
 
-tables.fill_tables()
+compiler_tables.fill_tables()
 import sys
-assert tables.BLAS not in sys.modules
+assert compiler_tables.BLAS not in sys.modules
 import numba
 product = numba.njit(lambda a, b: np.dot(a, b))
-print(product(np.eye(2) * 3, np.eye(2)).tolist(), tables.BLAS in sys.modules)
+print(product(np.eye(2) * 3, np.eye(2)).tolist(), compiler_tables.BLAS in sys.modules)
 """
 
 
@@ -94,18 +94,18 @@ def test_code_that_multiplies_matrices_finds_the_blas():
 
 
 def test_a_blas_that_is_loaded_stays(monkeypatch):
-    loaded = ModuleType(tables.BLAS)
-    monkeypatch.setitem(sys.modules, tables.BLAS, loaded)
-    with tables.empty_blas_module():
-        assert sys.modules[tables.BLAS] is loaded
-    assert sys.modules[tables.BLAS] is loaded
+    loaded = ModuleType(compiler_tables.BLAS)
+    monkeypatch.setitem(sys.modules, compiler_tables.BLAS, loaded)
+    with compiler_tables.empty_blas_module():
+        assert sys.modules[compiler_tables.BLAS] is loaded
+    assert sys.modules[compiler_tables.BLAS] is loaded
 
 
 def test_without_scipy_there_is_no_blas(monkeypatch):
-    monkeypatch.delitem(sys.modules, tables.BLAS, raising=False)
+    monkeypatch.delitem(sys.modules, compiler_tables.BLAS, raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with tables.empty_blas_module():
-        assert tables.BLAS not in sys.modules
+    with compiler_tables.empty_blas_module():
+        assert compiler_tables.BLAS not in sys.modules
 
 
 def test_one_off_children_come_before_workers():

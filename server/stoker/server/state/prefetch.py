@@ -8,7 +8,7 @@ as fit into `CHEAP_BYTES`. docs/decisions.md has the figures.
 
 from typing import Final
 
-from stoker.protocol.request.stream import DeliveryRequest
+from stoker.protocol.request.stream_request import DeliveryRequest
 from stoker.server.state.budget import Budget
 from stoker.server.state.groups.group_joining import LEAST_PREFETCH, SPARE
 from stoker.server.work.cuts import RankCut

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from stoker.jit import cache_root, compiled, kernels_done
 from stoker.jit.cacheroot import open_root
+from stoker.jit.compiler_tables import are_for_users, fill_for_users
 from stoker.jit.diskcache import load_stored
 from stoker.jit.kernels import is_ours, mark_of, referred
-from stoker.jit.tables import are_for_users, fill_for_users
 from stoker.ops.contract.templates import adapted, parts_of
 from stoker.pipeline.compiled.machine import addressed
 from stoker.protocol.errors import ResourceError
@@ -30,7 +30,7 @@ FILE: Final = "recent.json"
 MOST: Final = 32
 """Kernels that are remembered, and compiled forms that are loaded; each is 8 ms of a processor."""
 ALWAYS: Final = ("stoker.pipeline.compiled.loop:execute",)
-TABLES: Final = "stoker.jit.tables:fill_for_users"
+TABLES: Final = "stoker.jit.compiler_tables:fill_for_users"
 """Comes first, if the last pipeline had code of users."""
 _BESIDE: Final = ("stoker.order.", "stoker.dataset.")
 """Modules whose kernels every worker calls outside of programs; their callees come with them."""
