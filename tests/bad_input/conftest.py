@@ -18,7 +18,7 @@ from stoker.server.__main__ import main
 sys.argv[0] = "stoker"
 main()
 """
-COMMANDS = ["stoker.server.commands.dataset", "typer._adapters"]
+COMMANDS = ["stoker.server.commands.dataset_commands", "typer._adapters"]
 """Modules that the commands import."""
 
 

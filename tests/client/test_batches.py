@@ -14,7 +14,7 @@ from torch.utils import _pytree as torch_trees
 from torch.utils.data import default_collate, default_convert
 
 from stoker.client import Batch, Loader, Ragged
-from stoker.client.batches import trees
+from stoker.client.batches import batch_trees
 from stoker.client.batches.batch import OF_ORIGIN
 from stoker.pipeline import Graph, pipeline, pipelines
 from stoker.protocol.errors import BuildError, UsageError
@@ -205,16 +205,16 @@ def test_jax_moves_and_compiles_for_a_batch_once(load):
 def test_a_tree_library_gets_the_classes_once_and_when_it_is_whole(monkeypatch):
     """The calls of jax.tree_util, on hosts without JAX too."""
     module = types.ModuleType("jax.tree_util")
-    monkeypatch.setitem(trees.sys.modules, "jax.tree_util", module)
-    monkeypatch.setitem(trees._waiting, "jax.tree_util", ("register", trees._to_jax))
-    trees.register()
-    assert "jax.tree_util" in trees._waiting, "it is being imported"
+    monkeypatch.setitem(batch_trees.sys.modules, "jax.tree_util", module)
+    monkeypatch.setitem(batch_trees._waiting, "jax.tree_util", ("register", batch_trees._to_jax))
+    batch_trees.register()
+    assert "jax.tree_util" in batch_trees._waiting, "it is being imported"
     known = []
     module.DictKey = lambda name: f"[{name}]"
     module.register_pytree_with_keys = lambda *given: known.append(given)
     module.register = module.register_pytree_with_keys
-    trees.register()
-    trees.register()
+    batch_trees.register()
+    batch_trees.register()
     assert [kind for kind, _, _ in known] == [Ragged, RaggedArray, Batch]
     for whole, (_, parts, build) in zip((*items(), Batch({"a": 1})), known, strict=True):
         named, structure = parts(whole)

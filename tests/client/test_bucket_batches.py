@@ -12,7 +12,7 @@ from daemons import serving
 
 from stoker import ops
 from stoker.client import Buckets, LengthBuckets, Loader
-from stoker.client.opening import steps_of
+from stoker.client.opened_stream import steps_of
 from stoker.dataset import schema, write
 from stoker.order.buckets.sizes import bucket_size
 from stoker.pipeline import outputs, pipeline

@@ -7,7 +7,7 @@ import typing
 import pytest
 
 from stoker.client import Loader, Shuffle
-from stoker.client.arguments import EvaluationArguments, LoaderArguments
+from stoker.client.argument_types import EvaluationArguments, LoaderArguments
 from stoker.protocol.request.stream_arguments import stream_request
 from stoker.protocol.request.stream_options import (
     STREAM_OPTIONS,

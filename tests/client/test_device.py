@@ -12,7 +12,7 @@ import pytest
 import torch
 from loading import load
 
-from stoker.client import Loader, delivery
+from stoker.client import Loader, batch_delivery
 from stoker.client.device import AHEAD, AheadSource, CudaAccelerator, Target
 from stoker.protocol.errors import DaemonLostError, SampleError
 from stoker.protocol.messages import Error, Open, Release
@@ -81,7 +81,7 @@ def test_batches_are_copied_before_they_are_asked_for(daemon, accelerator, same)
 
 
 def test_a_slot_goes_back_only_when_its_copy_is_done(make_daemon, accelerator, monkeypatch) -> None:
-    monkeypatch.setattr(delivery, "QUICK_S", 0.0)  # each credit is sent, and slots with it
+    monkeypatch.setattr(batch_delivery, "QUICK_S", 0.0)  # each credit is sent, and slots with it
     daemon = make_daemon(steps=50)
     with load(daemon, prefetch=8) as loader:
         batches = iter(loader)

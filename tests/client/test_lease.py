@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from stoker.client.lease import COPY_BYTES, LeaseBook
-from stoker.client.slab import SlabMap
+from stoker.client.slab_map import SlabMap
 from stoker.protocol.slot_layout import Placed
 
 SLOT_BYTES = COPY_BYTES + 4096

@@ -13,7 +13,7 @@ import torch
 
 from stoker.client import Loader
 from stoker.client.lease import COPY_BYTES
-from stoker.client.slab import SlabMap
+from stoker.client.slab_map import SlabMap
 from stoker.protocol.errors import ProtocolError, UsageError
 from stoker.protocol.messages import Release
 from stoker.protocol.slot_layout import Output

@@ -15,7 +15,7 @@ import torch
 from asking import opening
 from loading import places
 
-from stoker.client import Batch, Connection, Loader, delivery
+from stoker.client import Batch, Connection, Loader, batch_delivery
 from stoker.protocol.errors import (
     ClosedError,
     PeerError,
@@ -300,7 +300,7 @@ def test_an_empty_epoch(make_daemon) -> None:
 
 
 def test_credits_follow_the_batches_taken(daemon, monkeypatch) -> None:
-    monkeypatch.setattr(delivery, "QUICK_S", 0.0)
+    monkeypatch.setattr(batch_delivery, "QUICK_S", 0.0)
     with Loader(daemon.address, pipeline="train", batch_size=16, prefetch=3) as loader:
         batches = iter(loader)
         for _ in range(4):
@@ -338,7 +338,7 @@ def test_an_impossible_choice_of_prefetch(daemon) -> None:
 
 def test_credits_of_quick_batches_go_together(daemon, monkeypatch) -> None:
     """As long as the next batch is there already."""
-    monkeypatch.setattr(delivery, "QUICK_S", 1e9)
+    monkeypatch.setattr(batch_delivery, "QUICK_S", 1e9)
     with Loader(daemon.address, pipeline="train", batch_size=16, prefetch=4) as loader:
         batches, taken = iter(loader), loader._connection.delivery
         next(batches)  # waited for

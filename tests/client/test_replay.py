@@ -10,7 +10,7 @@ import pytest
 from law_rig import daemon, dataset, photographs, serving, source
 
 from stoker.client import Loader
-from stoker.client.batches.params import read_params
+from stoker.client.batches.batch_params import read_params
 from stoker.dataset import open_dataset
 from stoker.pipeline import pipeline
 from stoker.pipeline.engine.drawing import drawn_by

@@ -15,8 +15,8 @@ from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import read_manifest, write_manifest
 from stoker.dataset.packing import in_place
 from stoker.protocol.errors import DatasetError, UsageError
-from stoker.server.commands.dataset import index, ls, pack, verify
-from stoker.server.commands.split import split
+from stoker.server.commands.dataset_commands import index, ls, pack, verify
+from stoker.server.commands.split_command import split
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from stoker.protocol.codec import decode_from_daemon, encode
 from stoker.protocol.messages import Attach, Hello, Welcome
 from stoker.protocol.remote.tcp import frame, tcp_address
 from stoker.protocol.remote.tls import Identity, client_context, make_identity
-from stoker.server.commands.keygen import keygen
+from stoker.server.commands.keygen_command import keygen
 
 CARRIERS = 30
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01CURVE" + bytes(15 + 32)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.client import Loader, arguments
+from stoker.client import Loader, argument_types
 from stoker.client.loader import _FIXED
 
 
@@ -36,9 +36,9 @@ def test_right_calls_are_accepted_and_wrong_ones_refused(root: Path) -> None:
 def test_the_types_of_arguments_are_those_of_the_signature() -> None:
     everything = inspect.signature(Loader).parameters
     names = everything.keys() - {"address_or_path", "as_tuple", "as_dict", "unknown"}
-    assert arguments.LoaderArguments.__annotations__.keys() == names
-    assert names - arguments.EvaluationArguments.__annotations__.keys() == _FIXED
-    for name, declared in arguments.LoaderArguments.__annotations__.items():
+    assert argument_types.LoaderArguments.__annotations__.keys() == names
+    assert names - argument_types.EvaluationArguments.__annotations__.keys() == _FIXED
+    for name, declared in argument_types.LoaderArguments.__annotations__.items():
         plain = typing.get_args(declared)[0] if name == "pipeline" else declared
         assert plain == everything[name].annotation, name
-    assert arguments.LoaderArguments.__required_keys__ == {"pipeline"}
+    assert argument_types.LoaderArguments.__required_keys__ == {"pipeline"}

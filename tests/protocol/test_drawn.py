@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.client.batches.params import read_params
+from stoker.client.batches.batch_params import read_params
 from stoker.protocol.draw_records import Drawn, DrawnField, check_drawn, params_output
 from stoker.protocol.errors import ProtocolError
 from stoker.protocol.slot_layout import Output

@@ -14,7 +14,7 @@ import pytest
 from fake_daemons import FakeDaemon
 from tests.server.state.conftest import Rig, _open, of, records, result
 
-from stoker.client import Loader, delivery
+from stoker.client import Loader, batch_delivery
 from stoker.protocol import messages as m
 from stoker.protocol.codec import encode
 from stoker.server.state import core_instructions as ins
@@ -74,7 +74,7 @@ def session(session_folder: Path) -> list[m.Record]:
     """Records of a Loader that uses two batches, leaves the loop, begins the next one, and ends."""
     first: list[m.Ready] = []
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        patch.setattr(delivery, "QUICK_S", 0.0)  # so that no credit waits for the next one
+        patch.setattr(batch_delivery, "QUICK_S", 0.0)  # so that no credit waits for the next one
         folder = session_folder / "sequence"
         folder.mkdir()
         stack.callback(folder.rmdir)

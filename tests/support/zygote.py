@@ -42,7 +42,7 @@ ABOVE = 512
 """Descriptors of a request wait above this number until their own are free."""
 
 IMPORTED = (
-    "stoker.server.commands.serve",
+    "stoker.server.commands.serve_command",
     "stoker.server.state.core",
     *(
         f"stoker.server.daemon.{name}"

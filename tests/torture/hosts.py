@@ -29,7 +29,7 @@ from proxy import BATCHES, RECORDS, Proxy
 from streams import BAD
 
 from stoker.protocol.remote.tcp import tcp_address
-from stoker.server.commands.keygen import keygen
+from stoker.server.commands.keygen_command import keygen
 
 LOCAL, OPEN, KEYS = "ipc", "tcp", "tcp with keys"
 PORTS = range(20_000, 32_000)

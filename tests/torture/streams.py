@@ -15,7 +15,7 @@ from options import ORDER, ROWS, SAMPLES, add
 from random_graphs import Writer
 from reader import loader_options, with_params
 
-from stoker.client.batches.params import read_params
+from stoker.client.batches.batch_params import read_params
 from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import read_manifest

@@ -11,7 +11,7 @@ from stoker.client.batches.batch import Batch
 from stoker.client.hosts.directory import Directory
 from stoker.client.loader import Loader
 from stoker.client.loader_statistics import Statistics
-from stoker.client.options.records import Connection, Group, Shuffle
+from stoker.client.options.argument_records import Connection, Group, Shuffle
 from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.ragged import Ragged
 from stoker.protocol.size_buckets import Buckets

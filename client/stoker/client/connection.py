@@ -20,14 +20,14 @@ from typing import Final, TypeVar
 import msgspec
 
 from stoker.client.address import check_dataset, is_address
+from stoker.client.batch_delivery import Delivery, forget_from
 from stoker.client.client_session import Asked, ClientSession
 from stoker.client.daemon_stream import DaemonStream, Taken
-from stoker.client.delivery import Delivery, forget_from
 from stoker.client.device import BatchSource, Target
 from stoker.client.lease import LeaseBook
 from stoker.client.loader_statistics import Statistics
-from stoker.client.opening import OpenedStream, check_same
-from stoker.client.options.records import Connection
+from stoker.client.opened_stream import OpenedStream, check_same
+from stoker.client.options.argument_records import Connection
 from stoker.client.private.private_daemon import PrivateDaemon
 from stoker.client.remote.loader_keys import resolve_keys
 from stoker.client.remote.remote_session import RemoteSession

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stoker.client.batch_delivery import Delivery
 from stoker.client.client_session import ClientSession
-from stoker.client.delivery import Delivery
 from stoker.client.device import Target
 from stoker.client.lease import LeaseBook
-from stoker.client.opening import open_stream
+from stoker.client.opened_stream import open_stream
 from stoker.client.verifying import Verifier
 from stoker.protocol.errors import PeerError
 from stoker.protocol.messages import Open

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from stoker.client.delivery import Delivery
-from stoker.client.slab import SlabMap
+from stoker.client.batch_delivery import Delivery
+from stoker.client.slab_map import SlabMap
 from stoker.protocol.errors import UsageError
 
 AHEAD = 2

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stoker.client.slab import SlabMap
+from stoker.client.slab_map import SlabMap
 from stoker.protocol.slot_layout import Placed
 
 COPY_BYTES = 65536

@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NoReturn, Self, Unpack, overload
 
-from stoker.client.arguments import EvaluationArguments, Item, LoaderArguments, Samples
+from stoker.client.argument_types import EvaluationArguments, Item, LoaderArguments, Samples
 from stoker.client.batch_sampler import EpochSampler, Steps, only
 from stoker.client.batches.batch import Batch, BatchOrigin, ReadMarks
-from stoker.client.batches.received import receiving
+from stoker.client.batches.loop_items import receiving
 from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.client.device import Target
 from stoker.client.epoch_iterator import EpochIterator
@@ -23,23 +23,23 @@ from stoker.client.foreign_arguments import refuse_unknown
 from stoker.client.hosts.connecting import Where, connect
 from stoker.client.hosts.fleet import changeable
 from stoker.client.last_batch import PaddingWarning, resolve_last
+from stoker.client.loader_place import Resuming
 from stoker.client.loader_samples import SampleSequence, by_name, samples_in_words
 from stoker.client.loader_statistics import Statistics
-from stoker.client.opening import account_of, batch_names, steps_of
+from stoker.client.opened_stream import account_of, batch_names, steps_of
+from stoker.client.options.argument_records import Connection, Group, Shuffle, shuffle_options
 from stoker.client.options.delivery_options import (
     OPEN_REQUEST,
     check_request,
     connection_of,
     delivery_of,
 )
-from stoker.client.options.records import Connection, Group, Shuffle, shuffle_options
 from stoker.client.position import Position
 from stoker.client.progress import is_shown
 from stoker.client.ranks.call_site import CallSite
 from stoker.client.ranks.launcher import job_key
 from stoker.client.ranks.rank_numbers import resolve_ranks
 from stoker.client.ranks.rank_streams import RankStreams
-from stoker.client.resuming import Resuming
 from stoker.client.row_replays import RowReplays
 from stoker.client.side_socket import forked_error
 from stoker.client.verifying import SessionChain

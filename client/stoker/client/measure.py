@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from stoker.client.loader import Loader
-from stoker.client.options.records import loader_arguments
+from stoker.client.options.argument_records import loader_arguments
 from stoker.client.private.private_daemon import daemon_pids
 from stoker.protocol.importing import add_folders
 from stoker.protocol.request.stream_options import read_option

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stoker.client.slab import SlabMap
+from stoker.client.slab_map import SlabMap
 from stoker.protocol.chain import ROW_DIGEST_BYTES, batch_of_rows, chain_on, chain_start
 from stoker.protocol.errors import CorruptBatchError, ProtocolError, VersionError
 from stoker.protocol.messages import Opened, Ready

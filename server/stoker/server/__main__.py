@@ -20,20 +20,20 @@ from stoker.protocol.importing import working_folder
 
 # command -> (module, attribute); the order is that of the help text.
 COMMANDS = {
-    "serve": ("stoker.server.commands.serve", "serve"),
-    "keygen": ("stoker.server.commands.keygen", "keygen"),
-    "pack": ("stoker.server.commands.dataset", "pack"),
-    "index": ("stoker.server.commands.dataset", "index"),
-    "verify": ("stoker.server.commands.dataset", "verify"),
-    "ls": ("stoker.server.commands.dataset", "ls"),
-    "split": ("stoker.server.commands.split", "split"),
-    "explain": ("stoker.server.commands.explain", "explain"),
-    "preview": ("stoker.server.commands.preview", "preview"),
-    "replay": ("stoker.server.commands.replay", "replay"),
-    "buckets": ("stoker.server.commands.buckets", "buckets"),
-    "bench": ("stoker.server.commands.bench", "bench"),
-    "warm": ("stoker.server.commands.warm", "warm"),
-    "config": ("stoker.server.commands.config", "config"),
+    "serve": ("stoker.server.commands.serve_command", "serve"),
+    "keygen": ("stoker.server.commands.keygen_command", "keygen"),
+    "pack": ("stoker.server.commands.dataset_commands", "pack"),
+    "index": ("stoker.server.commands.dataset_commands", "index"),
+    "verify": ("stoker.server.commands.dataset_commands", "verify"),
+    "ls": ("stoker.server.commands.dataset_commands", "ls"),
+    "split": ("stoker.server.commands.split_command", "split"),
+    "explain": ("stoker.server.commands.explain_command", "explain"),
+    "preview": ("stoker.server.commands.preview_command", "preview"),
+    "replay": ("stoker.server.commands.replay_command", "replay"),
+    "buckets": ("stoker.server.commands.buckets_command", "buckets"),
+    "bench": ("stoker.server.commands.bench_command", "bench"),
+    "warm": ("stoker.server.commands.warm_command", "warm"),
+    "config": ("stoker.server.commands.config_command", "config"),
 }
 
 HELP = {"help_option_names": ["-h", "--help"]}

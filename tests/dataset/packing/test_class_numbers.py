@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
 from stoker.protocol.errors import DatasetError, UsageError
-from stoker.server.commands.dataset import pack as pack_command
+from stoker.server.commands.dataset_commands import pack as pack_command
 
 ONE = Options(workers=1)
 PIXELS = Image.fromarray(skimage.data.astronaut()[:32, :40])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stoker.client.batches.params import read_params
+from stoker.client.batches.batch_params import read_params
 from stoker.pipeline import pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.engine.drawing import Recorder, drawn_by, row_bytes

@@ -99,7 +99,7 @@ def test_it_imports_no_heavy_library(idle):
 
 
 def test_no_module_of_the_daemon_imports_a_heavy_library(loaded_by):
-    modules = "daemon.daemon", "daemon.supervisor", "daemon.broker", "commands.serve"
+    modules = "daemon.daemon", "daemon.supervisor", "daemon.broker", "commands.serve_command"
     code = "import " + ", ".join(f"stoker.server.{name}" for name in modules)
     heavy = "numba", "llvmlite", "torch", "pyarrow", "simplejpeg", "PIL", "cv2"
     assert loaded_by(code, *heavy, "http.server", "prometheus_client", "asyncio", "ssl") == set()

@@ -24,13 +24,13 @@ from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.length_buckets import request_from_json
-from stoker.server.commands.bench import _print_verdict, bench
+from stoker.server.commands.bench_command import _print_verdict, bench
 from stoker.server.inspect.bench import rates as rates_module
 from stoker.server.inspect.bench.caveats import caveats
 from stoker.server.inspect.bench.host_load import busy_cpu_s, waited_cpu_s
-from stoker.server.inspect.bench.plot import plot
+from stoker.server.inspect.bench.rate_plot import plot
 from stoker.server.inspect.bench.rates import Rate
-from stoker.server.inspect.bench.stages import STAGES, Stages
+from stoker.server.inspect.bench.row_stages import STAGES, Stages
 from stoker.server.inspect.bench.torch_rows import TorchRows
 from stoker.server.inspect.bench.verdict import deliver_s, estimate, judge
 from stoker.server.rows.subject import load_pipeline
@@ -392,7 +392,7 @@ def test_a_plot_shows_both():
 def test_matplotlib_is_imported_for_plots_alone():
     script = """
 import sys
-import stoker.server.commands.bench, stoker.server.commands.buckets
+import stoker.server.commands.bench_command, stoker.server.commands.buckets_command
 from stoker.server.inspect.figures import check_plot, make_figure
 
 check_plot(None)

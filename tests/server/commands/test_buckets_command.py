@@ -12,10 +12,10 @@ from stoker.dataset import open_dataset, schema, write
 from stoker.order.buckets.sizes import bucket_size
 from stoker.protocol.errors import BuildError, DatasetError, UnknownNameError, UsageError
 from stoker.protocol.request.stream_arguments import stream_request
-from stoker.server.commands.buckets import buckets
-from stoker.server.commands.explain import explain
-from stoker.server.commands.preview import preview
-from stoker.server.commands.replay import replay
+from stoker.server.commands.buckets_command import buckets
+from stoker.server.commands.explain_command import explain
+from stoker.server.commands.preview_command import preview
+from stoker.server.commands.replay_command import replay
 from stoker.server.inspect.bucket_plot import plot
 from stoker.server.inspect.bucket_report import make_report
 from stoker.server.rows.orders import plan_buckets

@@ -2,7 +2,7 @@
 
 from stoker.pipeline.compiled.listing import listing
 from stoker.pipeline.compiled.program import write_program
-from stoker.server.commands.explain import explain
+from stoker.server.commands.explain_command import explain
 from stoker.server.rows.subject import open_subject
 
 

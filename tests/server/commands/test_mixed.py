@@ -10,9 +10,9 @@ from PIL import Image
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.rng.row import Row
-from stoker.server.commands.explain import explain
-from stoker.server.commands.preview import preview
-from stoker.server.commands.replay import replay
+from stoker.server.commands.explain_command import explain
+from stoker.server.commands.preview_command import preview
+from stoker.server.commands.replay_command import replay
 from stoker.server.inspect.contact_sheet import augmented
 from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.subject import load_pipeline, open_subject

@@ -9,7 +9,7 @@ from PIL import Image
 from stoker.protocol.errors import UsageError
 from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.rng.row import Row
-from stoker.server.commands.preview import preview
+from stoker.server.commands.preview_command import preview
 from stoker.server.inspect.contact_sheet import (
     CAPTION,
     CELL,

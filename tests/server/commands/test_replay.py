@@ -12,7 +12,7 @@ from PIL import Image
 from stoker.dataset import open_dataset, schema, write
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 from stoker.rng.row import Row
-from stoker.server.commands.replay import replay
+from stoker.server.commands.replay_command import replay
 from stoker.server.inspect.contact_sheet import augmented
 from stoker.server.inspect.value_files import palette
 from stoker.server.rows.reference import make_spec, reference_batches

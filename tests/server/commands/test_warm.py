@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker.protocol.errors import UsageError
-from stoker.server.commands.warm import warm
+from stoker.server.commands.warm_command import warm
 
 HERE = Path(__file__).parent
 WANTED = ("execute-", "permute-", "permute_into-")

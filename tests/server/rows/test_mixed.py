@@ -5,7 +5,7 @@ import pytest
 from listeners import Heard
 
 from stoker import ops
-from stoker.client.batches.params import read_params
+from stoker.client.batches.batch_params import read_params
 from stoker.dataset import open_dataset
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.compose import dataset_order

@@ -20,7 +20,7 @@ def test_what_is_needed_to_launch_imports_next_to_nothing(loaded_by):
     """Each of these would be waited for before the template can begin."""
     code = (
         "import stoker.server.__main__ as main; main._application();"
-        "import stoker.server.commands.serve"
+        "import stoker.server.commands.serve_command"
     )
     slow = (
         "numpy",

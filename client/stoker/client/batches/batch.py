@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stoker.client.batches import trees
+from stoker.client.batches import batch_trees
 from stoker.client.verifying import Digests
 from stoker.protocol.errors import UsageError
 from stoker.protocol.output_forms import change_arrays, described, within_sizes
@@ -114,7 +114,7 @@ class Batch(Mapping[str, Any]):
     __slots__ = ("_entries", "_marks", "_origin")
 
     def __init__(self, entries: Entries = (), origin: BatchOrigin | None = None) -> None:
-        trees.register()
+        batch_trees.register()
         if origin is None and isinstance(entries, Batch):
             origin = entries._origin
         given = entries._entries if isinstance(entries, Batch) else entries
@@ -338,7 +338,7 @@ def _record(entries: Entries, origin: BatchOrigin | None) -> ReadMarks | None:
     return marks
 
 
-def _parts(batch: Batch) -> trees.Parts:
+def _parts(batch: Batch) -> batch_trees.Parts:
     return list(batch.items()), tuple(batch)
 
 
@@ -346,4 +346,4 @@ def _rebuilt(names: tuple[str, ...], values: Iterable[Any]) -> Batch:
     return Batch(zip(names, values, strict=True))
 
 
-trees.nodes.append(trees.Node(Batch, _parts, _rebuilt))
+batch_trees.nodes.append(batch_trees.Node(Batch, _parts, _rebuilt))

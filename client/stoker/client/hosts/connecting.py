@@ -10,7 +10,7 @@ from stoker.client.connection import DaemonConnection
 from stoker.client.device import Target
 from stoker.client.hosts.directory import Directory, check_addresses
 from stoker.client.hosts.fleet import Fleet
-from stoker.client.options.records import Connection
+from stoker.client.options.argument_records import Connection
 from stoker.client.remote.loader_keys import PathOrText
 from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Open

@@ -18,14 +18,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from stoker.client.batch_delivery import forget_from
 from stoker.client.client_session import Asked
 from stoker.client.connection import LOST_OR_SILENT, DaemonConnection
 from stoker.client.daemon_stream import Taken
-from stoker.client.delivery import forget_from
 from stoker.client.hosts.directory import Directory, Watch, check_addresses
 from stoker.client.hosts.returns import Returns
 from stoker.client.loader_statistics import Statistics
-from stoker.client.opening import StreamAnswer, check_equal, steps_of
+from stoker.client.opened_stream import StreamAnswer, check_equal, steps_of
 from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError, UsageError
 from stoker.protocol.remote.shares import HostShare, Place, host_key

@@ -6,7 +6,7 @@ arguments of `Loader`.
 
 from typing import Any
 
-from stoker.client.options.records import Connection, Group
+from stoker.client.options.argument_records import Connection, Group
 from stoker.protocol.codec import MAX_MESSAGE_BYTES
 from stoker.protocol.errors import UsageError
 from stoker.protocol.request.argument_checks import flag, within

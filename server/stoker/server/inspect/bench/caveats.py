@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stoker.server.inspect.bench.rates import Rate
-from stoker.server.inspect.bench.stages import Stages
+from stoker.server.inspect.bench.row_stages import Stages
 
 BUSY: Final = 0.1
 """Other processes may use this part of the processors that the benchmark may use."""

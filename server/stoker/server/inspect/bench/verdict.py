@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from stoker.server.inspect.bench.rates import Rate
-from stoker.server.inspect.bench.stages import STAGES, Stages
+from stoker.server.inspect.bench.row_stages import STAGES, Stages
 
 ENOUGH = 0.95
 """Part of the best rate: the fewest workers that reach it saturate the host."""

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from stoker.client.batches.params import read_params
+from stoker.client.batches.batch_params import read_params
 from stoker.client.client_session import ClientSession
 from stoker.client.lease import LeaseBook
-from stoker.client.opening import steps_of
+from stoker.client.opened_stream import steps_of
 from stoker.client.verifying import Verifier
 from stoker.protocol import output_forms
 from stoker.protocol.draw_records import PARAMS, Drawn, check_drawn

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stoker.client.delivery import crashed_before
+from stoker.client.batch_delivery import crashed_before
 from stoker.client.position import Position
 from stoker.client.ranks.rank_calls import check_agreed
 from stoker.protocol.cursor import Cursor

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from stoker.client.client_session import ClientSession
 from stoker.client.progress import PipelineWait
-from stoker.client.slab import SlabMap
+from stoker.client.slab_map import SlabMap
 from stoker.protocol.accounts import EpochAccount, epoch_account
 from stoker.protocol.errors import ProtocolError, ResumeError, UsageError
 from stoker.protocol.item_fields import COUNT

@@ -23,9 +23,9 @@ from stoker.protocol.errors import UsageError
 from stoker.server.commands.shown_stream import open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.inspect.bench.caveats import caveats
-from stoker.server.inspect.bench.plot import plot
+from stoker.server.inspect.bench.rate_plot import plot
 from stoker.server.inspect.bench.rates import Rate, through_daemon, through_torch
-from stoker.server.inspect.bench.stages import Stages, measure_stages
+from stoker.server.inspect.bench.row_stages import Stages, measure_stages
 from stoker.server.inspect.bench.verdict import Verdict, deliver_s, judge
 from stoker.server.inspect.figures import check_plot
 from stoker.server.rows.clip_samples import refuse_clips

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Required, TypedDict
 
 from stoker.client.batches.batch import Batch
-from stoker.client.options.records import Connection, Group, Shuffle
+from stoker.client.options.argument_records import Connection, Group, Shuffle
 from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.size_buckets import Buckets
 
