@@ -28,7 +28,6 @@ from stoker.pipeline.authoring.definition import (
     site_of,
     trace,
 )
-from stoker.pipeline.authoring.frames import is_frames, split_frames
 from stoker.pipeline.authoring.in_process_batches import (
     Held,
     Samples,
@@ -36,7 +35,7 @@ from stoker.pipeline.authoring.in_process_batches import (
     read_ids,
     states_of,
 )
-from stoker.pipeline.authoring.sample_frames import chosen_frames, stacked
+from stoker.pipeline.authoring.sample_frames import chosen_frames, is_frames, split_frames, stacked
 from stoker.pipeline.authoring.sample_states import (
     form_of,
     outputs_of,

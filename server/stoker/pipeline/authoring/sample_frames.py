@@ -7,7 +7,8 @@
         return {"clip": image, "label": sample.label}
 
 Every line describes one frame; the frames of a row share all decisions, and its outputs have them
-as their first side: `clip` is (16, 112, 112, 3).
+as their first side: `clip` is (16, 112, 112, 3). A call in process gets lists of frames, of a clip
+or of a sample whose frames share one decision.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import msgspec
 import numpy as np
 
 from stoker.ops.contract.numbers import settled
-from stoker.pipeline.authoring.frames import is_frames
 from stoker.pipeline.graph.frame_sampling import MAX_FRAMES, FrameSampling
 from stoker.pipeline.tracing.naming import scoped, views_are_shared
 from stoker.pipeline.tracing.trace import GraphTracer
@@ -105,6 +105,45 @@ def sample_frames(
         shared=views_are_shared(),
     )
     return sample
+
+
+def is_frames(value: object) -> bool:
+    """Return whether a field is a list of frames: arrays with at least two sides."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(frame, np.ndarray) and frame.ndim > 1 for frame in value)
+    )
+
+
+def split_frames(name: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of each frame; a field without frames is shared by all of them.
+
+    Args:
+        name: the pipeline's name, for messages.
+        fields: field name -> value, or list of frames.
+
+    Raises:
+        UsageError: the lists differ in length, or the frames of a list differ in shape or dtype.
+    """
+    lists = {field: value for field, value in fields.items() if is_frames(value)}
+    lengths = {field: len(frames) for field, frames in lists.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{field} has {length}" for field, length in lengths.items())
+        raise UsageError(f"{name}: expected as many frames in every list of frames, but {said}")
+    for field, frames in lists.items():
+        forms = {(frame.shape, frame.dtype.name) for frame in frames}
+        if len(forms) > 1:
+            said = " and ".join(sorted(f"{dtype} {shape}" for shape, dtype in forms))
+            raise UsageError(
+                f"{name}: field {field!r}: expected frames of one shape and dtype, as they share "
+                f"one decision, got {said}; resize them first"
+            )
+    count = next(iter(lengths.values()), 1)
+    return [
+        {**fields, **{field: frames[index] for field, frames in lists.items()}}
+        for index in range(count)
+    ]
 
 
 def chosen_frames(

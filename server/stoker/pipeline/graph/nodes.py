@@ -6,7 +6,7 @@ and lengths are checked while reading. Specified in docs/contracts/graph.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -222,3 +222,19 @@ def draws_of(nodes: tuple[Node, ...]) -> Iterator[Draw]:
         elif isinstance(node, If):
             yield from draws_of(node.then.nodes)
             yield from draws_of(node.orelse.nodes)
+
+
+LOOKS: Final = frozenset({"fill", "interpolation", "mask_fill", "mode"})
+"""Parameters of Stoker's ops that change neither draws nor where pixels go."""
+
+
+def deciding(op: str, params: Mapping[str, Any], result_number: str) -> dict[str, Any]:
+    """Return the parameters that two calls must share to make the same decision.
+
+    Args:
+        op: name of the op; an op of the user is `module:Class`, and all its parameters count.
+        params: the parameters.
+        result_number: the one that is only the number of a result; see `Op`.
+    """
+    left_out = frozenset() if ":" in op else LOOKS | {result_number}
+    return {name: value for name, value in params.items() if name not in left_out}

@@ -23,7 +23,6 @@ from stoker.ops.bases.row_parameters import row_value, why_constant
 from stoker.ops.contract.numbers import settled
 from stoker.ops.contract.op import Op, Value
 from stoker.ops.contract.registry import name_of
-from stoker.pipeline.graph.deciding import deciding
 from stoker.pipeline.graph.frame_sampling import FrameSampling
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.nodes import (
@@ -46,6 +45,7 @@ from stoker.pipeline.graph.nodes import (
     Input,
     Node,
     Varying,
+    deciding,
 )
 from stoker.pipeline.graph.normal import normalize, renumber
 from stoker.pipeline.graph.schedule import OF_BUCKET, not_a_schedule

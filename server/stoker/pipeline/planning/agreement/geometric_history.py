@@ -21,7 +21,7 @@ from typing import Any, Final
 from stoker.ops.bases.batch_op import BatchOp
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State
-from stoker.pipeline.graph.deciding import deciding
+from stoker.pipeline.graph.nodes import deciding
 from stoker.pipeline.planning.bound_graph import BoundGraph
 from stoker.pipeline.planning.decision import Decision
 from stoker.protocol.canonical import canonical_bytes
