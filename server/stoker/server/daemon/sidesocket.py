@@ -23,6 +23,7 @@ from typing import Final
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import peer_credentials, receive_packet, send_packet
 from stoker.protocol.errors import ProtocolError, StokerError, TryAgainError, UsageError
+from stoker.server.daemon.accepting import accepted
 from stoker.server.daemon.descriptor_limits import half_open_limit
 from stoker.server.daemon.socket_folder import SIDE_SUFFIX, SocketFolder
 from stoker.server.settings import logs
@@ -32,7 +33,6 @@ MAX_HALF_OPEN: Final = 512
 """Fewer if few descriptors are allowed, see `descriptor_limits.half_open_limit`."""
 MAX_HUNG_UP: Final = 64
 """Lost sessions whose client may be alive; the clients of more are not notified of the end."""
-MAX_ACCEPTS: Final = 64
 _SO_PEERGROUPS = 59
 _MAX_GROUPS = 256  # the most that Python's getsockopt can fetch
 
@@ -189,23 +189,7 @@ class SideSocket:
         self._calls.clear()
 
     def _accept(self) -> None:
-        for _ in range(MAX_ACCEPTS):
-            if not self._may_accept():
-                del self._calls[self._listener.fileno()]  # until `tick`
-                return
-            try:
-                sock, _address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                    del self._calls[
-                        self._listener.fileno()
-                    ]  # otherwise the loop would spin until `tick`
-                    logs.log("error", "accept_failed", reason=error.strerror)
-                    return
-                continue  # the peer went away before it was accepted
-            sock.setblocking(False)
+        for sock, _ in accepted(self._listener, self._may_accept, self._calls):
             if len(self._half_open) >= self._most:
                 self._refuse(self._most_idle(), too_many_half_open(self._most))
             self._half_open[sock] = self._now(), peer_credentials(sock)[0]
@@ -265,14 +249,9 @@ class SideSocket:
         sock = self._lifelines.get(token)
         if sock is None:  # forgotten earlier in this turn of the loop
             return
-        try:
-            data, descriptor = receive_packet(sock)
-        except BlockingIOError:
+        data = _received(sock)
+        if data is None:
             return
-        except (OSError, ProtocolError):
-            data, descriptor = b"", None
-        if descriptor is not None:
-            os.close(descriptor)
         if data:
             self._note("a client sent data on its lifeline after Attach")
         self._lose(token)
@@ -280,17 +259,7 @@ class SideSocket:
     def _ended(self, token: bytes) -> None:
         """Read a lifeline that was hung up: its end means that the client is dead or done."""
         sock = self._hung_up.get(token)
-        if sock is None:
-            return
-        try:
-            data, descriptor = receive_packet(sock)
-        except BlockingIOError:
-            return
-        except (OSError, ProtocolError):
-            data, descriptor = b"", None
-        if descriptor is not None:
-            os.close(descriptor)
-        if not data:
+        if sock is not None and _received(sock) == b"":
             self._close(self._hung_up.pop(token))
             self._on_down(token)
 
@@ -324,6 +293,19 @@ def too_many_half_open(most: int) -> TryAgainError:
     return TryAgainError(
         f"more than {most} connections are waiting for Attach; connect again after a moment"
     )
+
+
+def _received(sock: socket.socket) -> bytes | None:
+    """Return what has come on a lifeline: b"" at its end, None if nothing has come yet."""
+    try:
+        data, descriptor = receive_packet(sock)
+    except BlockingIOError:
+        return None
+    except (OSError, ProtocolError):
+        return b""
+    if descriptor is not None:
+        os.close(descriptor)
+    return data
 
 
 def _sent(sock: socket.socket, record: messages.Record, descriptor: int | None = None) -> bool:

@@ -14,7 +14,6 @@ The client needs no RELEASE: the slot of a batch that was sent is released here.
 """
 
 import contextlib
-import errno
 import functools
 import os
 import queue
@@ -27,6 +26,7 @@ from stoker.protocol import messages
 from stoker.protocol.errors import ResourceError, StokerError, TryAgainError
 from stoker.protocol.remote.tcp import expect_full, frame, watch_link
 from stoker.protocol.remote.tls import check_certificate
+from stoker.server.daemon.accepting import accepted
 from stoker.server.daemon.descriptor_limits import half_open_limit
 from stoker.server.daemon.pending_connections import MOST, PendingConnections
 from stoker.server.daemon.remote.half_open import HalfOpen
@@ -35,7 +35,6 @@ from stoker.server.daemon.remote.session_certificates import SessionCertificates
 from stoker.server.settings import logs
 
 ATTACH_DEADLINE_S: Final = 10.0
-MAX_ACCEPTS: Final = 64
 _Sent = list[tuple[int, int]]
 _Report = _Sent | Exception | None
 
@@ -240,22 +239,8 @@ class Carriers:
         os.close(self._bell)
 
     def _accept(self) -> None:
-        for _ in range(MAX_ACCEPTS):
-            if not self._may_accept():
-                del self._calls[self._listener.fileno()]  # until `tick`
-                return
+        for sock, where in accepted(self._listener, self._may_accept, self._calls):
             try:
-                sock, where = self._listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                    del self._calls[self._listener.fileno()]  # until `tick`
-                    logs.log("error", "accept_failed", reason=error.strerror)
-                    return
-                continue  # the peer went away before it was accepted
-            try:
-                sock.setblocking(False)
                 watch_link(sock)
             except OSError:  # it was reset already
                 sock.close()
