@@ -223,19 +223,22 @@ def open_record(**changes) -> messages.Open:
 
 @pytest.fixture
 def make_config(folder: Path):
-    """Return a configuration whose address is in `folder`; keys are flags."""
+    """Return a configuration whose address is in `folder`; not all keys have a flag."""
 
-    def make(**flags: object) -> Config:
+    def make(**keys: object) -> Config:
         given = {
-            "daemon.address": f"ipc://{folder}/run/s.sock",
-            "daemon.cache_root": str(folder / "kernels"),
-            "workers.count": 2,
-            "memory.limit": "64 MiB",
-            "datasets": {"photos": str(folder)},
-            "pipelines": {"train": "anything:train"},
-            **{key.replace("__", "."): value for key, value in flags.items()},
+            "daemon__address": f"ipc://{folder}/run/s.sock",
+            "daemon__cache_root": folder / "kernels",
+            "workers__count": 2,
+            "memory__limit": "64 MiB",
+            "datasets": f"photos={folder}",
+            "pipelines": "train=anything:train",
+            **keys,
         }
-        return configuration.load(flags=given, environment={}).config
+        environment = {
+            f"STOKER_{key.replace('__', '_').upper()}": str(value) for key, value in given.items()
+        }
+        return configuration.load(environment=environment).config
 
     return make
 
