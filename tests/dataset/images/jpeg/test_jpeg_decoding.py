@@ -13,6 +13,8 @@ import simplejpeg
 from flat_jpeg import flat_jpeg
 from PIL import Image
 
+from stoker import ops
+from stoker.client import Loader
 from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed, decode_gridded
 from stoker.dataset.images.jpeg import decoding, grid_rewrite, rewrite
 from stoker.dataset.images.jpeg.decoding import BoxDecoder
@@ -20,8 +22,11 @@ from stoker.dataset.images.jpeg.decoding.sizes import BAND
 from stoker.dataset.images.jpeg.huffman import HuffmanTable
 from stoker.dataset.images.orientation import oriented
 from stoker.dataset.limits import CodecError
+from stoker.dataset.packing.pack import Options, pack
 from stoker.ops._testing.painted import PaintedMemory
+from stoker.pipeline import pipeline
 
+pytestmark = pytest.mark.slow
 MUTATIONS = int(os.environ.get("STOKER_JPEG_MUTATIONS", "3000"))
 SAMPLINGS = ("444", "422", "420", "440", "411", "gray")
 
@@ -229,3 +234,28 @@ def test_damaged_intervals_are_refused_and_nothing_is_written_elsewhere(photogra
         assert guarded.faults() == []
     assert refused > MUTATIONS // 8
     assert shown > 0
+
+
+@pipeline
+def crops(sample):
+    return {"image": ops.random_resized_crop(sample.image, size=32), "label": sample.label}
+
+
+@pipeline
+def whole_images(sample):
+    return {"image": ops.resize(sample.image, size=(24, 40)), "label": sample.label}
+
+
+@pytest.mark.usefixtures("forked_private_daemons")
+@pytest.mark.parametrize("wanted", [crops, whole_images])
+def test_both_ways_deliver_the_same_batches(tmp_path, image_folder, monkeypatch, wanted):
+    pack(image_folder, tmp_path / "packed", Options(workers=1))
+    load = {"pipeline": wanted, "batch_size": 3, "device": "numpy", "workers": 1, "seed": 5}
+    seen = {}
+    for way in ("libjpeg", "stoker"):
+        monkeypatch.setenv("STOKER_JPEG", way)
+        with Loader(str(tmp_path / "packed"), **load) as loader:
+            batches = [batch for _ in range(2) for batch in loader]
+            seen[way] = [(b.stream_id, b.image.tobytes(), b.index.tolist()) for b in batches]
+    assert seen["libjpeg"] == seen["stoker"]
+    assert len(seen["stoker"]) > 2

@@ -13,6 +13,7 @@ from stoker.dataset.images.jpeg.decoding.transform import transform_full, transf
 from stoker.dataset.images.jpeg.decoding.unstuffing import copy_32
 from stoker.jit import compiled, handwritten, kernel
 
+pytestmark = pytest.mark.slow
 simd_transform = pytest.importorskip("stoker.dataset.images.jpeg.decoding.simd.transform")
 simd_color = pytest.importorskip("stoker.dataset.images.jpeg.decoding.simd.color")
 portable_full, portable_sparse = simd_transform.portable_full, simd_transform.portable_sparse
