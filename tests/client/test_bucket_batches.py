@@ -273,7 +273,7 @@ def test_impossible_bucket_requests_are_refused(load):
         load(buckets=None)
     with pytest.raises(UsageError, match=r"expected stoker.client.Buckets, for example Buckets\("):
         load(buckets={"max_area": 99})
-    with pytest.raises(UsageError, match="leaves incomplete batches out, and drop_last=False"):
+    with pytest.raises(UsageError, match="leftovers='drop' and drop_last=False cannot be combined"):
         load(buckets=Buckets(max_area=48 * 48, divisor=16, leftovers="drop"), drop_last=False)
     with pytest.raises(UsageError, match="a batch is larger than every bucket"):
         load(global_batch_size=50)

@@ -256,7 +256,10 @@ def test_arguments_of_other_loaders(packed, name, hint):
     [
         ({"last": "keep"}, "last: expected one of 'drop', 'short', 'pad', got 'keep'"),
         ({"last": "drop", "drop_last": False}, "contradicts drop_last=False"),
-        ({"last": "short", "rank": 0, "world_size": 2}, "is for one rank, but world_size is 2"),
+        (
+            {"last": "short", "rank": 0, "world_size": 2},
+            "ranks need batches of one size; use last='pad'",
+        ),
     ],
 )
 def test_ends_that_cannot_be(packed, options, message):

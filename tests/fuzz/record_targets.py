@@ -10,7 +10,7 @@ from stoker.protocol.codec import decode_from_client
 from stoker.protocol.cursor import Cursor
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.replayed_row import replay_from_bytes
-from stoker.protocol.request.option_refusals import check_combination
+from stoker.protocol.request.option_refusals import Asked, check_combination
 from stoker.protocol.slot_layout import check_outputs
 from stoker.protocol.spec import StreamSpec
 from stoker.protocol.subset import Subset
@@ -90,7 +90,7 @@ def request(data: bytes) -> bool:
         for record in decode_from_client(envelope)[1]:
             if isinstance(record, messages.Open):
                 record.stream.check_sources()
-                check_combination(record.stream, received=True)
+                check_combination(Asked(record.stream, record.delivery), received=True)
 
     return accepts(read, data)
 

@@ -17,7 +17,6 @@ from loading import grouped
 from stoker.client import Buckets, Loader
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
-from stoker.protocol.request.option_refusals import OPTIONS, REFUSALS
 from stoker.protocol.spec import OrderSpec
 from stoker.server.rows.reference import MixSource, reference_mix
 
@@ -140,24 +139,6 @@ def options(name):
         "shuffle": order.shuffle, "shuffle_block_size": order.block, "shuffle_seed": order.seed
     }  # fmt: skip
     return given
-
-
-def uses(option, given):
-    """Whether a stream with these options uses one of the table."""
-    names = {"order.block": "shuffle_block_size", "order.seed": "shuffle_seed"}
-    name, _, value = names.get(option.field, option.argument).partition("=")
-    return given.get(name) is False if value else given.get(name) is not None
-
-
-@pytest.mark.parametrize(("one", "other"), [*itertools.combinations(OPTIONS, 2)])
-def test_each_pair_of_options_is_in_this_table_or_refused_for_a_reason(one, other):
-    refused = any({one, other} == {refusal.one, refusal.other} for refusal in REFUSALS)
-    together = [
-        name
-        for name in MIXES
-        if uses(OPTIONS[one], options(name)) and uses(OPTIONS[other], options(name))
-    ]
-    assert refused or together, f"no stream has {one} and {other}, and nothing refuses them"
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def test_an_id_is_found_where_the_lookup_has_it(make_spec, rows, block):
 def test_what_cannot_be_found_is_named(make_spec):
     order = deck_of(make_spec(rows=10))
     for number in (-1, 10):
-        with pytest.raises(UsageError, match=f"expected an id from 0 to 9, got {number}"):
+        with pytest.raises(UsageError, match=f"the stream leaves out sample {number}, so"):
             order.find(0, number)
     with pytest.raises(UsageError, match="epoch: expected one from 0, got -1"):
         order.find(-1, 3)

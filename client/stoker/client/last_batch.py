@@ -15,8 +15,7 @@ def resolve_last(last: object, drop_last: object, world_size: int) -> str:
     """Return what becomes of an incomplete last batch.
 
     Raises:
-        UsageError: `last` is none of `WAYS`, contradicts `drop_last`, or is "short" on several
-            ranks, which would end their epochs with different numbers of rows.
+        UsageError: `last` is none of `WAYS`, or contradicts `drop_last`.
     """
     drop_last = flag("drop_last", drop_last)
     if last is None:
@@ -27,11 +26,6 @@ def resolve_last(last: object, drop_last: object, world_size: int) -> str:
         raise UsageError(f"last: expected one of {', '.join(map(repr, WAYS))}, got {last!r}")
     if last == "drop" and not drop_last:
         raise UsageError("last='drop' contradicts drop_last=False: leave drop_last out")
-    if last == "short" and world_size > 1:
-        raise UsageError(
-            f"last='short' is for one rank, but world_size is {world_size}: ranks need batches of "
-            "one size; use last='pad' and count the rows that are batch.valid"
-        )
     return str(last)
 
 

@@ -202,7 +202,7 @@ class Loader(Resuming, Generic[Item]):
                 prefetch, target.leases, verify=verify, group=group,
                 progress=rank == 0 and is_shown(),
             )  # fmt: skip
-            check_request(stream)
+            check_request(stream, delivery, world_size, last)
             job = job_key(place, world_size) if chosen else b""
             request = Open(OPEN_REQUEST, stream, delivery, rank, world_size, job)
             self._connection = connect(

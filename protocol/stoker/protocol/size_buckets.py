@@ -235,16 +235,7 @@ Tail = Literal["carry", "drop", "pad"]
 
 
 def tail_of(tail: Literal["drop", "pad"], leftovers: Leftovers) -> Tail:
-    """Return what happens to an incomplete batch, by the tail of the spec and the request.
-
-    Raises:
-        UsageError: the spec pads incomplete batches and the request drops them.
-    """
-    if tail == "pad" and leftovers == "drop":
-        raise UsageError(
-            "buckets: leftovers='drop' leaves incomplete batches out, and drop_last=False or "
-            "last='pad' keeps them: use only one of them"
-        )
+    """Return what happens to an incomplete batch, by the tail of the spec and the request."""
     if tail == "pad":
         return "pad"
     return "drop" if leftovers == "drop" else "carry"

@@ -51,12 +51,8 @@ class Rows(Protocol):
         """Return the entries [start, stop), counted from the begin of an epoch, and beyond it."""
         ...
 
-    def deck_of(self, sample_id: int) -> "Deck":
-        """Return the deck of a sample.
-
-        Raises:
-            UsageError: the sample is in none.
-        """
+    def deck_of(self, sample_id: int) -> "Deck | None":
+        """Return the deck of a sample; None if it is in none."""
         ...
 
     def number(self, deck: "Deck", epoch: int, position: int) -> int:
@@ -120,9 +116,11 @@ class Deck:
         """Return the position of a visit of an id, or of the row that a substitute is for.
 
         Raises:
-            UsageError: there is no such id, it does not come so often, or the epoch is negative.
+            UsageError: no row has the id, it does not come so often, or the epoch is negative.
         """
         place = self._select.place(sample_id)
+        if place is None:
+            raise UsageError(f"the stream leaves out sample {sample_id}, so no row has it")
         if epoch < 0:
             raise UsageError(f"epoch: expected one from 0, got {epoch}")
         if visit >= self.first_visit:
@@ -150,10 +148,9 @@ class Deck:
         place = substitute_place(self._seed, epoch, position, bad_id, attempt, self.samples)
         return self.sample(place), position + self.first_visit
 
-    def deck_of(self, sample_id: int) -> "Deck":
-        """Return this deck; see `Rows`."""
-        self._select.place(sample_id)
-        return self
+    def deck_of(self, sample_id: int) -> "Deck | None":
+        """Return this deck if it has a sample; see `Rows`."""
+        return None if self._select.place(sample_id) is None else self
 
     def number(self, deck: "Deck", epoch: int, position: int) -> int:
         """Return how many rows come before; see `Rows`."""
@@ -167,7 +164,7 @@ class Deck:
         positions = np.arange(start, stop, dtype=np.int64)
         places, visits = positions, np.zeros(len(positions), np.int64)
         if self._shuffle is not None:
-            places = self._shuffle.places(epoch, start, stop)
+            places = self._shuffle.places(epoch, positions)
         if self._weighting is not None:
             places, visits = self._weighting.at(self._seed, epoch, places)
         ids = self._select.ids(places)

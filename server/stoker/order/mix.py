@@ -11,7 +11,6 @@ The epochs of each deck are joined end to end. How many rows of a deck came befo
 sum of floors, found in the time of Euclid's algorithm; nothing is stored. Any thread may call.
 """
 
-import contextlib
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stoker.order.apportion import apportion
-from stoker.order.deck import Deck, DeckEntries, Ids, Rows
+from stoker.order.deck import Deck, DeckEntries, Ids
 from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import UsageError
 from stoker.rng.draws import integers
@@ -203,13 +202,9 @@ class MixedDecks:
                 column[places] = values
         return found
 
-    def deck_of(self, sample_id: int) -> Deck:
-        """Return the deck of a sample.
-
-        Raises:
-            UsageError: the sample is in none.
-        """
-        return first_with(self.decks, sample_id)[1]
+    def deck_of(self, sample_id: int) -> Deck | None:
+        """Return the deck of a sample; None if it is in none."""
+        return next((deck for deck in self.decks if deck.deck_of(sample_id)), None)
 
     def number(self, deck: Deck, epoch: int, position: int) -> int:
         """Return how many rows come before one of a deck."""
@@ -219,15 +214,3 @@ class MixedDecks:
         """Return the id of a sample, by number from 0."""
         deck = bisect_right(self._firsts, number) - 1
         return self.decks[deck].sample(number - self._firsts[deck])
-
-
-def first_with(rows: Sequence[Rows], sample_id: int) -> tuple[int, Deck]:
-    """Return the number of the rows that have a sample, and its deck.
-
-    Raises:
-        UsageError: none has it.
-    """
-    for number, found in enumerate(rows):
-        with contextlib.suppress(UsageError):
-            return number, found.deck_of(sample_id)
-    raise UsageError(f"the stream leaves out sample {sample_id}, so no row has it")

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
 
 Ids = NDArray[np.int64]
@@ -32,12 +31,8 @@ class Select(Protocol):
         """Return the ids at places: (k,) int64 for (k,) int64."""
         ...
 
-    def place(self, sample_id: int) -> int:
-        """Return the place of an id.
-
-        Raises:
-            UsageError: it is not among these samples.
-        """
+    def place(self, sample_id: int) -> int | None:
+        """Return the place of an id; None if it is not among these samples."""
         ...
 
 
@@ -95,23 +90,18 @@ class Remaining:
         found: Ids = numbers - np.searchsorted(self._gone, numbers)
         return found
 
-    def place(self, sample_id: int) -> int:
-        """Return the place of an id.
-
-        Raises:
-            UsageError: there is no such id, or it is left out.
-        """
+    def place(self, sample_id: int) -> int | None:
+        """Return the place of an id; None if the dataset has no such id, or it is left out."""
         number = sample_id - self._first
         if not 0 <= number < self._rows:
-            last = self._first + self._rows - 1
-            raise UsageError(f"expected an id from {self._first} to {last}, got {sample_id}")
+            return None
         listed = self._gone if self._kept is None else self._kept
         if listed is None:
             return number
         before = int(np.searchsorted(listed, number))
         is_listed = before < len(listed) and listed[before] == number
         if is_listed == (self._kept is None):
-            raise UsageError(f"the stream leaves out sample {sample_id}, so no row has it")
+            return None
         return number - before if self._kept is None else before
 
 
@@ -131,13 +121,7 @@ class Listed:
         """Return the ids at places: (k,) int64 for (k,) int64."""
         return self._ids[places].astype(np.int64)
 
-    def place(self, sample_id: int) -> int:
-        """Return the place of an id.
-
-        Raises:
-            UsageError: the list does not have it.
-        """
+    def place(self, sample_id: int) -> int | None:
+        """Return the place of an id; None if the list does not have it."""
         place = int(np.searchsorted(self._ids, sample_id))
-        if place == self.count or self._ids[place] != sample_id:
-            raise UsageError(f"the list has no sample {sample_id}")
-        return place
+        return place if place < self.count and self._ids[place] == sample_id else None

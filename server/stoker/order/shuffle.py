@@ -51,10 +51,11 @@ class Shuffle:
         self._outer = functools.lru_cache(maxsize=4)(self._make_outer)
         self._inner = functools.lru_cache(maxsize=64)(self._make_inner)
 
-    def places(self, epoch: int, start: int, stop: int) -> Ids:
-        """Return the places at the positions [start, stop), (stop - start,) int64."""
-        if self._block is None:
-            return self._outer(epoch)[0].many_in_range(np.arange(start, stop, dtype=np.int64))
+    def places(self, epoch: int, positions: Ids) -> Ids:
+        """Return the places at positions that follow each other, (k,) int64 for (k,) int64."""
+        if self._block is None or not len(positions):
+            return self._outer(epoch)[0].many_in_range(positions)
+        start, stop = int(positions[0]), int(positions[-1]) + 1
         places = np.empty(stop - start, np.int64)
         done = start
         while done < stop:

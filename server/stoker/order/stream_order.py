@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from stoker.order.buckets.bucket_plan import BucketPlan
 from stoker.order.deck import Deck, DeckEntries, Ids, Rows
-from stoker.order.mix import first_with
 from stoker.order.step_cut import StepCut, Turn
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import StreamSpec
@@ -148,11 +147,11 @@ class StreamOrder:
             found = rows.lookup(epoch, start, stop)
         else:
             found = _padded(rows, epoch, start, stop)
-        view = np.zeros(hi - lo, np.int64)
-        if views > 1:
-            offsets, view = np.divmod(np.arange(lo, hi, dtype=np.int64), views)
-            found = DeckEntries(*(column[offsets - first] for column in found))
-        return RowColumns(found.ids, found.visits, found.epochs, found.positions, view)
+        if views == 1:
+            return RowColumns(*found, np.zeros(hi - lo, np.int64))
+        offsets, view = np.divmod(np.arange(lo, hi, dtype=np.int64), views)
+        found = DeckEntries(*(column[offsets - first] for column in found))
+        return RowColumns(*found, view)
 
     def dataset_of(self, sample_id: int) -> int:
         """Return the number of the dataset that an id belongs to."""
@@ -207,7 +206,10 @@ class StreamOrder:
         """Return (bucket, deck) of a sample."""
         if not 0 <= sample_id < self.firsts[-1]:
             raise UsageError(f"expected an id from 0 to {self.firsts[-1] - 1}, got {sample_id}")
-        return first_with(self.rows_of, sample_id)
+        for bucket, rows in enumerate(self.rows_of):
+            if deck := rows.deck_of(sample_id):
+                return bucket, deck
+        raise UsageError(f"the stream leaves out sample {sample_id}, so no row has it")
 
 
 def _padded(rows: Rows, epoch: int, start: int, stop: int) -> DeckEntries:

@@ -9,7 +9,7 @@ from decided import of
 from stoker.protocol.draw_records import Drawn, DrawnField
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Building, Close, Hello, Opened
-from stoker.protocol.request.option_refusals import OPTIONS, REFUSALS
+from stoker.protocol.request.option_refusals import CHOICES, REFUSALS
 from stoker.protocol.request.stream_request import Selection
 from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.slot_layout import Output, slot_layout
@@ -700,11 +700,6 @@ def test_a_mixture(make_rig):
         ({"mix": [*PHOTOS, *PHOTOS]}, "mix: expected the name of each dataset, and each once"),
         ({"mix": [("", 1.0, "train")]}, "mix: expected the name of each dataset, and each once"),
         ({"mix": [*PHOTOS, ("b", None, "train")]}, "mix: expected a ratio of each of the datasets"),
-        (
-            {"shuffle_seed": 7, "shuffle": False},
-            "open: order.seed and order.shuffle=false without weights or mix cannot be combined,"
-            " because nothing in this order is drawn; leave one of them out",
-        ),
     ],
 )
 def test_streams_that_cannot_be(rig, make_open, changes, message):
@@ -714,17 +709,16 @@ def test_streams_that_cannot_be(rig, make_open, changes, message):
 def test_every_refusal_reaches_the_client(rig, make_open):
     """The daemon checks the table; tests/client walks it with a Loader."""
     ways = {
-        "mix": {"mix": PHOTOS}, "buckets": {"buckets": Buckets(max_area=64 * 64)},
-        "weights": {"weights": b'{"field":"w"}'}, "exclude": {"exclude": ids(3)},
-        "subset": {"split": "train"}, "block": {"shuffle_block": 7}, "params": {"params": True},
-        "order seed": {"shuffle_seed": 7}, "no shuffle": {"shuffle": False},
+        "block": {"shuffle_block": 7}, "in order": {"shuffle": False}, "padded": {"tail": "pad"},
+        "dropped leftovers": {"buckets": Buckets(max_area=64 * 64, leftovers="drop")},
     }  # fmt: skip
     for refusal in REFUSALS:
-        code, message = refused(rig, make_open, **ways[refusal.one], **ways[refusal.other])
-        names = [OPTIONS[name].field for name in (refusal.one, refusal.other)]
-        assert code == "usage"
-        assert message.startswith(f"open: {names[0]} and {names[1]}")
-        assert refusal.why in message
+        names = [CHOICES[name].field for name in (refusal.one, refusal.other)]
+        if all(names):
+            code, message = refused(rig, make_open, **ways[refusal.one], **ways[refusal.other])
+            assert code == "usage"
+            assert message.startswith(f"open: {names[0]} and {names[1]}")
+            assert refusal.why in message
 
 
 def selection(told):

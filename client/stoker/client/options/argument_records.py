@@ -26,9 +26,9 @@ class Shuffle:
             Loader's.
         block_size: samples in a block of neighbors: blocks are shuffled, and the samples inside
             each, for slow storage; None: all samples are shuffled together.
-        samples: whether samples are shuffled. False, with `weights` or `mix`: they come in the
-            order of their ids, and the seed draws which of them come once more, or the turns of the
-            datasets.
+        samples: whether samples are shuffled. False: they come in the order of their ids,
+            and the seed draws which of them come once more by their `weights`, the turns of the
+            datasets of a `mix`, and substitutes.
     """
 
     seed: int | None = None

@@ -10,7 +10,7 @@ from stoker.client.options.argument_records import Connection, Group
 from stoker.protocol.codec import MAX_MESSAGE_BYTES
 from stoker.protocol.errors import UsageError
 from stoker.protocol.request.argument_checks import flag, within
-from stoker.protocol.request.option_refusals import check_combination
+from stoker.protocol.request.option_refusals import Asked, check_combination
 from stoker.protocol.request.stream_request import (
     MAX_PREFETCH,
     DeliveryRequest,
@@ -70,13 +70,21 @@ def connection_of(given: object) -> Connection:
     raise UsageError(f"connection={given!r}: expected stoker.client.Connection, or None")
 
 
-def check_request(stream: StreamRequest) -> None:
+def check_request(
+    stream: StreamRequest, delivery: DeliveryRequest, world_size: int, last: str
+) -> None:
     """Check a request as a whole.
+
+    Args:
+        stream: the stream.
+        delivery: how its batches come.
+        world_size: number of ranks.
+        last: what becomes of an incomplete last batch.
 
     Raises:
         UsageError: options exclude each other, or the request is too large for a message.
     """
-    check_combination(stream)
+    check_combination(Asked(stream, delivery, world_size, last))
     _check_size(stream)
 
 

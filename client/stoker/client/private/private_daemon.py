@@ -45,6 +45,7 @@ from stoker.protocol.importing import (
     working_folder,
 )
 from stoker.protocol.messages import Open
+from stoker.protocol.request.option_refusals import Asked, check_combination
 from stoker.protocol.spec import MAX_WORKERS, as_integer
 
 START_TIMEOUT_S = 60.0
@@ -275,23 +276,9 @@ def _session(address: str, deadline: float) -> ClientSession:
 
 def _private_request(request: Open) -> tuple[Open, str | None]:
     """Return the request with the private daemon's names, and `module:attribute` if given."""
-    stream, group = request.stream, request.delivery.group
-    if stream.is_mixture:
-        raise UsageError(
-            "mix: a path is one dataset; start a daemon that serves all of them (stoker serve "
-            "--dataset NAME=PATH ...) and give its address"
-        )
+    stream = request.stream
+    check_combination(Asked(stream, request.delivery, has_path=True))
     (source,) = stream.sources
-    if source.dataset:
-        raise UsageError(
-            f"dataset={source.dataset!r}: the path already names the dataset; leave dataset out"
-        )
-    if group is not None:
-        raise UsageError(
-            f"group={group.name!r}: with the path of a dataset each program starts its own"
-            " daemon, so no other would share its batches; start one with `stoker serve`, and give"
-            " all members its address"
-        )
     code = source.pipeline or None
     if code is not None:
         _check_importable(code)

@@ -41,7 +41,10 @@ class Piece(NamedTuple):
 
 
 def pieces_of(
-    plan: BucketPlan, selections: Sequence[Selected], shares: Sequence[int] | None
+    plan: BucketPlan,
+    selections: Sequence[Selected],
+    shares: Sequence[int] | None,
+    names: Sequence[str] = (),
 ) -> list[list[Piece]]:
     """Return the pieces of each bucket, by dataset.
 
@@ -49,6 +52,7 @@ def pieces_of(
         plan: of all datasets of the stream.
         selections: what is taken of each.
         shares: of the datasets of a mixture; None: there is one dataset.
+        names: of the datasets, for errors; empty: their numbers are shown.
 
     Raises:
         UsageError: a dataset of a mixture has fewer rows in an epoch than buckets, or no bucket.
@@ -60,6 +64,7 @@ def pieces_of(
         counts = apportion(counts[0], shares)
     found: list[list[Piece]] = [[] for _ in plan.buckets]
     for dataset, (selection, count) in enumerate(zip(selections, counts, strict=True)):
+        known = repr(names[dataset]) if names else dataset
         parts = [
             (bucket, plan.ids(bucket)[cut[dataset] : cut[dataset + 1]])
             for bucket, cut in enumerate(cuts)
@@ -67,13 +72,13 @@ def pieces_of(
         ]
         if shares is not None and not parts:
             raise UsageError(
-                f"mix: dataset {dataset} has no sample in any bucket, because all of them are left"
-                " out: use larger bounds, or take the dataset out of the mixture"
+                f"mix: dataset {known} has no sample in any bucket, because all of them are left "
+                "out: use larger bounds, or take the dataset out of the mixture"
             )
         if count < len(parts):
             raise UsageError(
-                f"mix: dataset {dataset} has {count} rows in an epoch, by its ratio, and samples "
-                f"in {len(parts)} buckets; expected at least one row for each: raise its ratio, or "
+                f"mix: dataset {known} has {count} rows in an epoch, by its ratio, and samples in "
+                f"{len(parts)} buckets; expected at least one row for each: raise its ratio, or "
                 "use fewer buckets"
             )
         made = _pieces(dataset, selection, int(firsts[dataset]), [ids for _, ids in parts], count)

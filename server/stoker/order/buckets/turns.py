@@ -50,9 +50,6 @@ class BucketTurns:
             buckets: the buckets of its plan.
             leftovers: what happens to leftovers, from the request.
             arithmetic: compiled (imports numba) or plain; the numbers are the same.
-
-        Raises:
-            UsageError: the spec pads incomplete batches and the request drops them.
         """
         self.buckets = tuple(buckets)
         self.arithmetic = BucketSteps(self.buckets, tail_of(spec.tail, leftovers))

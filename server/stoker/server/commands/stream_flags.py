@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
 from stoker.protocol.errors import UsageError
-from stoker.protocol.request.option_refusals import check_combination
+from stoker.protocol.request.option_refusals import Asked, check_combination
 from stoker.protocol.request.stream_arguments import stream_request
 from stoker.protocol.request.stream_options import (
     STREAM_OPTIONS,
@@ -94,7 +94,7 @@ class StreamFlags:
             if dataset is None:
                 raise UsageError("expected the folder of a dataset after the pipeline, or --mix")
             request = stream_request("", pipeline, values)
-            check_combination(request)
+            check_combination(Asked(request))
             return NamedStream(request, (dataset,))
         if dataset is not None:
             raise UsageError(f"{dataset}: --mix names the datasets; leave this one out")
@@ -102,7 +102,7 @@ class StreamFlags:
             raise UsageError(f"--mix {missing[0]}=...: give --dataset {missing[0]}=PATH too")
         every = {name: pipelines.get(name, pipeline) for name in self._datasets}
         request = stream_request(None, every, values)
-        check_combination(request)
+        check_combination(Asked(request))
         return NamedStream(request, tuple(paths[name] for name in self._datasets))
 
 

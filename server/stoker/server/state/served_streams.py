@@ -17,7 +17,7 @@ from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Open
-from stoker.protocol.request.option_refusals import check_combination
+from stoker.protocol.request.option_refusals import Asked, check_combination
 from stoker.protocol.request.stream_request import Selection, StreamRequest
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.server.state.rank_steps import RankSteps
@@ -231,7 +231,8 @@ def check_request(request: Open) -> Share:
             fit together, or options exclude each other.
     """
     request.stream.check_sources()
-    check_combination(request.stream, received=True)
+    asked = Asked(request.stream, request.delivery, request.world_size)
+    check_combination(asked, received=True)
     share = Share(request.rank, request.world_size, request.stream.batch.views)
     share.of(request.stream.batch.positions)
     return share

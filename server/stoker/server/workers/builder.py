@@ -123,6 +123,7 @@ def _built(request: BuildRequest, sources: Sequence[_Source]) -> BuildResult:
     """Plan the buckets, if there are any, and compile the pipelines for each of their sizes."""
     wanted = request.stream
     shares_of = _shares(wanted)
+    names = [source.wanted.name for source in sources]
     selected = [chosen_of(source.dataset, source.selection) for source in sources]
     plan = None
     buckets: tuple[Bucket, ...] = ()
@@ -132,13 +133,12 @@ def _built(request: BuildRequest, sources: Sequence[_Source]) -> BuildResult:
             _check_reads_bucket(source.graph)
         datasets = [source.dataset for source in sources]
         plan = plan_buckets(datasets, wanted.buckets, wanted.batch_size, selected)
-        buckets = with_rows(plan, pieces_of(plan, selected, shares_of))
+        buckets = with_rows(plan, pieces_of(plan, selected, shares_of, names))
         sizes = [Size(bucket.height, bucket.width) for bucket in buckets]
     plans = []
     for size in sizes:
         activity.progressed()
         plans.append([compiled_plan(one.graph, one.dataset, size) for one in sources])
-    names = [source.wanted.name for source in sources]
     outputs = tuple(check_agreement(dict(zip(names, found, strict=True))) for found in plans)
     check_classes(
         dict(zip(names, [source.dataset for source in sources], strict=True)),
