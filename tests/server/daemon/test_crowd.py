@@ -12,7 +12,7 @@ from stoker.protocol.errors import TryAgainError
 from stoker.server.daemon import sidesocket
 
 CROWD = 48
-PATIENCE_S = 300.0
+PATIENCE_S = 60.0
 
 
 def open_loader(address: str, connect_timeout_s: float = PATIENCE_S) -> Loader:
