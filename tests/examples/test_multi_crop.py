@@ -60,13 +60,13 @@ def test_all_crops_come_from_one_decode(example, packed):
         for name in ("decode", "decode_box"):
             whole = getattr(dataset, name)
 
-            def counted(field, sample_id, *rest, whole=whole):
+            def counted(field, sample_id, *rest, whole=whole, **more):
                 nonlocal depth
                 if depth == 0:
                     decoded.append(sample_id)
                 depth += 1
                 try:
-                    return whole(field, sample_id, *rest)
+                    return whole(field, sample_id, *rest, **more)
                 finally:
                     depth -= 1
 

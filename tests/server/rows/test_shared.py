@@ -156,7 +156,7 @@ def test_what_cannot_be_decoded_whole_is_left_to_each_stream(two, broken):
     """A damaged grid, or a file that is damaged where neither looks."""
     dataset, shared, streams = two
 
-    def fail(*_):
+    def fail(*_, **__):
         raise SampleError("damaged")
 
     setattr(dataset, broken, fail)

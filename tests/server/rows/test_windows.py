@@ -204,9 +204,9 @@ class Heard(RowListener):
 def count_calls(dataset, name, counts):
     method = getattr(dataset, name)
 
-    def counting(*args):
+    def counting(*args, **more):
         counts[name] += 1
-        return method(*args)
+        return method(*args, **more)
 
     setattr(dataset, name, counting)
 
