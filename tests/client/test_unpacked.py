@@ -77,6 +77,8 @@ def test_tars_in_place_give_the_bytes_of_the_packed_dataset_until_they_change(
         assert_same(delivered(loader), batches)
         cursor = loader.state_dict()
         os.utime(tars / "1.tar", ns=(1, 1))
+        with pytest.raises(DatasetError):
+            loader.replay(len(loader.dataset) - 1, 0)  # of the tar that changed
         with pytest.raises(DatasetError, match=r"1.tar changed while it is read in place: it had"):
             delivered(loader, 30)  # more than are prefetched
     with (
