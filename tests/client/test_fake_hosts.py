@@ -70,7 +70,8 @@ def test_one_that_removes_the_key_is_left_out_and_the_other_makes_its_batches(
         two[1].say(m.Error(0, code, message, details))
         assert places(batches) == [(0, 1), (0, 2), (0, 3), (0, 4)]
         assert places(loader) == [(1, step) for step in range(5)]
-        assert loader.statistics().by_host[two[0].address] >= 8
+        # The other may have sent its three of the first six batches before it removed the key.
+        assert loader.statistics().by_host[two[0].address] >= 7
         two[1].wait_for(lambda: len(two[1].of(m.Open)) > 1)
         two[0].say(m.Error(0, code, message, details))
         with pytest.raises(AccessError, match="removed this client's key"):

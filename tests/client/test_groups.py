@@ -253,7 +253,7 @@ def test_a_wrong_name(shared: Daemon, group: object) -> None:
 
 def test_a_group_needs_a_daemon(dataset: Path) -> None:
     options = {**OPTIONS, "pipeline": "client_pipelines:train"}
-    with pytest.raises(UsageError, match="each program starts its own daemon"):
+    with pytest.raises(UsageError, match="each program starts a daemon of its own"):
         Loader(dataset, **grouped(**options))
 
 

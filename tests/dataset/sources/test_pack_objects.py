@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from sample_photographs import sample_photographs
+from sklearn.datasets import load_sample_images
 from stoker.dataset import schema
 
-CHINA, FLOWER = (np.asarray(pixels)[100:180, 200:300] for pixels in sample_photographs())
+CHINA, FLOWER = (np.asarray(pixels)[100:180, 200:300] for pixels in load_sample_images().images)
 
 
 class Rows:

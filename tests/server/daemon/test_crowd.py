@@ -11,8 +11,8 @@ from stoker.client.retrying import connect_with_retries
 from stoker.protocol.errors import TryAgainError
 from stoker.server.daemon import sidesocket
 
-CROWD = 48
-PATIENCE_S = 60.0
+CROWD = 16
+PATIENCE_S = 240.0
 
 
 def open_loader(address: str, connect_timeout_s: float = PATIENCE_S) -> Loader:
