@@ -20,9 +20,7 @@ from stoker.order.mix import Part, mix_digest, shares
 from stoker.order.permutation import Permutation
 from stoker.order.repeat import Weighting, integer_weights
 from stoker.order.selected import Selected, exclude_of, weights_of
-from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import Excluded
-from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.size_buckets import Buckets
 from stoker.protocol.spec import OrderSpec, StreamSpec
 from stoker.rng.streams import ORDER_STREAM, make_key, stream_key
@@ -394,17 +392,3 @@ def test_a_block_of_a_bucket_has_neighbors_of_the_bucket():
         ids = order.plan.ids(number).tolist()
         places = [ids.index(i) // 8 for i in one.lookup(1, 0, one.rows).ids.tolist()]
         assert len(list(itertools.groupby(places))) == -(-len(ids) // 8)
-
-
-def test_a_dataset_with_fewer_rows_than_buckets_is_refused():
-    case = Case([300, 40], mix=[1, 0.002], batch=2, buckets=BUCKETS)
-    with pytest.raises(UsageError, match="mix: dataset 1 has 1 rows in an epoch, by its ratio"):
-        case.make()
-
-
-def test_a_dataset_that_buckets_leave_out_is_refused():
-    buckets = LengthBuckets(field="tokens", bounds=(8,), longer="drop")
-    case = Case([300, 40], mix=[1, 1], batch=2, buckets=buckets)
-    case.sizes = [(5, 5)] * 300 + [(9, 9)] * 40
-    with pytest.raises(UsageError, match="mix: dataset 1 has no sample in any bucket"):
-        case.make()

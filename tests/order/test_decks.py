@@ -9,8 +9,6 @@ from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.order.compose import dataset_order
 from stoker.order.deck import Deck
 from stoker.order.permutation import Permutation
-from stoker.protocol.errors import UsageError, VersionError
-from stoker.protocol.spec import Contracts
 
 SHAPES = [(1, 1), (10, 3), (12, 3), (100, 7), (100, 100), (100, 1000), (97, 1), (1000, 64)]
 
@@ -49,15 +47,6 @@ def test_an_id_is_found_where_the_lookup_has_it(make_spec, rows, block):
         for epoch in (0, 3):
             found = [order.find(epoch, int(number)) for number in whole(order, epoch)]
             assert found == list(range(rows))
-
-
-def test_what_cannot_be_found_is_named(make_spec):
-    order = deck_of(make_spec(rows=10))
-    for number in (-1, 10):
-        with pytest.raises(UsageError, match=f"the stream leaves out sample {number}, so"):
-            order.find(0, number)
-    with pytest.raises(UsageError, match="epoch: expected one from 0, got -1"):
-        order.find(-1, 3)
 
 
 @pytest.mark.parametrize(("rows", "block"), SHAPES)
@@ -153,52 +142,9 @@ def test_a_trillion_samples_cost_no_more_memory_than_a_thousand(make_spec, block
     assert peak_bytes < 200_000
 
 
-def test_what_this_version_lacks_is_named(make_spec):
-    supported = "this version supports order.kind='full' and 'weighted', without order.subset"
-    digest = "a" * 32
-    for spec, name in [
-        (make_spec(order={"kind": "subset", "subset": digest}), f"order.subset='{digest}'"),
-        (make_spec(order={"kind": "subset"}), "order.kind='subset'"),
-    ]:
-        with pytest.raises(UsageError) as caught:
-            deck_of(spec)
-        assert name in str(caught.value)
-        assert supported in str(caught.value)
-    for order in ({"block": 0}, {"block": 5, "shuffle": False}):
-        with pytest.raises(
-            UsageError, match=r"order\.block: expected a length from 1, with shuffle"
-        ):
-            deck_of(make_spec(order=order))
-
-
-@pytest.mark.parametrize("name", ["random", "order"])
-def test_a_spec_of_another_contract_is_refused(make_spec, name):
-    spec = make_spec(contracts=Contracts(**{name: 2}))
-    with pytest.raises(VersionError, match=f"contract '{name}': the spec has version 2"):
-        deck_of(spec)
-
-
-def test_steps_rows_and_epochs_out_of_range_are_named(make_spec):
+def test_a_sample_that_is_dropped_has_no_place(make_spec):
     order = dataset_order(make_spec(rows=10, batch=8, views=2))
-    for epoch, step, lo, hi, message in [
-        (0, 1, 0, 8, "step: expected one from 0 to 0 in epoch 0, got 1"),
-        (-1, 0, 0, 8, "epoch: expected one from 0, got -1"),
-        (0, 0, 5, 17, "rows: expected 0 <= lo <= hi <= 16, got 5 and 17"),
-        (0, 0, 5, 4, "rows: expected 0 <= lo <= hi <= 16, got 5 and 4"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            order.rows(epoch, step, lo, hi)
     assert order.rows(0, 0, 5, 5).ids.size == 0
     ids = whole(order.rows_of[0])
     assert order.find(0, int(ids[7])) == (None, 7, (0, 0))
     assert order.find(0, int(ids[8])).place is None
-
-
-def test_a_spec_made_with_other_things_is_refused(make_spec):
-    for spec, message in [
-        (make_spec(mix="a" * 32), "the stream was made with the mixture a{32}, got None"),
-        (make_spec(buckets="b" * 32), "the stream was made with the bucket plan b{32}, got None"),
-        (make_spec(exclude="3:" + "c" * 32), "with the exclude list 3:c{32}, got None"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            dataset_order(spec)

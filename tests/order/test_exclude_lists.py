@@ -146,24 +146,6 @@ def test_a_plan_is_that_of_a_smaller_dataset(leftovers, resize):
         assert ours == [(b, [left[place] for place in ids]) for b, ids in theirs]
 
 
-def test_an_image_without_a_size_is_named_by_its_id():
-    widths, heights = np.array([640, 640, 640, 0]), np.full(4, 640)
-    request = Buckets(max_area=64 * 64)
-    with pytest.raises(UsageError, match="the image of id 3 "):
-        make_plan([(widths, heights)], request, 1, np.array([0, 2]))
-    make_plan([(widths, heights)], request, 1, np.array([3]))
-
-
-def test_lists_of_other_streams_and_datasets():
-    excluded = Excluded([3, 5])
-    spec = spec_of(9, excluded)
-    for other in (None, Excluded(()), Excluded([3, 6])):
-        with pytest.raises(UsageError, match=f"made with the exclude list {excluded.digest}, got"):
-            dataset_order(spec, excluded=other)
-    with pytest.raises(UsageError, match="has 5 samples, ids 0 to 4; the list names 5"):
-        dataset_order(spec_of(5, excluded), excluded=excluded)
-
-
 def test_a_long_list_costs_what_it_weighs():
     """The longest list, of the largest dataset: look-ups stay logarithmic, memory in the list."""
     rows = 2**48

@@ -17,7 +17,6 @@ from stoker.order.compose import order_of as order_of_spec
 from stoker.order.mix import MixTurns, Part, floor_sum, mix_digest, shares
 from stoker.order.selected import Selected
 from stoker.protocol.canonical import canonical_digest
-from stoker.protocol.errors import UsageError
 
 VECTORS = json.loads((Path(__file__).parents[2] / "docs/contracts/vectors/mix.json").read_text())
 RATIOS = st.lists(st.floats(0.02, 1) | st.integers(1, 20).map(float), min_size=1, max_size=5)
@@ -180,38 +179,3 @@ def test_floor_sums(n, m, a, b):
 
 
 # --- what cannot be ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("ratios", "message"),
-    [
-        ([], "expected 1 to 64 datasets, got 0"),
-        ([1.0] * 65, "expected 1 to 64 datasets, got 65"),
-        ([1.0, 0.0], r"expected positive finite ratios, got 0\.0"),
-        ([1.0, -2], "expected positive finite ratios, got -2"),
-        ([1.0, float("nan")], "expected positive finite ratios, got nan"),
-        ([True, 1.0], "expected positive finite ratios, got True"),
-        ([1.0, 1e-9], "ratio 1e-09 gives no row in 1000 batches of 4; expected at least 0.00025"),
-    ],
-)
-def test_ratios_that_cannot_be(ratios, message):
-    with pytest.raises(UsageError, match=message):
-        shares(ratios, 4)
-
-
-def test_other_parts_than_those_of_the_spec(make_spec):
-    parts = parts_of([50, 13], shares([1, 2], 8))
-    spec = make_spec(rows=63, batch=8, mix=mix_digest(parts))
-    with pytest.raises(UsageError, match=r"the stream was made with the mixture .*, got"):
-        order_of_spec(spec, [Selected(13), Selected(50)], parts=parts[::-1])
-    with pytest.raises(UsageError, match="a global batch of 64 from the 63 samples of all data"):
-        order_of(make_spec, [50, 13], [1, 1], batch=64)
-    order = order_of_spec(spec, [Selected(50), Selected(13)], parts=parts)
-    for call, message in (
-        (lambda: order.rows(0, 7, 0, 8), "step: expected one from 0 to 6 in epoch 0, got 7"),
-        (lambda: order.rows(0, 0, 0, 9), "expected 0 <= lo <= hi <= 8, got 0 and 9"),
-        (lambda: order.find(0, 63), "expected an id from 0 to 62, got 63"),
-        (lambda: order.find(0, 5, 51), "sample 5: expected a visit of at most 50, since an epoch"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            call()
