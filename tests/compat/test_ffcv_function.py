@@ -11,7 +11,6 @@ from stoker.ops.custom.foreign import generator
 from stoker.pipeline import Row
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
-from stoker.protocol.errors import BuildError
 from stoker.rng.draws import integers
 from stoker.rng.streams import make_key, stream_key
 
@@ -39,20 +38,9 @@ def test_draws_are_those_of_the_rows_key_in_both_engines(pipeline_ops):
             assert np.array_equal(out, expected)
 
 
-def test_an_operation_that_mixes_rows_has_no_place_in_a_pipeline(pipeline_ops):
-    with pytest.raises(BuildError, match="DeclaredMean mixes the rows of a batch"):
-        pipeline_ops.OperationFunction(pipeline_ops.DeclaredMean())
-
-
 def test_an_operation_that_stays_python_is_a_step_too(pipeline_ops, interpreted):
     image = np.random.default_rng(0).integers(0, 150, (6, 8, 3), dtype=np.uint8)
     function = pipeline_ops.OperationFunction(kinds_python.Pictures())
     found = [function(image, generator(make_key(3, 4, number, 1))) for number in (1, 1, 2)]
     assert np.array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
-
-
-def test_an_operation_that_makes_tensors_is_no_step(pipeline_ops):
-    function = pipeline_ops.OperationFunction(kinds_python.OwnToTensor())
-    with pytest.raises(BuildError, match="OwnToTensor makes tensors; a step of a pipeline makes"):
-        function(np.zeros((4, 4, 3), np.uint8), generator(make_key(1, 2, 3, 4)))

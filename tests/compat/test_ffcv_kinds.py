@@ -17,7 +17,6 @@ import torch
 from commands import call
 from corrupt_labels import CorruptFixedLabels
 from pipeline_ops import stored
-from seeded_ops import Seeded
 
 from stoker.client import Loader as StokerLoader
 from stoker.compat.ffcv import DatasetWriter, Loader, OrderOption
@@ -28,7 +27,7 @@ from stoker.compat.ffcv.reader import Reader
 from stoker.compat.ffcv.transforms import RandomHorizontalFlip, ToTensor, ToTorchImage
 from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import NAME
-from stoker.protocol.errors import BuildError, DatasetError, UsageError
+from stoker.protocol.errors import DatasetError
 
 pytestmark = pytest.mark.usefixtures("forked_private_daemons")
 
@@ -154,12 +153,6 @@ def test_libraries_draw_for_the_row_and_newly_in_each_epoch(dataset, interpreted
     assert python.random.getstate() == before
 
 
-def test_a_library_that_seeds_itself_would_repeat_itself_and_is_refused(dataset, interpreted):
-    steps = [SimpleRGBImageDecoder(), python.Transformed(python.SeedsItself()), ToTensor()]
-    with pytest.raises(BuildError, match="it would draw the same in every epoch: seed in the op"):
-        rows(dataset, steps)
-
-
 def test_after_python_machine_code_goes_on(dataset, interpreted):
     steps = [SimpleRGBImageDecoder(), python.Blurred(), RandomHorizontalFlip(), ToTensor()]
     assert rows(dataset, [*steps, python.BackToArrays(), arrays.Doubled()]).shape[1] == SAMPLES
@@ -184,12 +177,6 @@ def test_even_batches_are_mixed_with_the_labels_that_belong_to_them(dataset, int
     assert len(shares) > 1
 
 
-def test_an_operation_that_denies_that_it_works_on_halves_is_refused(dataset, interpreted):
-    steps = [SimpleRGBImageDecoder(), arrays.DeniedHalves(), ToTensor()]
-    with pytest.raises(BuildError, match=r"depends on the other rows.* has is_batch_op = False"):
-        rows(dataset, steps)
-
-
 def test_views_of_an_image_are_a_list(dataset, interpreted):
     steps = [SimpleRGBImageDecoder(), ToTensor(), python.Views()]
     lines = {"image": steps, "label": None, "weight": None}
@@ -206,16 +193,6 @@ def test_results_of_another_form_than_declared_go_on_as_they_are(dataset, interp
         got = rows(dataset, [*steps, ToTorchImage()], epochs=1)[0]
         assert got.dtype == (np.float32 if make is arrays.Halved else np.float64)
         assert np.array_equal(got, plain.transpose(0, 3, 1, 2) / 2)
-
-
-def test_a_batch_op_and_another_operation_that_seed_alike_are_refused(dataset, interpreted):
-    lines = {
-        "image": [SimpleRGBImageDecoder(), arrays.EvenMixup(), ToTensor()],
-        "label": [IntDecoder(), public.FixedLabels(np.arange(SAMPLES)), ToTensor()],
-    }
-    lines["label"].insert(1, Seeded("last"))
-    with pytest.raises(BuildError, match=r"Seeded of field 'label' is not\. Both seed their draws"):
-        Loader(dataset, 8, pipelines=lines)
 
 
 def test_a_dataset_is_a_file_as_scripts_expect(dataset, tmp_path):
@@ -293,8 +270,3 @@ def test_the_file_of_a_dataset_may_be_given_to_a_daemon(dataset, interpreted):
 def test_names_are_where_scripts_import_them(module, names):
     found = importlib.import_module(f"stoker.compat.ffcv.{module}")
     assert [name for name in names.split() if not hasattr(found, name)] == []
-
-
-def test_a_reader_takes_no_fields(dataset):
-    with pytest.raises(UsageError, match="custom_handlers: expected none"):
-        Reader(dataset, {"image": RGBImageField})

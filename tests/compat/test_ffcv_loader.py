@@ -12,7 +12,6 @@ import torch
 from stoker.compat.ffcv import fields as f
 from stoker.compat.ffcv.array_pool import ArrayPool
 from stoker.compat.ffcv.fields.decoders import (
-    BytesDecoder,
     CenterCropRGBImageDecoder,
     IntDecoder,
     RandomResizedCropRGBImageDecoder,
@@ -33,7 +32,7 @@ from stoker.compat.ffcv.transforms import (
     ToTorchImage,
     View,
 )
-from stoker.protocol.errors import BuildError, SampleError, UnknownNameError, UsageError
+from stoker.protocol.errors import BuildError, SampleError
 from stoker.rng.draws import uniform
 from stoker.rng.streams import make_key, stream_key
 
@@ -160,15 +159,6 @@ def test_normalizing_after_to_torch_image_is_the_same(packed, channels_last):
     for channel in range(3):
         expected = normalize.table[stored[:, channel].numpy(), channel]
         assert np.array_equal(got[:, channel].numpy(), expected)
-
-
-def test_normalizing_tensors_with_channels_last_is_refused(packed):
-    normalize = NormalizeImage((120.0, 110.0, 100.0), (60.0, 50.0, 40.0), np.float32)
-    steps = [SimpleRGBImageDecoder(), ToTensor(), normalize]
-    with pytest.raises(
-        BuildError, match=r"expected uint8 tensors .* put ToTorchImage\(\) before it"
-    ):
-        Loader(packed, batch_size=10, pipelines={"image": steps})
 
 
 def test_a_view_is_the_same_bytes(packed):
@@ -316,59 +306,3 @@ def test_leaving_an_epoch_early_leaves_no_thread(packed):
         iterator.close()
     assert threading.active_count() == before
     assert len(epoch(loader)) == 25
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
-    [
-        ({"pipelines": {"imag": []}}, UnknownNameError, "no field 'imag'; it has image, label"),
-        (
-            {"pipelines": {"image": []}},
-            BuildError,
-            "expected a decoder as its first .* got nothing",
-        ),
-        ({"pipelines": {"image": [ToTensor()]}}, BuildError, "expected a decoder .* got ToTensor"),
-        (
-            {"pipelines": {"image": [IntDecoder()]}},
-            BuildError,
-            "expected a field of kind label or sc",
-        ),
-        ({"pipelines": {"label": [BytesDecoder()]}}, BuildError, "expected a field of kind bytes"),
-        (
-            {"pipelines": {"label": [IntDecoder(), Squeeze()]}},
-            BuildError,
-            r"Squeeze: expected tensors, got arrays: put ToTensor\(\) before it",
-        ),
-        (
-            {"pipelines": {"label": [IntDecoder(), ToTensor(), ToTensor()]}},
-            BuildError,
-            "expected arrays, got tensors",
-        ),
-        (
-            {"pipelines": {"label": [IntDecoder(), 3]}},
-            BuildError,
-            "expected an Operation or a torch.nn.Module, got 3",
-        ),
-        ({"batch_size": 0}, UsageError, "expected batch_size and batches_ahead from 1"),
-        ({"batch_size": 51}, UsageError, "leaves no step"),
-        ({"indices": [3, 50]}, UsageError, "indices: expected ids from 0 to 49, got 3 to 50"),
-        ({"indices": [-1, 3]}, UsageError, "indices: expected ids from 0 to 49, got -1 to 3"),
-        ({"indices": []}, UsageError, "indices: expected ids from 0 to 49, got none"),
-        ({"custom_fields": {"a": 1}}, UsageError, "a Stoker dataset has its own fields"),
-        ({"distributed": True}, UsageError, "torch.distributed is not initialized"),
-    ],
-)
-def test_what_a_loader_refuses(packed, arguments, kind, message):
-    with pytest.raises(kind, match=message):
-        Loader(packed, **{"batch_size": 10, **arguments})
-
-
-def test_what_the_writer_refuses(write):
-    with pytest.raises(UsageError, match=r"sample 1: expected 1 parts \(a\), got 2"):
-        write({"a": f.IntField()}, [(1,), (2, 3)])
-    with pytest.raises(UsageError, match=r"sample 0, field 'a': expected float32 of shape \(2,\)"):
-        write({"a": f.NDArrayField("float32", (2,))}, [(np.zeros(3, np.float32),)])
-    with pytest.raises(UsageError, match=r"field 'a': RGBImageField: expected a PIL image or \(H"):
-        write({"a": f.RGBImageField()}, [(np.zeros((3, 3)),)])
-    with pytest.raises(UsageError, match="expected write_mode to be one of raw, jpg, smart, prop"):
-        f.RGBImageField(write_mode="png")

@@ -16,11 +16,9 @@ from stoker.compat.ffcv.transforms import (
     ImageMixup,
     LabelMixup,
     MixupToOneHot,
-    NormalizeImage,
     ToTensor,
 )
 from stoker.ops.kernels.gammas import beta
-from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.draws import integers, uniform
 from stoker.rng.streams import make_key, stream_key
 
@@ -97,51 +95,6 @@ def test_equal_labels_have_all_the_weight():
     weights = MixupToOneHot(3).generate_code()(mixed, None)
     assert weights.tolist() == [[0, 0, 1], [1, 0, 0]]
     assert mixed[0, 2] == torch.tensor(0.3)
-
-
-def test_labels_beyond_the_classes_are_named(packed, interpreted):
-    label = [LabelMixup(0.4, same_lambda=True), ToTensor(), MixupToOneHot(5)]
-    with pytest.raises(UsageError, match="expected labels from 0 to 4, got 0 to 9: correct num_cl"):
-        list(load(packed, [], label))
-
-
-@pytest.mark.parametrize(
-    ("image", "label", "message"),
-    [
-        (
-            [ImageMixup(0.4, same_lambda=True)],
-            [LabelMixup(0.2, same_lambda=True)],
-            r"LabelMixup of field 'label': expected alpha=0\.4, as ImageMixup of field 'image' ha",
-        ),
-        (
-            [ImageMixup(0.4, same_lambda=True)],
-            [LabelMixup(0.4, same_lambda=False)],
-            "expected same_lambda=True, as ImageMixup",
-        ),
-        (
-            [ToTensor(), ImageMixup(0.4, same_lambda=True)],
-            [],
-            r"expected arrays, got torch.*put ToTensor\(\) after it",
-        ),
-        (
-            [NormalizeImage([0] * 3, [1] * 3, np.float16), ImageMixup(0.4, same_lambda=True)],
-            [],
-            "got NumPy float16.*before the NormalizeImage",
-        ),
-        ([], [ToTensor(), LabelMixup(0.4, same_lambda=True)], "one label per row, got torch"),
-        ([], [MixupToOneHot(10)], r"of shape \(3,\) from LabelMixup, got NumPy int64"),
-        ([], [ToTensor(), MixupToOneHot(10)], "put LabelMixup.* before it"),
-    ],
-)
-def test_what_does_not_fit_is_refused(packed, interpreted, image, label, message):
-    with pytest.raises(BuildError, match=message):
-        load(packed, image, label)
-
-
-@pytest.mark.parametrize("alpha", [0, -1.0, float("nan"), 1e9])
-def test_an_alpha_without_a_distribution_is_refused(alpha):
-    with pytest.raises(UsageError, match="ImageMixup: expected alpha from 1e-06 to 1e"):
-        ImageMixup(alpha, same_lambda=True)
 
 
 def test_corrupt_fixed_labels_of_ffcvs_guide(packed):

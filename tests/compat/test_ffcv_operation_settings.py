@@ -14,7 +14,6 @@ from stoker.compat.ffcv.fields.decoders import (
 )
 from stoker.compat.ffcv.pipeline import Compiler, Operation
 from stoker.compat.ffcv.transforms import Convert, NormalizeImage, ToTensor
-from stoker.protocol.errors import BuildError, UsageError
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -140,23 +139,6 @@ def test_nothing_is_built_again_where_nothing_was_set(packed, monkeypatch):
     monkeypatch.setattr(Loader, "_build", lambda self: pytest.fail("built again"))
     operation.settings = {"amount": [1]}
     images(loader)
-
-
-def test_a_setting_that_cannot_run_raises_at_the_next_epoch(packed):
-    decoder = CenterCropRGBImageDecoder((16, 16), ratio=1.0)
-    loader = load(packed, decoder, ToTensor())
-    decoder.output_size = (0, 0)
-    with pytest.raises((BuildError, UsageError, ValueError, ZeroDivisionError)):
-        iter(loader)
-
-
-@pytest.mark.parametrize("name", ["batch_size", "seed", "indices", "order", "drop_last"])
-def test_a_loaders_own_arguments_cannot_be_set(packed, name):
-    loader = load(packed, SimpleRGBImageDecoder(), ToTensor())
-    with pytest.raises(
-        UsageError, match=rf"Loader\.{name} cannot be set.*build a new Loader\({name}="
-    ):
-        setattr(loader, name, 1)
 
 
 def test_both_names_of_the_parallel_range(monkeypatch):

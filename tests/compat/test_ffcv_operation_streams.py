@@ -16,7 +16,6 @@ from stoker.compat.ffcv.transforms import (
     SynchronizeSeed,
     ToTensor,
 )
-from stoker.protocol.errors import BuildError, UsageError
 from stoker.rng.draws import uniform
 from stoker.rng.streams import make_key, stream_key
 
@@ -33,14 +32,6 @@ class Noise(torch.nn.Module):
 
     def extra_repr(self):
         return f"scale={self.scale}"
-
-
-class ImageShift(Shift):
-    pass
-
-
-class MaskShift(Shift):
-    pass
 
 
 class ImageTurn(Shift):
@@ -196,65 +187,3 @@ def test_parameters_that_decide_nothing_may_differ(two_views):
     apart = left != right
     assert (left[apart] == 1).all()
     assert (right[apart] == 255).all()
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "message"),
-    [
-        (
-            [SynchronizeSeed(), RandomHorizontalFlip()],
-            [RandomHorizontalFlip()],
-            r"pipelines\['left'\]: SynchronizeSeed\(0\) shares nothing, because no other pipeline",
-        ),
-        (
-            [SynchronizeSeed(1), RandomHorizontalFlip()],
-            [SynchronizeSeed(2), RandomHorizontalFlip()],
-            r"SynchronizeSeed\(1\) shares nothing, because no other pipeline has it",
-        ),
-        (
-            [RandomHorizontalFlip(), SynchronizeSeed()],
-            [SynchronizeSeed(), RandomHorizontalFlip()],
-            r"pipelines\['left'\]: SynchronizeSeed\(0\) shares nothing, because no operation aft",
-        ),
-        (
-            [SynchronizeSeed(), RandomHorizontalFlip(), ImageShift()],
-            [SynchronizeSeed(), RandomHorizontalFlip(), MaskShift()],
-            "ImageShift of field 'left' and MaskShift of field 'right' would not decide alike.*str",
-        ),
-        (
-            [SynchronizeSeed(), RandomHorizontalFlip(0.5)],
-            [SynchronizeSeed(), RandomHorizontalFlip(0.7)],
-            r"of field 'right': expected flip_prob=0\.5, as .* has, got flip_prob=0\.7",
-        ),
-        (
-            [SynchronizeSeed(), RandomTranslate(3)],
-            [SynchronizeSeed(), RandomTranslate(4)],
-            "expected padding=3, as RandomTranslate of field 'left' has, got padding=4",
-        ),
-        (
-            [SynchronizeSeed(), ToTensor(), Noise(1)],
-            [SynchronizeSeed(), ToTensor(), Noise(2)],
-            r"expected module=Noise\(scale=1\), as .* got module=Noise\(scale=2\)",
-        ),
-        ([ImageTurn("array")], [MaskTurn("loop")], "expected how='array', as ImageTurn"),
-    ],
-)
-def test_what_would_not_decide_alike_is_refused(two_views, left, right, message):
-    with pytest.raises(BuildError, match=message):
-        load(two_views, [decoder(), *left], [decoder(), *right])
-
-
-def test_crops_of_different_sizes_under_one_mark_are_refused(two_views):
-    small = RandomResizedCropRGBImageDecoder((8, 8))
-    with pytest.raises(BuildError, match=r"expected output_size=\(16, 16\), as .*=\(8, 8\)"):
-        load(two_views, [SynchronizeSeed(), crop()], [SynchronizeSeed(), small])
-
-
-def test_a_mark_is_a_number():
-    with pytest.raises(UsageError, match="expected seed_offset to be an integer or None, got 'cr"):
-        SynchronizeSeed("crop")
-
-
-def test_a_list_of_marks_alone_has_no_decoder(two_views):
-    with pytest.raises(BuildError, match="expected a decoder as its first operation, got nothing"):
-        load(two_views, [SynchronizeSeed()], [decoder()])

@@ -16,7 +16,7 @@ from stoker.compat.ffcv.loader.loader_orders import visits_of
 from stoker.compat.ffcv.pipeline import PipelineSpec
 from stoker.compat.ffcv.transforms import RandomHorizontalFlip, ToTensor
 from stoker.compat.ffcv.traversal_order import Random, TraversalOrder
-from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.errors import UnknownNameError
 
 CROP = {"output_size": (8, 8), "scale": (0.2, 0.9)}
 
@@ -110,27 +110,6 @@ def test_an_order_may_have_any_length(load, monkeypatch):
         monkeypatch.setattr(Given, "ids", list(range(count)))
         loader = load(Given, drop_last=drop_last)
         assert len(loader) == len(batches(loader)) == steps
-
-
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        ([0, 50], r"Given.sample_order\(0\): expected ids from 0 to 49, got 0 to 50"),
-        ([-1, 0], "expected ids from 0 to 49, got -1 to 0"),
-        ([0.5], r"expected a sequence of sample ids, got float64 of shape \(1,\)"),
-        ([[1, 2]], r"expected a sequence of sample ids, got int64 of shape \(1, 2\)"),
-    ],
-)
-def test_an_order_without_ids_of_the_dataset_is_refused(load, monkeypatch, ids, message):
-    monkeypatch.setattr(Given, "ids", ids)
-    with pytest.raises(UsageError, match=message):
-        iter(load(Given))
-
-
-@pytest.mark.parametrize("order", ["random", dict, lambda loader: [1, 2]])
-def test_what_is_no_order_is_refused(load, order):
-    with pytest.raises(UsageError, match="order: expected an OrderOption, or a class that inh"):
-        load(order)
 
 
 def test_visits_count_how_often_an_id_came_before():

@@ -2,13 +2,10 @@
 
 import itertools
 
-import drawing_ops
 import numpy as np
 import pytest
 from drawing_ops import (
     Laws,
-    Misused,
-    OfTensors,
     Pythons,
     Sums,
     SumsInList,
@@ -19,7 +16,6 @@ from scipy import stats
 from stoker.compat.ffcv.compiled_step import BatchRows, CompiledStep
 from stoker.compat.ffcv.field_reading import array_state
 from stoker.compat.ffcv.pipeline import Compiler
-from stoker.protocol.errors import BuildError
 from stoker.rng.draws import integers, uniform
 from stoker.rng.streams import make_key, stream_key
 
@@ -110,35 +106,12 @@ def test_distinct_values_are_distinct_in_the_whole_batch(interpreted):
     assert got.max() < 200
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ("chances", "expected probabilities from 0 whose sum is 1"),
-        ("negative", "expected probabilities from 0 whose sum is 1"),
-        ("few", "fewer values than the size can be chosen"),
-        ("few_likely", "fewer values than the size can be chosen"),
-        ("table", "values in one dimension"),
-        ("shapes", "expected shapes a and b from 1e-6"),
-        ("empty", "expected low < high"),
-        ("unknown", "expected replace to be True, False or a variable of generate_code"),
-    ],
-)
-def test_arguments_that_numpy_refuses_are_refused_with_their_line(interpreted, how, message):
-    with pytest.raises(BuildError, match=rf"drawing_ops.py:\d+: .*{message}"):
-        step(Misused(getattr(drawing_ops, how)))
-
-
 def test_draws_of_a_fixed_number_in_a_loop_are_no_mixing(interpreted):
     for operation in (Sums(), SumsInList()):
         assert step(operation, IMAGES).after == IMAGES
     images = np.zeros((4, 4, 5, 3), np.uint8)
     rows = ROWS._replace(ids=ROWS.ids[:4])
     assert len(set(step(SumsInList(), IMAGES)(images, rows)[:, 0, 0, 0].tolist())) == 4
-
-
-def test_memory_for_tensors_before_to_tensor_is_refused():
-    with pytest.raises(BuildError, match=r"because the operation makes arrays, got torch.int64"):
-        step(OfTensors(), IMAGES)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ The numbers go through a loader over 4 epochs, in two pipelines, for several num
 
 import numpy as np
 import pytest
-import seeded_ops
 from seeded_ops import OWN, SHARED, Seeded
 
 from stoker.compat.ffcv import Loader, OrderOption
@@ -13,7 +12,6 @@ from stoker.compat.ffcv.fields import IntField
 from stoker.compat.ffcv.fields.decoders import IntDecoder
 from stoker.compat.ffcv.pipeline import Compiler
 from stoker.compat.ffcv.transforms import ToTensor
-from stoker.protocol.errors import BuildError
 
 SAMPLES, EPOCHS = 64, 4
 
@@ -88,9 +86,3 @@ def test_machine_code_draws_the_same(numbered, monkeypatch, how):
         monkeypatch.setattr(Compiler, "_enabled", machine)
         found.append(numbers(numbered, Seeded(how), Seeded(how), workers=1 + machine, epochs=2))
     assert np.array_equal(*found)
-
-
-def test_a_generator_of_its_own_would_repeat_itself_and_is_refused(numbered, interpreted):
-    for how in ("generator", "state"):
-        with pytest.raises(BuildError, match=r"seeded_ops.py:\d+: .*draw the same in every epoch"):
-            numbers(numbered, seeded_ops.Generator(how))

@@ -211,16 +211,6 @@ def test_integer_arithmetic_that_numba_accepts_is_not_refused():
     assert np.array_equal(run(ffcv_ops.Wraps()), expected)
 
 
-def test_a_write_beyond_an_array_is_found_where_python_refuses_the_arithmetic():
-    with pytest.raises(BuildError, match=r"Wraps of field 'image' fails on .*: IndexError"):
-        run(ffcv_ops.Wraps(beyond=1))
-
-
-def test_an_operation_that_ends_the_program_is_refused_with_its_line(interpreted):
-    with pytest.raises(BuildError, match=r"ffcv_ops.py:\d+: Leaves of .* fails on .*SystemExit: 3"):
-        run(ffcv_ops.Leaves())
-
-
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 def test_an_operation_that_ends_the_program_on_real_data_is_an_error(interpreted, error):
     """Machine code cannot: numba compiles neither of the two."""
@@ -267,11 +257,6 @@ def test_odd_sizes_where_the_guides_code_fails(guide):
         "not broadcast input array from shape (17,16,3) into shape (16,16,3)"
     ) in message
     assert "-n // 2 is -(n // 2) - 1 if n is odd" in message
-
-
-def test_what_it_keeps_from_call_to_call_is_refused(interpreted):
-    with pytest.raises(BuildError, match="it returned two results for the same rows"):
-        run(ffcv_ops.Remembers())
 
 
 @pytest.mark.parametrize("machine", [pytest.param(True, marks=pytest.mark.slow), False])

@@ -10,7 +10,6 @@ from drawing_ops import Turns
 from stoker.compat.ffcv import Loader
 from stoker.compat.ffcv.fields.decoders import SimpleRGBImageDecoder
 from stoker.compat.ffcv.transforms import ToTensor
-from stoker.protocol.errors import BuildError
 
 
 class Mutes(torch.nn.Module):
@@ -58,13 +57,6 @@ def test_draws_are_those_of_the_batch_and_leave_the_scripts_generators_alone(pac
 def test_sample_ids_of_an_operation_on_tensors(packed):
     images = epoch(packed, Turns(ids=True))
     assert images[:, :, 0, 0, 0].reshape(-1).tolist() == list(range(50))
-
-
-def test_an_operation_that_fails_on_tensors_is_named_with_its_line(packed):
-    with pytest.raises(
-        BuildError, match=r"Turns of field 'image' fails on torch.*drawing_ops.py:\d"
-    ):
-        epoch(packed, Turns(fails=True))
 
 
 def test_draws_are_found_only_where_they_are(packed):

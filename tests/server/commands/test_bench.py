@@ -22,8 +22,7 @@ from user_folders import importing_from
 from stoker.client import measure
 from stoker.dataset import open_dataset, schema
 from stoker.dataset.packing.build import write_dataset
-from stoker.protocol.errors import BuildError, StokerError, UsageError
-from stoker.protocol.length_buckets import request_from_json
+from stoker.protocol.errors import StokerError
 from stoker.server.commands.bench_command import _print_verdict, bench
 from stoker.server.inspect.bench import rates as rates_module
 from stoker.server.inspect.bench.caveats import caveats
@@ -78,7 +77,6 @@ def place(tmp_path_factory):
             stored.seek(offset + 700)
             stored.write(bytes(size - 700))
     (folder / "bad.txt").write_text("5\n")
-    (folder / "other.txt").write_text("24\n")
     return folder
 
 
@@ -223,37 +221,6 @@ def test_rows_for_torch_are_those_that_are_left(place):
     left = TorchRows(str(place / "data"), graph, str(place / "bad.txt"))
     assert [int(whole[n]["label"]) for n in range(len(whole))] == [*range(24)]
     assert [int(left[n]["label"]) for n in range(len(left))] == [*range(5), *range(6, 24)]
-
-
-def test_a_list_of_another_dataset(benched):
-    said = "exclude: the dataset has 24 samples, ids 0 to 23; the list names 24"
-    with pytest.raises(UsageError, match=said):
-        benched("--exclude=other.txt")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "said"),
-    [
-        ("[]", "expected arguments of Buckets or LengthBuckets as JSON, such as"),
-        ('{"max_area": "x"}', "expected arguments of Buckets or LengthBuckets as JSON, such as"),
-        ('{"multiple": 8}', "missing required field `field`"),
-        ('{"max_area": 9}', "max_area=9 is too small for any bucket"),
-    ],
-)
-def test_buckets_that_cannot_be(wanted, said):
-    with pytest.raises(UsageError, match=said):
-        request_from_json(wanted)
-
-
-@pytest.mark.parametrize("flag", ["--seconds=0", "--workers=0"])
-def test_numbers_that_cannot_be(run, flag):
-    with pytest.raises(UsageError, match="expected seconds above 0 and workers from 1, got"):
-        run(bench, "bench_pipelines:crops", "data", flag)
-
-
-def test_a_run_that_fails_says_why(benched):
-    with pytest.raises(BuildError, match="has no pipeline 'none'"):
-        benched(pipeline="none")
 
 
 def stages(**seconds):

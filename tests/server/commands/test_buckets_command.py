@@ -1,7 +1,6 @@
 """`stoker buckets`: what it says adds up, and is what the Loader's plan has."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from PIL import Image
 from stoker.client import Buckets
 from stoker.dataset import open_dataset, schema, write
 from stoker.order.buckets.sizes import bucket_size
-from stoker.protocol.errors import BuildError, DatasetError, UnknownNameError, UsageError
+from stoker.protocol.errors import UsageError
 from stoker.protocol.request.stream_arguments import stream_request
 from stoker.server.commands.buckets_command import buckets
 from stoker.server.commands.explain_command import explain
@@ -94,32 +93,6 @@ def test_flags_that_choose_sizes(shapes, run, flags, sizes):
         assert larger == (set() if "--max-area" in flags else {18})  # of 20 x 200, smaller than all
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (("--size", "64*64"), r"--size 64\*64: expected WIDTHxHEIGHT, such as 1152x896"),
-        (("--size", "64x60"), "multiples of divisor=64, got"),
-        (("--size", "64x64", "--max-area", 4096), "max_area chooses sizes, and sizes= lists them"),
-        (("--lengths", "words", "--size", "64x64"), "--size does not go with --lengths"),
-        (("--max-area", 4096, "--max-side", 48), "no multiple of divisor=64 is between"),
-        (("--max-area", 4032), "max_area=4032 is too small for any bucket: the smallest side is"),
-        (("--max-area", 4096, "--cut-weight", 99), "cut_weight: expected an integer from 2 to 16"),
-    ],
-)
-def test_sizes_that_cannot_be_are_refused(shapes, run, flags, message):
-    with pytest.raises(UsageError, match=message):
-        run(buckets, shapes, "--batch-size", 4, *flags)
-
-
-def test_more_sizes_than_there_may_be_are_refused(run, tmp_path):
-    rows = ({"image": np.zeros((1 + n % 64, 1 + n // 64, 3), np.uint8)} for n in range(4097))
-    write(tmp_path / "d", [schema.image(encoding="raw")], rows)
-    with pytest.raises(UsageError, match="4097 different sizes, but at most 4096 are allowed"):
-        run(buckets, tmp_path / "d", "--batch-size", 1, "--no-resize", "--divisor", 1)
-    with pytest.raises(DatasetError, match="row 0, field 'image': it has 0x5 pixels, so it is em"):
-        write(tmp_path / "e", [schema.image()], [{"image": np.zeros((0, 5, 3), np.uint8)}])
-
-
 def test_samples_that_are_left_out_are_in_no_bucket(shapes, run, tmp_path):
     (tmp_path / "list").write_text("3\n0\n")
     found = json.loads(run(buckets, shapes, *FLAGS, "--json", "--exclude", tmp_path / "list"))
@@ -154,16 +127,6 @@ def test_the_plot_shows_every_bucket(shapes, run, tmp_path):
     run(buckets, shapes, *FLAGS, "--plot", tmp_path / "plan.png")
     with Image.open(tmp_path / "plan.png") as image:
         assert image.size == (1100, 500)
-
-
-def test_a_plot_that_cannot_be_written_is_refused_first(run, tmp_path, monkeypatch):
-    nowhere = tmp_path / "no dataset"
-    with pytest.raises(UsageError, match=r"plan\.txt: expected a file name with .*\bpng\b"):
-        run(buckets, nowhere, *FLAGS, "--plot", "plan.txt")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UsageError, match=r"^a plot needs matplotlib; run: pip install 'stoker\["):
-        run(buckets, nowhere, *FLAGS, "--plot", "plan.png")
 
 
 def test_every_image_has_its_fit(shapes, run):
@@ -219,22 +182,7 @@ def test_sequences_are_planned_by_length(texts, run, tmp_path):
         assert image.size == (1100, 500)
 
 
-def test_flags_of_images_and_sequences_do_not_mix(texts, run):
-    with pytest.raises(UsageError, match="--max-area does not go with --lengths: leave it out"):
-        run(buckets, texts, "--lengths", "text", "--max-area", 99, "--batch-size", 2)
-    with pytest.raises(UsageError, match="--bound does not go with no --lengths: leave it out"):
-        run(buckets, texts, "--bound", 9, "--max-area", 99, "--batch-size", 2)
-
-
-def test_what_cannot_be_planned_is_refused(shapes, run):
-    with pytest.raises(UsageError, match="give max_area"):
-        run(buckets, shapes, "--batch-size", 4)
-    with pytest.raises(UsageError, match="a batch is larger than every bucket"):
-        run(buckets, shapes, "--max-area", 4096, "--divisor", 16, "--batch-size", 50)
-    with pytest.raises(UnknownNameError, match="no field 'photo'"):
-        run(buckets, shapes, *FLAGS, "--field", "photo")
-    with pytest.raises(UsageError, match=r"multiple of divisor=16; .* id 0 has 40x40 pixels"):
-        run(buckets, shapes, "--no-resize", "--divisor", 16, "--batch-size", 4)
+def test_sizes_as_they_are(shapes, run):
     assert "4 buckets" in run(buckets, shapes, "--no-resize", "--divisor", 1, "--batch-size", 2)
 
 
@@ -245,8 +193,3 @@ def test_other_commands_are_told_a_bucket(photos, run, tmp_path):
     assert found["outputs"][0]["shape"] == [48, 80, 3]
     run(preview, *name, "--bucket", "48x80", "--out", tmp_path / "sheet.png", "--columns", 2)
     assert (tmp_path / "sheet.png").stat().st_size > 1000
-    with pytest.raises(BuildError, match="and there are no buckets"):
-        run(explain, *name)
-    for wrong in ("80x", "0x9", "axb", "0", "8x8x8"):
-        with pytest.raises(UsageError, match="expected WIDTHxHEIGHT in pixels, such as"):
-            run(explain, *name, "--bucket", wrong)

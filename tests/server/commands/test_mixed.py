@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
 from stoker.rng.row import Row
 from stoker.server.commands.explain_command import explain
@@ -120,12 +119,6 @@ def test_boxes_of_a_mosaic_are_replayed(boxed):
             step = next(step for step in found.steps if step.op == "mosaic")
             assert {value.name for value in step.values} >= {"image", "boxes.xyxy", "boxes.label"}
             assert all(0 <= tile < 3 for tile in step.parameters["tiles"])
-
-
-def test_a_row_that_is_none_of_the_stream_is_refused(photos):
-    refused = pytest.raises(UsageError, match="sample 2, visit 3 of epoch 0 is not a row of the")
-    with open_subject("command_pipelines:mixed", photos) as subject, refused:
-        subject.replay(Row(5, 2, 0, visit=3))
 
 
 def test_a_preview_shows_mixed_pictures(photos, run, tmp_path):

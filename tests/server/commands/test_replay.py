@@ -10,7 +10,7 @@ from damage import accept_damage
 from PIL import Image
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
+from stoker.protocol.errors import UsageError
 from stoker.rng.row import Row
 from stoker.server.commands.replay_command import replay
 from stoker.server.inspect.contact_sheet import augmented
@@ -128,40 +128,6 @@ def test_parameters_without_pixels_are_those_of_the_replay(photos, run):
     assert "  2 horizontal_flip\n    stream horizontal_flip: flip " in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (("--id", 6), UsageError, "id 6: the dataset has 6 samples, ids 0 to 5"),
-        (("--id", 6, "--params-only"), UsageError, "id 6: the dataset has 6 samples"),
-        (("--id", 0, "--freeze", "flip"), UsageError, "expected NAME=NUMBER or NAME=epoch"),
-        (
-            ("--id", 0, "--freeze", "flip=-1"),
-            UsageError,
-            r"freeze\['flip'\]=-1: expected an integer from 0 to \d+ or \"epoch\"",
-        ),
-        (("--id", 0, "--freeze", "flip=1"), UnknownNameError, "there is no stream 'flip'"),
-    ],
-)
-def test_impossible_arguments_are_errors(photos, run, arguments, error, message):
-    with pytest.raises(error, match=message):
-        run(replay, PIPELINE, photos, "--epoch", 0, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("marked", "crop_non_empty_mask at .* reads the pixels of a mask"),
-        (
-            "dark",
-            r"a condition or parameter reads a number computed from pixels, .*pipelines.py:\d+",
-        ),
-    ],
-)
-def test_a_decision_that_follows_from_pixels_has_no_parameters_alone(photos, run, name, said):
-    with pytest.raises(UsageError, match=said):
-        run(replay, f"command_pipelines:{name}", photos, "--id=0", "--epoch=0", "--params-only")
-
-
 def test_a_schedule_is_told_where_the_row_lies(photos, run):
     flags = ("command_pipelines:scheduled", photos, "--id", 0, "--epoch", 1, "--json")
     found = json.loads(run(replay, *flags, "--step", 3, "--progress", 0.5))
@@ -214,11 +180,6 @@ def test_decisions_from_boxes_are_known_without_pixels(boxed, run):
         assert {entry["op"]: entry["record"] for entry in alone} == made
         seen.add((made["iou_crop"]["applied"], "horizontal_flip" in made))
     assert len(seen) == 4
-
-
-def test_an_unknown_pipeline_is_an_error(photos, run):
-    with pytest.raises(BuildError, match="has no pipeline 'absent'"):
-        run(replay, "command_pipelines:absent", photos, "--id", 0, "--epoch", 0)
 
 
 def test_the_palette_is_that_of_pascal_voc():

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from stoker.protocol.errors import UsageError
-from stoker.server.commands.warm_command import warm
-
 HERE = Path(__file__).parent
 WANTED = ("execute-", "permute-", "permute_into-")
 LATER = """
@@ -51,16 +48,3 @@ def test_a_warmed_pipeline_is_loaded(photos, root, python):
     before = sorted(os.walk(root))
     assert python(LATER, str(root), str(photos), str(HERE), warm=True) == "1 0"
     assert sorted(os.walk(root)) == before
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ((), "give --pipeline and --dataset, or --all-ops, or all three"),
-        (("--pipeline", "a:b"), "--pipeline and --dataset belong together: give both"),
-        (("--dataset", "x", "--all-ops"), "--pipeline and --dataset belong together: give both"),
-    ],
-)
-def test_what_to_warm_must_be_said(flags, message, run):
-    with pytest.raises(UsageError, match=message):
-        run(warm, *flags)
