@@ -9,7 +9,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.protocol import messages
-from stoker.protocol.errors import ConfigError, ResourceError
 from stoker.server.daemon import http_server
 from stoker.server.daemon.metrics_endpoint import Endpoint, host_and_port
 from stoker.server.daemon.poller import BUCKETS_S, TurnTimes
@@ -156,24 +155,6 @@ def test_a_daemon_with_all_of_its_sessions_is_not_ready(start, connect, eventual
 )
 def test_addresses(address, expected):
     assert host_and_port(address) == expected
-
-
-def test_what_is_no_address():
-    with pytest.raises(ConfigError) as caught:
-        host_and_port("localhost:99999")
-    assert caught.value.message == (
-        "metrics.address: expected host:port or a port, got 'localhost:99999'"
-    )
-
-
-def test_a_taken_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(ResourceError) as caught:
-            Endpoint(str(port), snapshot)
-    assert caught.value.message == (
-        f"metrics.address 127.0.0.1:{port}: Address already in use; choose a free port of this host"
-    )
 
 
 def test_turn_times_count_every_turn_once():

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import resource
 import select
 import stat
 import threading
@@ -13,7 +12,7 @@ import pytest
 
 from stoker.protocol.errors import ResourceError
 from stoker.server.daemon.reserver import Reserver
-from stoker.server.daemon.slabs import CHUNK_BYTES, SPARE_BYTES, SlabMemory, human
+from stoker.server.daemon.slabs import SPARE_BYTES, SlabMemory, human
 from stoker.server.settings import cgroup
 from stoker.server.settings.cgroup import Room
 
@@ -58,35 +57,6 @@ def test_more_than_the_room_is_refused_with_the_numbers():
     assert caught.value.details["needed_bytes"] == 3 * MIB
     assert caught.value.details["allowed_bytes"] == 2 * MIB
     SlabMemory.reserve(2 * MIB, room=lambda: room).close()  # exactly the room
-
-
-def test_room_that_shrinks_while_the_slab_is_allocated_is_noticed_between_chunks():
-    rooms = iter([Room(2**40, "plenty"), Room(SPARE_BYTES + 4096, "squeezed")])
-    with pytest.raises(ResourceError, match=r"64\.0 MiB may be used \(squeezed\)"):
-        SlabMemory.reserve(CHUNK_BYTES + 8192, room=lambda: next(rooms))
-
-
-def test_the_kernels_refusal_is_passed_on():
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, hard))
-    try:
-        with pytest.raises(ResourceError) as caught:
-            SlabMemory.reserve(2 * MIB)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert caught.value.message.startswith(
-        "the kernel refused a slab of 2.0 MiB: File too large; lower batch_size, prefetch or "
-    )
-
-
-def test_running_out_of_descriptors_is_a_typed_error():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-    try:
-        with pytest.raises(ResourceError, match="Too many open files"):
-            SlabMemory.reserve(4096, room=lambda: Room(2**40, ""))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from stoker.protocol.errors import ConfigError, ResourceError, UsageError
+from stoker.protocol.errors import UsageError
 from stoker.server.daemon.daemon import Daemon
 from stoker.server.daemon.socket_folder import (
     MAX_PATH_BYTES,
@@ -29,36 +29,8 @@ time.sleep(1000)
 
 def test_the_path_of_an_address():
     assert socket_path("ipc:///run/stoker/s.sock") == "/run/stoker/s.sock"
-
-
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        (
-            "tcp://h:1",
-            "address 'tcp://h:1': expected ipc:///path, which every daemon has; to listen for",
-        ),
-        ("/run/s", "address '/run/s': expected ipc:// and the absolute path of a socket, such as"),
-        ("ipc://run/s", "address 'ipc://run/s': expected ipc:// and the absolute path"),
-        ("ipc:///run/", "address 'ipc:///run/': expected ipc:// and the absolute path"),
-        ("ipc://*", "address 'ipc://*': expected ipc:// and the absolute path"),
-    ],
-)
-def test_what_is_no_address(address, message):
-    with pytest.raises(UsageError) as caught:
-        socket_path(address)
-    assert caught.value.message.startswith(message)
-
-
-def test_a_path_that_the_system_does_not_take():
     longest = "/" + "x" * (MAX_PATH_BYTES - 4)
     assert socket_path("ipc://" + longest) == longest
-    with pytest.raises(UsageError) as caught:
-        socket_path(f"ipc://{longest}y")
-    assert (
-        f"{longest}y.fd has a path of 108 bytes, but the system allows only 107"
-        in caught.value.message
-    )
 
 
 def test_modes_do_not_depend_on_the_umask(folder):
@@ -150,26 +122,10 @@ def test_another_programs_socket_is_left_alone(folder, make_config):
     )
 
 
-def test_a_folder_that_cannot_be_made(folder, make_config):
-    (folder / "file").write_text("")
-    with pytest.raises(ResourceError) as caught:
-        Daemon(make_config(daemon__address=f"ipc://{folder}/file/s.sock"))
-    assert caught.value.message == (
-        f"address 'ipc://{folder}/file/s.sock': {folder}/file/s.sock.lock: Not a directory;"
-        " choose a writable folder"
-    )
-
-
 def test_groups():
     assert group_number(None) is None
     assert group_number("17") == 17
     assert group_number("root") == 0
-    with pytest.raises(ConfigError) as caught:
-        group_number("no-such-group-here")
-    assert caught.value.message == (
-        "daemon.socket_group: there is no group 'no-such-group-here' on this host; create it"
-        " or choose another"
-    )
 
 
 def test_a_lock_file_that_its_last_owner_removes_is_taken_anew(folder):

@@ -81,45 +81,36 @@ def test_no_weights(pets):
     assert chosen_of(pets, Selection()).weights is None
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([1.0] * 9, r"expected one weight per sample of the dataset \(10, also with subset="),
-        ({"cat": 1, "dog": 1}, "no weight for 'bird' of field 'label': expected one for every"),
-        ({"cat": 1}, "no weight for 'dog', 'bird' of field 'label'"),
-        ({"cat": 1, "dog": 1, 4: 1}, "field 'label' has classes 0 to 3, got 4"),
-        ({"cat": 1, "dog": 1, 0: 1}, "class 0 of field 'label' comes twice"),
-        (
-            "broken",
-            "field 'broken': expected finite numbers from 0, got -1.0 for sample 4",
-        ),
-        ("words", "field 'words' of dataset .* is not one number per sample"),
-    ],
-)
-def test_weights_that_do_not_fit(pets, given, message):
-    with pytest.raises(UsageError, match=message):
-        of(pets, given)
+ERRORS = [
+    (lambda pets: of(pets, [1.0] * 9), UsageError,
+     r"expected one weight per sample of the dataset \(10, also with subset="),
+    (lambda pets: of(pets, {"cat": 1}), UsageError,
+     "no weight for 'dog', 'bird' of field 'label'"),
+    (lambda pets: of(pets, {"cat": 1, "dog": 1}), UsageError,
+     "no weight for 'bird' of field 'label': expected one for every"),
+    (lambda pets: of(pets, {"cat": 1, "dog": 1, 0: 1}), UsageError,
+     "class 0 of field 'label' comes twice"),
+    (lambda pets: of(pets, {"cat": 1, "dog": 1, 4: 1}), UsageError,
+     "field 'label' has classes 0 to 3, got 4"),
+    (lambda pets: of(pets, {"cats": 1, "dog": 1}), UnknownNameError,
+     "there is no class 'cats', did you mean 'cat'.; field 'label' has 'bird', 'cat', 'dog'"),
+    (lambda pets: of(pets, "broken"), UsageError,
+     "field 'broken': expected finite numbers from 0, got -1.0 for sample 4"),
+    (lambda pets: of(pets, "quality", subset=Subset([1, 6]).to_bytes()), UsageError,
+     "exclude= and subset= leave are 0, so none is left"),
+    (lambda pets: of(pets, "qualty"), UnknownNameError,
+     "weights: there is no field 'qualty', did you mean 'quality'.*give ./qualty or"),
+    (lambda pets: of(pets, "words"), UsageError,
+     "field 'words' of dataset .* is not one number per sample"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"cats": 1, "dog": 1},
-            "there is no class 'cats', did you mean 'cat'.; field 'label' has 'bird', 'cat', 'dog'",
-        ),
-        ("qualty", "weights: there is no field 'qualty', did you mean 'quality'.*give ./qualty or"),
-    ],
+    ("call", "error", "message"), ERRORS, ids=[message[:60] for *_, message in ERRORS]
 )
-def test_names_that_are_misspelled(pets, given, message):
-    with pytest.raises(UnknownNameError, match=message):
-        of(pets, given)
-
-
-def test_weights_of_0_that_leave_no_sample(pets):
-    some = Subset([1, 6]).to_bytes()
-    with pytest.raises(UsageError, match="exclude= and subset= leave are 0, so none is left"):
-        of(pets, "quality", subset=some)
+def test_weights_that_do_not_fit(pets, call, error, message):
+    with pytest.raises(error, match=message):
+        call(pets)
 
 
 def test_splits_by_name(tmp_path):

@@ -202,61 +202,29 @@ def test_a_mistake_in_the_file_names_file_key_and_remedy(toml, text, message):
     assert call("config", "--config", file) == (1, "", f"stoker: {message.format(file=file)}\n")
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(ConfigError) as caught:
-        load(tmp_path / "none.toml", environment={})
-    assert caught.value.message == (
-        f"configuration file {tmp_path}/none.toml: No such file or directory;"
-        " name a readable TOML file"
-    )
+ERRORS = [
+    (lambda: decode_hook(complex, 1), TypeError,
+     "the configuration cannot read a key of type complex"),
+    (lambda: load(Path("/nowhere/s.toml"), environment={}), ConfigError,
+     "configuration file /nowhere/s.toml: No such file or directory; name a readable TOML file"),
+    (lambda: load(flags={"workers.count": 100000}, environment={}), ConfigError,
+     "flag --workers: Expected `int` <= 1024, got 100000 - at `$.workers.count`"),
+    (lambda: load(environment={"STOKER_WORKERS_CUONT": "1"}), ConfigError,
+     "environment variable STOKER_WORKERS_CUONT: unknown key workers.cuont; did you mean"
+     " STOKER_WORKERS_COUNT?"),
+    (lambda: load(environment={"STOKER_WORKERS_COUNT": "many"}), ConfigError,
+     "environment variable STOKER_WORKERS_COUNT: Expected `int`, got `str` - at `$.workers.count`"),
+    (lambda: load(environment={"STOKER_DATASETS": "photos=/one, photos=/two"}), ConfigError,
+     "environment variable STOKER_DATASETS: 'photos' comes twice; give each name once"),
+    (lambda: load(environment={"STOKER_PIPELINES": "train"}), ConfigError,
+     "environment variable STOKER_PIPELINES: expected NAME=VALUE[,NAME=VALUE...], got 'train'"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        (
-            "STOKER_WORKERS_CUONT",
-            "1",
-            "environment variable STOKER_WORKERS_CUONT: unknown key workers.cuont;"
-            " did you mean STOKER_WORKERS_COUNT?",
-        ),
-        (
-            "STOKER_WORKERS_COUNT",
-            "many",
-            "environment variable STOKER_WORKERS_COUNT: Expected `int`, got `str`"
-            " - at `$.workers.count`",
-        ),
-        (
-            "STOKER_DATASETS",
-            "photos=/one, photos=/two",
-            "environment variable STOKER_DATASETS: 'photos' comes twice; give each name once",
-        ),
-        (
-            "STOKER_PIPELINES",
-            "train",
-            "environment variable STOKER_PIPELINES: expected NAME=VALUE[,NAME=VALUE...],"
-            " got 'train'",
-        ),
-    ],
-)
-def test_a_mistake_in_the_environment_names_the_variable(name, value, message):
-    with pytest.raises(ConfigError) as caught:
-        load(environment={name: value})
-    assert caught.value.message == message
-
-
-def test_a_key_of_a_type_that_nothing_reads_is_a_bug_of_ours():
-    with pytest.raises(TypeError, match="the configuration cannot read a key of type complex"):
-        decode_hook(complex, 1)
-
-
-def test_a_mistake_in_a_flag_names_the_flag():
-    with pytest.raises(ConfigError) as caught:
-        load(flags={"workers.count": 100000}, environment={})
-    assert (
-        caught.value.message
-        == "flag --workers: Expected `int` <= 1024, got 100000 - at `$.workers.count`"
-    )
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS)
+def test_a_mistake_elsewhere_names_its_source_too(call, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        call()
 
 
 def test_show_prints_every_key_once_with_its_origin(toml):

@@ -175,18 +175,25 @@ def test_what_does_not_exist_is_rejected_by_name(folder, more, reason):
 
 
 @pytest.mark.parametrize(
-    ("flag", "value", "reason"),
+    ("text", "flags", "reason"),
     [
-        ("python_path", ["{}/lib"], "flag --python-path: daemon.python_path: there is no folder"),
-        ("op_modules", ["my_ops"], "flag --op-module: daemon.op_modules: there is no module 'my_"),
+        (
+            GOOD,
+            {"daemon.python_path": ["/nowhere/lib"]},
+            "flag --python-path: daemon.python_path: there is no folder",
+        ),
+        (
+            GOOD,
+            {"daemon.op_modules": ["my_ops"]},
+            "flag --op-module: daemon.op_modules: there is no module 'my_",
+        ),
+        (
+            "[pipelines]\nt = 'pipelines:train'",
+            {},
+            "nothing to serve: the configuration names no dataset",
+        ),
     ],
 )
-def test_folders_and_modules_of_the_daemon_are_checked_too(folder, flag, value, reason):
-    flags = {f"daemon.{flag}": [part.replace("{}", str(folder)) for part in value]}
+def test_folders_and_modules_of_the_daemon_are_checked_too(folder, text, flags, reason):
     with pytest.raises(ConfigError, match=reason):
-        check_served(load(write(folder, GOOD), flags, environment={}))
-
-
-def test_nothing_to_serve_is_an_error(folder):
-    with pytest.raises(ConfigError, match="nothing to serve: the configuration names no dataset"):
-        check_served(load(write(folder, "[pipelines]\nt = 'pipelines:train'"), environment={}))
+        check_served(load(write(folder, text), flags, environment={}))

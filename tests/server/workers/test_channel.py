@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from asking import to_build
 
-from stoker.protocol.descriptors import send_packet
 from stoker.protocol.errors import ProtocolError
 from stoker.server.work.work_records import BuildRequest, CloseStream, Work, WorkerReady
 from stoker.server.workers import channel
@@ -39,11 +38,6 @@ def test_a_descriptor_travels_with_its_record(ends):
     os.close(read)
 
 
-def test_a_large_record_takes_no_descriptor(ends):
-    with pytest.raises(ProtocolError, match=r"BuildRequest of \d+ bytes does not fit a packet"):
-        channel.send(ends[0], to_build(3, "data", "", bytes(100_000)), 0)
-
-
 def test_a_closed_peer_ends_the_stream(ends):
     ends[0].close()
     assert channel.receive(ends[1], WorkerReady) is None
@@ -57,21 +51,6 @@ def test_other_records_are_refused_and_their_descriptors_closed(ends):
         channel.receive(ends[1], WorkerReady)
     assert os.read(read, 1) == b"", "the descriptor that came along is still open"
     os.close(read)
-
-
-def test_a_memory_file_must_come_along(ends):
-    ends[0].send(b"f")
-    with pytest.raises(ProtocolError, match="announces a memory file came without one"):
-        channel.receive(ends[1], WorkerReady)
-
-
-def test_a_memory_file_is_bounded(ends):
-    file = os.memfd_create("large")
-    os.ftruncate(file, channel.MAX_RECORD_BYTES + 1)
-    send_packet(ends[0], b"f", file)
-    os.close(file)
-    with pytest.raises(ProtocolError, match="a record has at most"):
-        channel.receive(ends[1], WorkerReady)
 
 
 def test_records_are_msgpack_arrays_with_a_tag(ends):
