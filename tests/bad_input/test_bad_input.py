@@ -5,22 +5,23 @@ deadline), nothing shows a traceback of a library, nothing is left behind (the l
 """
 
 import json
+import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from stoker import ops
-from stoker.client import Connection, Loader
-from stoker.dataset import open_dataset
+from stoker.client import Loader
+from stoker.dataset import open_dataset, schema, write
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import (
     BuildError,
-    ConnectError,
+    DatasetError,
     ResourceError,
     SampleError,
-    StokerError,
     StreamStoppedError,
     UnknownNameError,
     UsageError,
@@ -89,19 +90,6 @@ def test_image_and_mask_of_different_sizes(stoker, pairs, tmp_path):
         assert part in err
 
 
-def test_a_dataset_that_does_not_exist(tmp_path):
-    with pytest.raises(StokerError, match="nowhere"):
-        first(tmp_path / "nowhere", plain)
-
-
-def test_a_dataset_packed_by_a_newer_version(packed):
-    manifest = json.loads((packed / "manifest.json").read_text())
-    manifest["version"] = 99
-    (packed / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(VersionError, match=r"99(.|\n)*"):
-        first(packed, plain)
-
-
 def test_a_picture_damaged_after_packing(packed, stoker, tmp_path, monkeypatch):
     """The stored bytes of one sample are overwritten: the error names dataset, id and file."""
     with open_dataset(packed) as dataset:
@@ -145,11 +133,6 @@ def test_a_picture_damaged_after_packing(packed, stoker, tmp_path, monkeypatch):
 
 
 # ------------------------------------------------------------------ pipelines
-
-
-def test_an_unknown_op():
-    with pytest.raises(AttributeError, match="horizontal_flop"):
-        ops.horizontal_flop  # noqa: B018
 
 
 class RenamedOp:
@@ -206,6 +189,44 @@ def test_what_is_refused_when_a_stream_is_opened(address, given, error, message,
         assert f"{THIS}:{line_of(marker)}" in str(caught.value)
 
 
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Datasets: "whole", one of a newer version, and one whose path is not UTF-8."""
+    folder = tmp_path_factory.mktemp("places")
+    rows = [{"image": np.zeros((8, 8, 3), np.uint8), "label": 0}] * 2
+    for name in ("whole", "newer"):
+        write(folder / name, [schema.image(encoding="raw"), schema.label()], rows)
+    manifest = folder / "newer" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": 99}))
+    os.symlink(folder / "whole", folder / NO_UTF8)
+    return folder
+
+
+NO_UTF8 = os.fsdecode(b"\xff")
+OF_PATHS = [
+    (lambda _: ops.horizontal_flop, AttributeError,
+     "stoker.ops has no 'horizontal_flop'; did you mean ops.horizontal_flip"),
+    (lambda places: first(places / "nowhere", plain), DatasetError,
+     "there is no dataset at .*/nowhere"),
+    (lambda places: first(places / "newer", plain), VersionError,
+     "has format version 99, .* update Stoker, or pack the dataset again"),
+    (lambda places: first(places / "whole", "no_such_module:train"), BuildError,
+     "there is no module 'no_such_module'"),
+    (lambda places: first(places / NO_UTF8, plain), DatasetError,
+     "this one is not UTF-8; rename it, or make a link"),
+    (lambda places: first(places / NO_UTF8 / "*.tar", plain), DatasetError,
+     "this one is not UTF-8; rename it, or make a link"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"), OF_PATHS, ids=[message[:60] for *_, message in OF_PATHS]
+)
+def test_what_is_refused_of_a_path(places, call, error, message):
+    with pytest.raises(error, match=message):
+        call(places)
+
+
 def test_two_calls_with_one_default_stream_name():
     @pipeline
     def wrong(sample):
@@ -220,23 +241,7 @@ def test_two_calls_with_one_default_stream_name():
     assert "stream=" in str(caught.value)
 
 
-def test_a_pipeline_module_that_does_not_exist(packed):
-    with pytest.raises(BuildError, match="no_such_module"):
-        first(packed, "no_such_module:train")
-
-
 # ------------------------------------------------------------------ daemon
-
-
-def test_an_address_without_a_daemon(tmp_path):
-    """It does not wait for one to come up."""
-    address = f"ipc://{tmp_path}/stoker.sock"
-    with pytest.raises(ConnectError, match="no daemon listens at") as caught:
-        Loader(
-            address, pipeline="train", batch_size=2, connection=Connection(connect_timeout_s=3600.0)
-        )  # it does not wait
-    assert str(tmp_path) in str(caught.value)
-    assert "stoker serve" in str(caught.value)
 
 
 def test_too_little_memory(address):

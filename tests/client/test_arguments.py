@@ -1,6 +1,7 @@
 """Arguments that cannot be: refused before anybody is asked, in the words of the parameters."""
 
 import dataclasses
+import itertools
 import math
 import sys
 import types
@@ -49,6 +50,7 @@ class Huge:
             {"batch_size": None, "global_batch_size": 2, "rank": 0, "world_size": 3},
             "global_batch_size=2: 3 ranks need at least one position each; give at least 3",
         ),
+        ({"batch_size": np.int64(4), "seed": np.uint64(2**64 - 1), "views": 0}, "^views=0: exp"),
         ({"seed": -1}, "seed=-1: expected an integer from 0 to 18446744073709551615"),
         ({"seed": 2**64}, "seed=18446744073709551616: expected an integer from 0"),
         ({"prefetch": 0}, "prefetch=0: expected an integer from 1 to 4096"),
@@ -105,6 +107,10 @@ class Huge:
         ({"mode": "forks", "group": "g"}, "Group.mode='forks': expected one of 'mirror', 'fork'"),
         ({"block_size": 9}, r"no argument 'block_size': use shuffle=Shuffle"),
         (
+            {"weights": itertools.repeat(1)},
+            r"weights: expected 1 to 2\*\*24 numbers, .* 16777217",
+        ),
+        (
             {"weights": 5},
             "weights=5: expected one number per sample .* name of a numeric field",
         ),
@@ -141,6 +147,25 @@ class Huge:
             {"class_weight": {}},
             "no argument 'class_weight': use weights={class: weight}",
         ),
+        ({"num_workers": 1}, "use workers="),
+        ({"split": 1}, "use subset='NAME'"),
+        ({"collate_fn": 1}, "outputs.pad"),
+        ({"pin_memory": 1}, "device='cuda'"),
+        ({"persistent_workers": 1}, "'persistent_workers': leave it out: workers live as long as"),
+        ({"sampler": 1}, "use subset=, weights= and shuffle="),
+        ({"batchsize": 1}, "did you mean 'batch_size'"),
+        ({"zzz": 1}, "has no argument 'zzz'$"),
+        ({"reconnect": 60}, r"'reconnect_s'\? Write connection=Connection\(rec"),
+        *[
+            ({"reconnect_s": given}, "reconnect_s=.*: expected a positive number of seconds")
+            for given in (0, -1.0, True, "60", math.inf, math.nan)
+        ],
+        ({"last": "keep"}, "last: expected one of 'drop', 'short', 'pad', got 'keep'"),
+        ({"last": "drop", "drop_last": False}, "contradicts drop_last=False"),
+        *[
+            ({"verify": given}, f"verify={given!r}: expected True or False")
+            for given in ("yes", 2, None)
+        ],
         ({"weight": [1]}, r"Loader has no argument 'weight'; did you mean 'weights'\?"),
         ({"indices": [3]}, "Loader has no argument 'indices': use subset="),
         ({"exclude": [3, -1]}, "exclude: expected sample ids from 0, below .*, got -1"),
@@ -149,6 +174,13 @@ class Huge:
         ({"freeze": {"crop": -1}}, r"freeze\['crop'\]=-1: expected .* or \"epoch\""),
         ({"freeze": {"crop": "step"}}, r"freeze\['crop'\]='step': expected .* or \"epoch\""),
         ({"freeze": {3: 1}}, "freeze=3: expected text of at most 256"),
+        ({"group": ""}, "group="),
+        ({"group": 7}, "group="),
+        ({"group": b"sweep"}, "group="),
+        ({"group": "g", "group_size": 0}, r"Group\.size=0: expected an integer from 1 to 64"),
+        ({"group": "g", "group_size": 65}, r"Group\.size=65: expected an integer from 1 to 64"),
+        ({"group": "g", "group_size": "4"}, r"Group\.size='4': expected an integer from 1 to 64"),
+        ({"groupe": 2}, "did you mean 'group'"),
         ({"group": "g" * 257}, "group='g.*expected text of at most 256 characters"),
         ({"dataset": "d" * 257}, "dataset='d.*expected text of at most 256 characters"),
         ({"pipeline": ""}, "pipeline='': expected a name known to the daemon"),
@@ -187,19 +219,34 @@ def test_a_field_of_a_record_as_an_argument(record: type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "expected"),
+    ("address", "options", "expected"),
     [
-        (
-            "udp://host:7470",
-            r"address 'udp://host:7470': expected ipc:///absolute/path, tcp://HOST",
-        ),
-        ("ipc://relative.sock", "expected an absolute path after ipc://"),
-        ("ipc:///" + "d" * 105, "a Unix socket takes at most 107; choose a shorter directory"),
+        ("udp://host:7470", {}, "address 'udp://host:7470': expected ipc:///absolute/path, tcp:"),
+        ("ipc://relative.sock", {}, "expected an absolute path after ipc://"),
+        ("ipc:///" + "d" * 105, {}, "a Unix socket takes at most 107; choose a shorter directory"),
+        *[
+            (address, {}, "expected tcp://HOST:PORT")
+            for address in (
+                "tcp://", "tcp://host", "tcp://host:", "tcp://host:0", "tcp://host:65535",
+                "tcp://:7470", "tcp://host:7470/x", "tcp://a b:7470", "tcp://::1:7470",
+            )
+        ],
+        (len, {}, "or a Directory"),
+        ([], {}, "expected 1 to 64 addresses of daemons, got 0"),
+        ([f"ipc:///{n}" for n in range(65)], {}, "expected 1 to 64 addresses of daemons, got 65"),
+        (["ipc:///a", "ipc:///a"], {}, "expected each address once, got ipc:///a 2 times"),
+        (["ipc:///a", "/data/packed"], {}, "got '/data/packed'; the path of a dataset works only"),
+        (["ipc:///a"], {"workers": 2}, "workers=2: the daemon at ipc:///a sets its own number"),
+        *[
+            (["ipc:///a", "ipc:///b"], {key: "f"}, f"{key}=: keys work only .*: ipc:///a, ipc")
+            for key in ("key", "daemon_key")
+        ],
     ],
-)
-def test_addresses(address: str, expected: str) -> None:
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_addresses(address: object, options: dict, expected: str) -> None:
     with pytest.raises(UsageError, match=expected):
-        Loader(address, **grouped(**GOOD))
+        Loader(address, **grouped(**{**GOOD, **options}))
 
 
 def test_paths(tmp_path) -> None:
@@ -228,10 +275,8 @@ def test_paths(tmp_path) -> None:
             Loader(tmp_path, **grouped(**{"pipeline": "m:train", "batch_size": 4, **arguments}))
 
 
-def test_numpy_integers_are_integers() -> None:
+def test_a_name_of_a_pipeline_has_no_graph() -> None:
     assert pipeline_data("train") == ("train", b"")
-    with pytest.raises(UsageError, match="views=0"):
-        Loader(ADDRESS, pipeline="t", batch_size=np.int64(4), seed=np.uint64(2**64 - 1), views=0)
 
 
 def test_ranks_from_torch_distributed(monkeypatch: pytest.MonkeyPatch) -> None:

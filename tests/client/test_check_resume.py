@@ -11,7 +11,6 @@ from daemons import serving
 from stoker.client import Loader
 from stoker.client.testing import ResumeCheckError, check_resume
 from stoker.dataset import schema, write
-from stoker.protocol.errors import UsageError
 
 pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 
@@ -231,25 +230,6 @@ def test_a_state_that_is_not_plain_data(make) -> None:
 
     with pytest.raises(ResumeCheckError, match="the state saved before step 0 of loop 0 is not pl"):
         check_resume(lambda: Sets(make()))
-
-
-def test_wrong_arguments(make) -> None:
-    for wrong in ({"epochs": 0}, {"every": True}, {"rest": 0}, {"epochs": None}):
-        with pytest.raises(UsageError, match=rf"check_resume: {next(iter(wrong))}=.*: expected an"):
-            check_resume(make, **wrong)
-    with pytest.raises(UsageError, match="no batches in its first loop"):
-        check_resume(Empty)
-
-
-class Empty:
-    def __iter__(self):
-        return iter(())
-
-    def state_dict(self):
-        return {}
-
-    def load_state_dict(self, state):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from fake_daemons import FakeDaemon
 
 from stoker.client import Connection, Loader
-from stoker.protocol.errors import ProtocolError, SampleError
+from stoker.protocol.errors import SampleError
 from stoker.protocol.messages import Error, Seek
 
 SINCE = {7: (0, 2), 3: (1, 1)}
@@ -134,12 +134,3 @@ def test_a_loss_before_the_first_batch_keeps_what_the_cursor_names(crashing, fol
                 loader.replay(0, 0)
             next(iter(loader))
             assert other.of(Seek)[0] == Seek(1, 1, 4, [7])
-
-
-def test_ids_that_cannot_be_are_refused(daemon):
-    daemon.alter_ready = lambda ready: [msgspec.structs.replace(ready, crashed=[83])]
-    with (
-        Loader(daemon.address, pipeline="train", batch_size=16, device="numpy") as loader,
-        pytest.raises(ProtocolError, match=r"expected ids of crashed samples below 83, got"),
-    ):
-        next(iter(loader))

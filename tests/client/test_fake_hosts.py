@@ -100,14 +100,6 @@ def test_a_crash_in_batches_that_nobody_got_is_forgotten_with_their_daemon(two) 
         assert "crashed" not in loader.state_dict()
 
 
-@pytest.mark.parametrize("name", ["key", "daemon_key"])
-def test_keys_that_no_address_of_the_list_uses(name) -> None:
-    with pytest.raises(UsageError, match=rf"{name}=: keys work only .* this host: ipc:///a, ipc"):
-        Loader(
-            ["ipc:///a", "ipc:///b"], **grouped(pipeline="train", batch_size=4, **{name: "file"})
-        )
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

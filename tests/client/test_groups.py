@@ -230,33 +230,6 @@ def test_a_member_that_differs_is_refused_by_name(shared: Daemon, changes, named
         assert named in refused.value.message
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"group_size": 0}, "Group.size=0: expected an integer from 1 to 64"),
-        ({"group_size": 65}, "Group.size=65: expected an integer from 1 to 64"),
-        ({"group_size": "4"}, "Group.size='4': expected an integer from 1 to 64"),
-        ({"groupe": 2}, "did you mean 'group'"),
-    ],
-)
-def test_a_wrong_size(shared: Daemon, changes: dict, named: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        Loader(shared.address, **grouped(**{**OPTIONS, **changes}))
-    assert named in refused.value.message
-
-
-@pytest.mark.parametrize("group", ["", 7, b"sweep"])
-def test_a_wrong_name(shared: Daemon, group: object) -> None:
-    with pytest.raises(UsageError, match="group="):
-        Loader(shared.address, **grouped(**{**OPTIONS, "group": group}))
-
-
-def test_a_group_needs_a_daemon(dataset: Path) -> None:
-    options = {**OPTIONS, "pipeline": "client_pipelines:train"}
-    with pytest.raises(UsageError, match="each program starts a daemon of its own"):
-        Loader(dataset, **grouped(**options))
-
-
 MEMBER = """
 import sys
 from stoker.client import Connection, Group, Loader

@@ -13,8 +13,7 @@ import torch
 
 from stoker.client import Loader
 from stoker.client.lease import COPY_BYTES
-from stoker.client.slab_map import SlabMap
-from stoker.protocol.errors import ProtocolError, UsageError
+from stoker.protocol.errors import UsageError
 from stoker.protocol.messages import Release
 from stoker.protocol.slot_layout import Output
 
@@ -218,16 +217,6 @@ def test_close_ends_the_session_although_a_child_has_copies(daemon) -> None:
     daemon.wait_for(lambda: daemon.ended == 1)
     os.close(go_writer)
     os.waitpid(child, 0)
-
-
-def test_memory_that_may_shrink_is_refused() -> None:
-    descriptor = os.memfd_create("slab")
-    os.truncate(descriptor, 8192)
-    try:
-        with pytest.raises(ProtocolError, match="at least 8192 bytes, sealed against shrinking"):
-            SlabMap(descriptor, 2, 4096, writable=True)
-    finally:
-        os.close(descriptor)
 
 
 def test_exit_without_close_is_silent(daemon) -> None:

@@ -22,7 +22,6 @@ from stoker.client.private.private_daemon import daemon_pids
 from stoker.dataset import open_dataset, write
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import (
-    ConnectError,
     DaemonLostError,
     ResumeError,
     UnknownNameError,
@@ -438,32 +437,6 @@ def meet(loader: Loader) -> None:
         session.send(AskStatus())  # an earlier one may have gone to the old connection
         session._dealer.poll(100)
         session.poll()
-
-
-def test_a_wrong_address_is_an_error_at_once(folder) -> None:
-    with pytest.raises(ConnectError, match="no daemon listens"):
-        Loader(
-            f"ipc://{folder}/stoker.sock",
-            pipeline="train",
-            batch_size=2,
-            connection=Connection(reconnect_s=600),
-        )
-
-
-@pytest.mark.parametrize("given", [0, -1.0, True, "60", float("inf"), float("nan")])
-def test_a_wrong_time_limit(folder, given) -> None:
-    with pytest.raises(UsageError, match=r"reconnect_s=.*: expected a positive number of seconds"):
-        Loader(
-            f"ipc://{folder}/stoker.sock",
-            pipeline="train",
-            batch_size=2,
-            connection=Connection(reconnect_s=given),
-        )
-
-
-def test_a_misspelled_option(folder) -> None:
-    with pytest.raises(UsageError, match=r"'reconnect_s'\? Write connection=Connection\(rec"):
-        Loader(f"ipc://{folder}/stoker.sock", pipeline="train", batch_size=2, reconnect=60)
 
 
 def test_a_private_daemon_is_started_again(dataset, monkeypatch) -> None:

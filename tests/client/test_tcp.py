@@ -17,7 +17,7 @@ import pytest
 from stoker.client import Loader
 from stoker.dataset import schema, write
 from stoker.protocol.digest import batch_digest, digest_parts
-from stoker.protocol.errors import ConnectError, DaemonLostError, UsageError
+from stoker.protocol.errors import DaemonLostError
 from stoker.protocol.messages import Attach
 from stoker.protocol.remote.tcp import HEAD, frame, tcp_address
 
@@ -171,24 +171,6 @@ def test_a_byte_after_attach_ends_only_that_session(served) -> None:
         with pytest.raises(DaemonLostError, match="went away"):
             session.receive(time.monotonic() + 60) or [list(loader) for _ in range(10)]
         assert len(list(other)) == len(other)
-
-
-def test_no_daemon_listens(served) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1] - 1
-        with pytest.raises(ConnectError, match=rf"no daemon listens at tcp://127.0.0.1:{port}"):
-            Loader(f"tcp://127.0.0.1:{port}", batch_size=4, **OPTIONS)
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["tcp://", "tcp://host", "tcp://host:", "tcp://host:0", "tcp://host:65535", "tcp://:7470",
-     "tcp://host:7470/x", "tcp://a b:7470", "tcp://::1:7470"],
-)  # fmt: skip
-def test_addresses_that_are_none(address) -> None:
-    with pytest.raises(UsageError, match="expected tcp://HOST:PORT"):
-        Loader(address, batch_size=4, **OPTIONS)
 
 
 @pytest.mark.parametrize(

@@ -206,22 +206,22 @@ def test_a_daemon_that_knows_another_client_refuses_this_one(pair, identities):
     assert isinstance(pair.refusal, ssl.SSLCertVerificationError)
 
 
-def test_a_peer_that_leaves_in_the_handshake(pair, identities):
+@pytest.mark.parametrize(
+    ("does", "error", "message"),
+    [
+        (lambda far: far.shutdown(socket.SHUT_WR), ConnectionResetError, "ended in the handshake"),
+        (
+            lambda far: far.sendall(b"220 mail.example.org ESMTP\r\n"),
+            ssl.SSLError,
+            r"(?i)wrong[ _]version|packet|record",
+        ),
+        (lambda far: None, TimeoutError, "timed out"),
+    ],
+    ids=["leaves", "plain text", "says nothing"],
+)
+def test_a_peer_that_makes_no_handshake(pair, identities, does, error, message):
     own, daemon = identities
-    pair.far.shutdown(socket.SHUT_WR)
-    with pytest.raises(ConnectionResetError, match="it ended in the handshake"):
-        TlsStream(pair.portions, client_context(own, daemon.certificate))
-
-
-def test_a_peer_that_answers_in_plain_text(pair, identities):
-    own, daemon = identities
-    pair.far.sendall(b"220 mail.example.org ESMTP\r\n")
-    with pytest.raises(ssl.SSLError, match=r"(?i)wrong[ _]version|packet|record"):
-        TlsStream(pair.portions, client_context(own, daemon.certificate))
-
-
-def test_a_peer_that_says_nothing_ends_with_the_timeout_of_the_socket(pair, identities):
-    own, daemon = identities
-    pair.portions.sock.settimeout(0.01)
-    with pytest.raises(TimeoutError):
+    does(pair.far)
+    pair.portions.sock.settimeout(0.01 if error is TimeoutError else DEADLINE_S)
+    with pytest.raises(error, match=message):
         TlsStream(pair.portions, client_context(own, daemon.certificate))

@@ -111,20 +111,20 @@ def test_a_live_sample_that_cannot_be_made_follows_the_policy() -> None:
     assert bad == [5, 5]
 
 
-def test_what_may_go_well_later_ends_the_stream() -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Offline", "3 tries failed, the last with ConnectionError: no"),
+        ("Nothing", "dataset .*live_sources.py has no 'Nothing'"),
+    ],
+)
+def test_a_live_source_that_cannot_be_read_ends_the_stream(name, message) -> None:
+    """What may go well later is no bad sample."""
     with (
-        Loader("live_sources:Offline", on_error="replace", **OPTIONS) as loader,
-        pytest.raises(DatasetError, match=r"3 tries failed, the last with ConnectionError: no"),
+        pytest.raises(DatasetError, match=message),
+        Loader(f"live_sources:{name}", on_error="replace", **OPTIONS) as loader,
     ):
         delivered(loader)
-
-
-def test_a_live_source_that_is_not_there() -> None:
-    with (
-        pytest.raises(DatasetError, match=r"dataset .*live_sources.py has no 'Nothing'"),
-        Loader("live_sources:Nothing", **OPTIONS) as loader,
-    ):
-        next(iter(loader))
 
 
 def test_lists_in_an_arrow_file_in_place(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import stoker.ray
-from stoker.client import Loader
 from stoker.dataset import schema, write
 from stoker.protocol.errors import UsageError
 
@@ -132,12 +131,6 @@ def test_arguments_are_checked_before_anything_starts(arguments, message) -> Non
     with pytest.raises(UsageError) as raised:
         stoker.ray.serve(**options)
     assert message in raised.value.message
-
-
-@pytest.mark.slow
-def test_a_loader_needs_the_object_not_the_function() -> None:
-    with pytest.raises(UsageError, match="or a Directory"):
-        Loader(stoker.ray.serve, pipeline="train", batch_size=4)
 
 
 def test_without_ray_the_error_says_what_to_install(tmp_path) -> None:

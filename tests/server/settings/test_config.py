@@ -221,7 +221,9 @@ ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "error", "message"), ERRORS)
+@pytest.mark.parametrize(
+    ("call", "error", "message"), ERRORS, ids=[message[:60] for *_, message in ERRORS]
+)
 def test_a_mistake_elsewhere_names_its_source_too(call, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         call()
