@@ -223,15 +223,6 @@ def test_other_outputs_rows_and_dtypes(make) -> None:
             changed(change)()
 
 
-def test_a_state_that_is_not_plain_data(make) -> None:
-    class Sets(Wrapper):
-        def state_dict(self):
-            return {"seen": {1, 2}}
-
-    with pytest.raises(ResumeCheckError, match="the state saved before step 0 of loop 0 is not pl"):
-        check_resume(lambda: Sets(make()))
-
-
 @pytest.mark.parametrize(
     ("kind", "more", "states"),
     [

@@ -14,7 +14,7 @@ from loading import load
 from stoker.client import Batch
 from stoker.client.private.runtime_folder import base_folder
 from stoker.client.slab_map import SlabMap
-from stoker.client.testing import check_resume
+from stoker.client.testing import ResumeCheckError, check_resume
 from stoker.protocol.errors import (
     ConnectError,
     ProtocolError,
@@ -35,6 +35,11 @@ class Empty:
 
     def load_state_dict(self, state):
         pass
+
+
+class Sets(Empty):
+    def state_dict(self):
+        return {"seen": {1, 2}}
 
 
 def loaded(act: Callable = lambda loader: next(iter(loader)), **options) -> Callable:
@@ -82,12 +87,6 @@ def at_a_socket_that_says_nothing(on: SimpleNamespace) -> None:
         at("other.sock", connect_timeout_s=0.05)(on)
 
 
-def at_a_free_port(_: SimpleNamespace) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        load(SimpleNamespace(address=f"tcp://127.0.0.1:{free.getsockname()[1] - 1}"))
-
-
 def map_memory_that_may_shrink(_: SimpleNamespace) -> None:
     with open(os.memfd_create("slab"), "wb") as file:
         file.truncate(8192)
@@ -117,8 +116,11 @@ ERRORS = [
          rf"check_resume: {next(iter(wrong))}=.*: expected an")
         for wrong in ({"epochs": 0}, {"epochs": None}, {"every": True}, {"rest": 0})
     ],
+    (lambda _: check_resume(Sets), ResumeCheckError,
+     "the state saved before step 0 of loop 0 is not pl"),
     (lambda _: check_resume(Empty), UsageError, "no batches in its first loop"),
-    (at_a_free_port, ConnectError, r"no daemon listens at tcp://127\.0\.0\.1:\d+"),
+    (lambda _: load(SimpleNamespace(address="tcp://127.0.0.1:1")), ConnectError,
+     "no daemon listens at tcp://127.0.0.1:1"),
     (at_a_socket_that_says_nothing, ConnectError, r"did not answer within 0\.05 s; is it a daemon"),
     (at_a_stale_socket, ConnectError, "Connection refused"),
     (at("none", connect_timeout_s=FOREVER_S), ConnectError,

@@ -3,7 +3,6 @@
 import importlib
 import sys
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 
 import batch_ops
@@ -363,17 +362,20 @@ def data(packed, two_views, write):
     return SimpleNamespace(packed=packed, two_views=two_views, write=write)
 
 
-rows = partial(pytest.mark.parametrize, ("call", "error", "message"))
-
-
-@rows(ERRORS, ids=[message[:60] for *_, message in ERRORS])
+@pytest.mark.parametrize(
+    ("call", "error", "message"), ERRORS, ids=[message[:60] for *_, message in ERRORS]
+)
 def test_what_is_refused(data, interpreted, call, error, message):
     with pytest.raises(error, match=message) as caught:
         call(data)
     assert caught.type is error
 
 
-@rows(OF_MACHINE_CODE, ids=[message[:60] for *_, message in OF_MACHINE_CODE])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    OF_MACHINE_CODE,
+    ids=[message[:60] for *_, message in OF_MACHINE_CODE],
+)
 def test_what_cannot_be_compiled_is_refused_when_it_is_built(data, call, error, message):
     with pytest.raises(error, match=message):
         call(data)

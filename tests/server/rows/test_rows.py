@@ -164,12 +164,6 @@ def test_a_substitute_takes_its_own_draws(stream_of, computer_of):
     assert not np.array_equal(arrays["image"][0], good["image"][own])
 
 
-def test_when_every_substitute_is_bad(stream_of, computer_of):
-    stream = stream_of(batch_size=4, on_error="replace")
-    with pytest.raises(SampleError, match=r"16 substitutes for sample \d+ failed too"):
-        batch(computer_of(stream, range(10)), stream)
-
-
 @pytest.mark.parametrize("on_error", ["raise", "replace", "mask"])
 def test_samples_that_crash_are_replaced_untouched(stream_of, computer_of, on_error):
     """Whatever the policy, by the substitutes of bad samples; no such sample is one."""
@@ -193,7 +187,10 @@ def test_samples_that_crash_are_replaced_untouched(stream_of, computer_of, on_er
     assert np.array_equal(again["image"], good["image"]), "only where it is said"
 
 
-def test_when_every_substitute_crashes(stream_of, computer_of):
-    stream = stream_of(batch_size=4)
-    with pytest.raises(SampleError, match=r"16 substitutes for sample (\d+) failed too"):
-        batch(computer_of(stream), stream, crashed=range(10))
+@pytest.mark.parametrize(
+    ("on_error", "bad", "crashed"), [("replace", range(10), ()), ("raise", (), range(10))]
+)
+def test_when_every_substitute_is_bad_or_crashes(stream_of, computer_of, on_error, bad, crashed):
+    stream = stream_of(batch_size=4, on_error=on_error)
+    with pytest.raises(SampleError, match=r"16 substitutes for sample \d+ failed too"):
+        batch(computer_of(stream, bad), stream, crashed=crashed)

@@ -24,11 +24,6 @@ def test_what_is_learned_at_the_named_hit_is_withheld():
     assert [points.visit("daemon.death") for _ in range(3)] == [False, True, False]
 
 
-def test_without_a_process_everybody_obeys():
-    with pytest.raises(RuntimeError):
-        FailPoints("worker.row:error:1", process=5).visit("worker.row")
-
-
 @pytest.mark.parametrize(
     ("action", "code"),
     [("kill", -signal.SIGKILL), ("segv", -signal.SIGSEGV), ("exit", 3), ("error", 1)],

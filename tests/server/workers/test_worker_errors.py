@@ -34,6 +34,8 @@ ERRORS = [
      "no point 'worker.nowhere'; there are builder.start|no point"),
     (lambda *_: FailPoints("worker.row:explode:1"), ConfigError,
      "no action 'explode'; use kill, stop, segv, exit, error, with"),
+    (lambda *_: FailPoints("worker.row:error:1", process=5).visit("worker.row"), RuntimeError,
+     r"fail point worker\.row"),
     (lambda *_: FailPoints("worker.row:kill"), ConfigError, "expected POINT:ACTION:HIT"),
     (lambda *_: FailPoints("worker.row:kill:x"), ConfigError, "expected POINT:ACTION:HIT"),
 ]  # fmt: skip
