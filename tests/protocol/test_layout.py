@@ -5,11 +5,9 @@ import math
 
 import msgspec
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.protocol.errors import UsageError
 from stoker.protocol.item_fields import DTYPES
 from stoker.protocol.slot_layout import (
     ALIGN,
@@ -54,21 +52,6 @@ def test_vectors_of_batches_in_shapes_of_their_own(vectors) -> None:
     assert batch_layout(whole, {}) is whole
 
 
-@pytest.mark.parametrize("shape", [(4,), (5, 4), (4, 5), (4, 4, 1), (-1, 4)])
-def test_shapes_beyond_the_room(shape) -> None:
-    layout = slot_layout((Output("x", "uint8", (4, 4), form="pad", varies=(0, 1)),), 2)
-    with pytest.raises(UsageError, match=r"'x': expected rows of at most \(4, 4\) in a slot, got"):
-        batch_layout(layout, {"x": shape})
-
-
-def test_shapes_of_other_outputs() -> None:
-    outputs = (Output("x", "uint8", (4,), form="pad", varies=(0,)), Output("y", "uint8", (4,)))
-    with pytest.raises(
-        UsageError, match=r"expected one shape for each of the outputs \['x'\], got 2"
-    ):
-        told_shapes(outputs, [(1,), (2,)])
-
-
 def test_item_sizes_are_numpys() -> None:
     assert {name: np.dtype(name).itemsize for name in DTYPES} == DTYPES
 
@@ -100,21 +83,3 @@ def test_outputs_are_aligned_and_apart(outputs: tuple[Output, ...], rows: int) -
     last = layout.outputs[-1]
     assert layout.slot_bytes % PAGE == 0
     assert last.offset + last.size_bytes <= layout.slot_bytes < last.offset + last.size_bytes + PAGE
-
-
-@pytest.mark.parametrize(
-    ("outputs", "expected"),
-    [
-        ([Output("a", "uint8", ()), Output("a", "uint8", ())], "'a': the name is reserved"),
-        ([Output("index", "int64", ())], "'index': the name is reserved or used twice"),
-        ([Output("a", "complex64", ())], "'a': expected a dtype among bool, uint8"),
-        (
-            [Output("a", "uint8", (3, 0))],
-            r"'a': expected a shape with sides of at least 1, got \(3, 0\)",
-        ),
-        ([Output(f"o{n}", "uint8", ()) for n in range(257)], "at most 256 outputs, got 257"),
-    ],
-)
-def test_refused(outputs, expected) -> None:
-    with pytest.raises(UsageError, match=expected):
-        check_outputs(tuple(outputs))
