@@ -131,6 +131,12 @@ def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, A
     return callees
 
 
+def is_cached(fn: Callable[..., Any]) -> bool:
+    """Return whether the cache on disk has machine code of a kernel, for any types."""
+    fn = check_plain(fn)
+    return is_stored(kernel_folder(fn, kernel_digest(fn)))
+
+
 def is_disabled() -> bool:
     """Return whether NUMBA_DISABLE_JIT is set; then nothing is compiled."""
     return bool(importlib.import_module("numba").config.DISABLE_JIT)

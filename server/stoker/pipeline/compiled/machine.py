@@ -7,20 +7,23 @@ thread. numba is imported when a machine is made.
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
 from stoker.jit import activity, compiled
+from stoker.jit.compiling import is_cached
 from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.kernel_calls import Call
 from stoker.pipeline.compiled.loop_instructions import DECISIONS_AT, NOTE
 from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.protocol.errors import StokerError
 
+LOOP: Final = "loop"
+"""What `activity` calls the loop that executes programs."""
 _compiling = threading.Lock()
 _addressed: dict[Callable[..., Any], None] = {}
 
@@ -66,11 +69,10 @@ class Machine:
         """
         code = program.code.copy()
         with _compiling:
-            from stoker.pipeline.compiled.loop import compile_loop  # noqa: PLC0415 - loads numba
-
-            activity.expect([compile_loop, *map(_form, program.calls.values())])
-            execute = compile_loop()
-            activity.finished(compile_loop)
+            tasks = functions_of(program)
+            activity.expect(tasks)
+            execute = tasks[LOOP]()
+            activity.finished(LOOP)
             for line, call in program.calls.items():
                 code[line, 1] = address_of(call)
                 activity.finished(_form(call))
@@ -88,7 +90,7 @@ class Machine:
         self._records = records
         for line, (decision, offset) in program.parameters.items():
             self.values[line, 0] = self._places[decision, 0] + offset
-        self._execute = functools.partial(
+        self._execute = partial(
             execute,
             code,
             self.values,
@@ -117,6 +119,22 @@ class Machine:
             self._places[:, 2] = records.strides[0]
         status: int = self._execute(rows, samples)
         return status
+
+
+def functions_of(program: Program) -> dict[Hashable, Callable[[], Any]]:
+    """Return what `activity` calls each function of a program -> what compiles or loads it."""
+    from stoker.pipeline.compiled.loop import compile_loop  # noqa: PLC0415 - loads numba
+
+    calls = program.calls.values()
+    return {LOOP: compile_loop, **{_form(call): partial(address_of, call) for call in calls}}
+
+
+def missing_functions(program: Program) -> int:
+    """Return how many functions of a program have no machine code in the cache on disk."""
+    from stoker.pipeline.compiled.loop import execute  # noqa: PLC0415 - loads numba
+
+    functions = {execute, *(call.function for call in program.calls.values())}
+    return sum(not is_cached(function) for function in functions)
 
 
 def address_of(call: Call) -> int:

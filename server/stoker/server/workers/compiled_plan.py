@@ -4,14 +4,20 @@ Runs in a builder, and for `stoker warm`. A worker compiles missing code itself,
 of its rows.
 """
 
+from collections.abc import Callable, Hashable
+from typing import Final
+
 from stoker.dataset import Dataset
 from stoker.dataset.images.jpeg.decoding import is_own_decoder_chosen
 from stoker.dataset.images.jpeg.decoding.decoder import compile_decoder
 from stoker.dataset.images.jpeg.splice import compile_splice
 from stoker.jit import activity
 from stoker.jit.arithmetic import COMPILED
+from stoker.jit.compiling_processes import compile_in_processes
 from stoker.order.permutation import compile_permutation
 from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.machine import functions_of, missing_functions
+from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucket_graph import Size
@@ -19,7 +25,11 @@ from stoker.pipeline.planning.plan import Plan
 from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.first_floats import check_first_floats
 from stoker.server.rows.sample_reader import SampleReader
+from stoker.server.settings.cgroup import cores
 from stoker.server.workers.recent_kernels import remember
+
+MOST_PROCESSES: Final = 4
+"""Processes that compile one plan: its largest functions take a third of the time."""
 
 
 def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) -> Plan:
@@ -42,6 +52,11 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
         if is_own_decoder_chosen():
             others.append(compile_decoder)
     activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
+    program = write_program(plan)
+    if missing_functions(program) > 1:
+        functions: dict[Hashable, Callable[[], object]] = {one: one for one in others}
+        functions |= functions_of(program)
+        compile_in_processes(functions, min(cores()[0], MOST_PROCESSES))
     engine = compile_plan(plan, {})
     if plan.mixes:
         Mixer(engine, arithmetic=COMPILED)

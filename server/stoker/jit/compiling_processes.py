@@ -1,0 +1,113 @@
+"""Compiles functions in several processes at once, into the cache on disk.
+
+numba compiles in one thread of a process at a time. So a process with several functions to compile
+forks children, and all of them take the next function from one pipe until it is empty. A child that
+dies or stops costs time, nothing else: whoever needs its function compiles it then, and an error
+comes again there, where the user is told. For a process without other threads, such as a builder.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Final
+
+from stoker.jit import activity
+from stoker.jit.compiler_tables import fill_tables
+
+Tasks = Mapping[Hashable, Callable[[], object]]
+"""What `activity` calls a function -> what compiles it."""
+MOST: Final = 255
+"""Functions at once: a number in the pipe is one byte."""
+WAIT_S: Final = 120.0
+"""How long a process waits for its children when there is nothing else to compile."""
+
+
+def compile_in_processes(tasks: Tasks, processes: int) -> None:
+    """Compile functions in this process and in children.
+
+    Args:
+        tasks: the functions; their errors are ignored.
+        processes: how many to use, this one included.
+    """
+    keys = list(tasks)[:MOST]
+    extra = min(processes, len(keys)) - 1
+    if extra < 1 or threading.active_count() > 1:
+        return
+    activity.expect(keys)
+    activity.begin_compiling()
+    fill_tables()
+    queue = _filled(len(keys))
+    reader, writer = os.pipe()
+    children: list[int] = []
+    try:
+        try:
+            for _ in range(extra):
+                children += _forked(tasks, keys, queue, writer)
+        finally:
+            os.close(writer)
+        for number in _compiled(tasks, keys, queue):
+            activity.finished(keys[number])
+        _wait(reader, keys)
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        os.close(reader)
+        os.close(queue)
+        activity.end_compiling()
+
+
+def _filled(count: int) -> int:
+    """Return the end of a pipe that gives the numbers below `count`, and then ends."""
+    reader, writer = os.pipe()
+    os.write(writer, bytes(range(count)))
+    os.close(writer)
+    return reader
+
+
+def _forked(tasks: Tasks, keys: Sequence[Hashable], queue: int, writer: int) -> list[int]:
+    """Fork a child that compiles, and writes the number of each function that it has compiled.
+
+    Returns:
+        Its pid; an empty list if no process or no memory is left for one.
+    """
+    try:
+        child = os.fork()
+    except OSError:
+        return []
+    if child:
+        return [child]
+    try:
+        activity.listen(None)
+        for number in _compiled(tasks, keys, queue):
+            os.write(writer, bytes([number]))
+    finally:
+        os._exit(0)
+
+
+def _compiled(tasks: Tasks, keys: Sequence[Hashable], queue: int) -> Iterator[int]:
+    """Compile what no other process has taken; yield the number of each function."""
+    while taken := os.read(queue, 1):
+        (number,) = taken
+        with contextlib.suppress(Exception):
+            tasks[keys[number]]()
+            yield number
+
+
+def _wait(reader: int, keys: Sequence[Hashable]) -> None:
+    """Wait until all children have ended, and count what they have compiled."""
+    until = time.monotonic() + WAIT_S
+    ready = select.poll()
+    ready.register(reader, select.POLLIN)
+    while (left_s := until - time.monotonic()) > 0:
+        if ready.poll(left_s * 1000):
+            numbers = os.read(reader, MOST)
+            if not numbers:
+                return
+            for number in numbers:
+                activity.finished(keys[number])
+            activity.progressed()
