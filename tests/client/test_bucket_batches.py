@@ -197,18 +197,6 @@ def test_sequences_come_in_buckets_of_their_lengths(load_texts, pieces):
 
 
 @pytest.mark.slow
-def test_a_stream_without_buckets_has_no_account(load_texts):
-    said = "account: the stream has no buckets, so every epoch"
-    with load_texts(plain_words) as loader, pytest.raises(UsageError, match=said):
-        loader.account(0)
-    wanted = LengthBuckets(field="text", multiple=64)
-    with pytest.raises(BuildError, match=r"use ops.fit_bucket, of sequences ops.fit_length, or"):
-        load_texts(plain_words, buckets=wanted)
-    with pytest.raises(UsageError, match=r"field 'number' .* has no length: expected an array"):
-        load_texts(words, buckets=LengthBuckets(field="number", multiple=64))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_batches_are_those_of_a_list_for_each_size(load, ranks):
     """Not shuffled: each size has a queue of ids, which is carried from epoch to epoch."""
@@ -265,25 +253,6 @@ def test_constant_pixels_give_batches_of_many_sizes(load):
     assert rows == {(64, 64): 4, (64, 32): 7, (32, 64): 7}
 
 
-@pytest.mark.slow
-def test_impossible_bucket_requests_are_refused(load):
-    with pytest.raises(BuildError, match="does not read the size of a sample's bucket"):
-        load(pipeline=unfitted)
-    with pytest.raises(BuildError, match="there are no buckets: pass buckets= to the Loader"):
-        load(buckets=None)
-    with pytest.raises(UsageError, match=r"expected stoker.client.Buckets, for example Buckets\("):
-        load(buckets={"max_area": 99})
-    with pytest.raises(UsageError, match="leftovers='drop' and drop_last=False cannot be combined"):
-        load(buckets=Buckets(max_area=48 * 48, divisor=16, leftovers="drop"), drop_last=False)
-    with pytest.raises(UsageError, match="a batch is larger than every bucket"):
-        load(global_batch_size=50)
-    wanted = Buckets(max_area=96 * 96, divisor=96, constant="pixels", max_rows=3)
-    with pytest.raises(UsageError, match="rank 0 of 4 has no row: a global batch has 3 rows"):
-        load(buckets=wanted, rank=0, world_size=4)
-    with load() as loader, pytest.raises(UsageError, match=r"skip\(99\): expected an integer"):
-        loader.skip(99)
-
-
 def opened(spec=None, steps=2, buckets=((32, 32, 9, 4),), leftovers="carry") -> Opened:
     return Opened(
         1, spec or {"tail": "drop"}, "0" * 32, steps, 4, 0, 1, 3, 4096, [], [],
@@ -291,10 +260,49 @@ def opened(spec=None, steps=2, buckets=((32, 32, 9, 4),), leftovers="carry") -> 
     )  # fmt: skip
 
 
-def test_a_daemon_that_contradicts_itself_is_not_believed():
+def test_steps_of_an_epoch():
     assert [steps_of(opened())(epoch) for epoch in range(4)] == [2, 2, 2, 3]
     assert steps_of(opened(steps=3, buckets=()))(7) == 3
-    with pytest.raises(ProtocolError, match="expected 2 steps in epoch 0, from the buckets, got"):
-        steps_of(opened(steps=3))
-    with pytest.raises(ProtocolError, match="expected 3 steps in epoch 0, from the buckets, got"):
-        steps_of(opened({"tail": "pad"}, leftovers="drop"))
+
+
+def account_without_buckets(_, texts) -> None:
+    with texts(plain_words) as loader:
+        loader.account(0)
+
+
+def skip_too_many(shapes, _) -> None:
+    with shapes() as loader:
+        loader.skip(99)
+
+
+WANTED = LengthBuckets(field="text", multiple=64)
+ONE_SIZE = Buckets(max_area=96 * 96, divisor=96, constant="pixels", max_rows=3)
+ERRORS = [
+    (account_without_buckets, UsageError, "account: the stream has no buckets, so every epoch"),
+    (skip_too_many, UsageError, r"skip\(99\): expected an integer"),
+    (lambda shapes, _: shapes(buckets=None), BuildError,
+     "there are no buckets: pass buckets= to the Loader"),
+    (lambda shapes, _: shapes(buckets=ONE_SIZE, rank=0, world_size=4), UsageError,
+     "rank 0 of 4 has no row: a global batch has 3 rows"),
+    (lambda shapes, _: shapes(global_batch_size=50), UsageError,
+     "a batch is larger than every bucket"),
+    (lambda shapes, _: shapes(pipeline=unfitted), BuildError,
+     "does not read the size of a sample's bucket"),
+    (lambda _, texts: texts(plain_words, buckets=WANTED), BuildError,
+     "use ops.fit_bucket, of sequences ops.fit_length, or"),
+    (lambda _, texts: texts(words, buckets=LengthBuckets(field="number", multiple=64)), UsageError,
+     "field 'number' .* has no length: expected an array"),
+    (lambda *_: steps_of(opened(steps=3)), ProtocolError,
+     "expected 2 steps in epoch 0, from the buckets, got"),
+    (lambda *_: steps_of(opened({"tail": "pad"}, leftovers="drop")), ProtocolError,
+     "expected 3 steps in epoch 0, from the buckets, got"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("call", "error", "message"), ERRORS, ids=[message[:60] for *_, message in ERRORS]
+)
+def test_impossible_bucket_requests_are_refused(load, load_texts, call, error, message):
+    with pytest.raises(error, match=message):
+        call(load, load_texts)

@@ -1,5 +1,8 @@
 """Weights of a dataset: fields, classes and arrays, with exclude lists; what cannot be weighted."""
 
+from contextlib import ExitStack
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -35,6 +38,24 @@ def pets(tmp_path_factory):
     write(dest, fields, rows, cut=Cut(rows=4))
     with open_dataset(dest) as dataset:
         yield dataset
+
+
+@pytest.fixture(scope="module")
+def has(pets, tmp_path_factory):
+    """Four datasets; the samples of `divided` are in splits."""
+    folder = tmp_path_factory.mktemp("chosen")
+    write(folder / "divided", [schema.label()], [{"label": 0}] * 10)
+    split(folder / "divided", {"train": [0, 1, 2, 3, 4], "val": [7, 8]})
+    labels = schema.label("kind"), schema.label("shape")
+    write(folder / "two_labels", labels, [{"kind": 1, "shape": 2}])
+    write(folder / "without_names", labels[:1], [{"kind": n % 2 + 5} for n in range(4)])
+    with ExitStack() as stack:
+        made = {path.name: stack.enter_context(open_dataset(path)) for path in folder.iterdir()}
+        yield SimpleNamespace(pets=pets, **made)
+
+
+def ids(*numbers):
+    return Excluded(numbers).to_bytes()
 
 
 def of(dataset, given, **lists):
@@ -82,78 +103,55 @@ def test_no_weights(pets):
 
 
 ERRORS = [
-    (lambda pets: of(pets, [1.0] * 9), UsageError,
+    (lambda has: of(has.pets, [1.0] * 9), UsageError,
      r"expected one weight per sample of the dataset \(10, also with subset="),
-    (lambda pets: of(pets, {"cat": 1}), UsageError,
+    (lambda has: of(has.pets, {"cat": 1}), UsageError,
      "no weight for 'dog', 'bird' of field 'label'"),
-    (lambda pets: of(pets, {"cat": 1, "dog": 1}), UsageError,
+    (lambda has: of(has.pets, {"cat": 1, "dog": 1}), UsageError,
      "no weight for 'bird' of field 'label': expected one for every"),
-    (lambda pets: of(pets, {"cat": 1, "dog": 1, 0: 1}), UsageError,
+    (lambda has: of(has.pets, {"cat": 1, "dog": 1, 0: 1}), UsageError,
      "class 0 of field 'label' comes twice"),
-    (lambda pets: of(pets, {"cat": 1, "dog": 1, 4: 1}), UsageError,
+    (lambda has: of(has.pets, {"cat": 1, "dog": 1, 4: 1}), UsageError,
      "field 'label' has classes 0 to 3, got 4"),
-    (lambda pets: of(pets, {"cats": 1, "dog": 1}), UnknownNameError,
+    (lambda has: of(has.pets, {"cats": 1, "dog": 1}), UnknownNameError,
      "there is no class 'cats', did you mean 'cat'.; field 'label' has 'bird', 'cat', 'dog'"),
-    (lambda pets: of(pets, "broken"), UsageError,
+    (lambda has: of(has.pets, "broken"), UsageError,
      "field 'broken': expected finite numbers from 0, got -1.0 for sample 4"),
-    (lambda pets: of(pets, "quality", subset=Subset([1, 6]).to_bytes()), UsageError,
+    (lambda has: of(has.pets, "quality", subset=Subset([1, 6]).to_bytes()), UsageError,
      "exclude= and subset= leave are 0, so none is left"),
-    (lambda pets: of(pets, "qualty"), UnknownNameError,
+    (lambda has: of(has.pets, "qualty"), UnknownNameError,
      "weights: there is no field 'qualty', did you mean 'quality'.*give ./qualty or"),
-    (lambda pets: of(pets, "words"), UsageError,
+    (lambda has: of(has.pets, "words"), UsageError,
      "field 'words' of dataset .* is not one number per sample"),
+    (lambda has: of(has.two_labels, {1: 1}), UsageError,
+     "about the field 'label', or the only label; the dataset has 'kind', 'sh"),
+    (lambda has: of(has.without_names, {5: 1}), UsageError,
+     "no weight for class 6 of field 'kind'"),
+    (lambda has: of(has.without_names, {"cat": 1}), UsageError,
+     "classes of field 'kind' have no names; expected"),
+    (lambda has: resolved(has.divided, Selection(split="trian")), UnknownNameError,
+     r"no split 'trian', did you mean 'train'\?; .* 'train', 'val'; for a file"),
+    (lambda has: resolved(has.divided, Selection(split="val", exclude=ids(7, 8))), UsageError,
+     "exclude= leaves out all of its samples"),
+    (lambda has: resolved(has.pets, Selection(split="train")), UnknownNameError,
+     r"no split 'train'; the dataset has none \(stoker split makes them\); for a"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"), ERRORS, ids=[message[:60] for *_, message in ERRORS]
 )
-def test_weights_that_do_not_fit(pets, call, error, message):
+def test_what_does_not_fit(has, call, error, message):
     with pytest.raises(error, match=message):
-        call(pets)
+        call(has)
 
 
-def test_splits_by_name(tmp_path):
-    write(tmp_path / "d", [schema.label()], [{"label": 0} for _ in range(10)])
-    with (
-        open_dataset(tmp_path / "d") as dataset,
-        pytest.raises(
-            UnknownNameError,
-            match=r"no split 'train'; the dataset has none \(stoker split makes them\); for a",
-        ),
-    ):
-        resolved(dataset, Selection(split="train"))
-    split(tmp_path / "d", {"train": [0, 1, 2, 3, 4], "val": [7, 8]})
-    with open_dataset(tmp_path / "d") as dataset:
-        few = Selection(split="train", exclude=Excluded([1, 9]).to_bytes())
-        found = resolved(dataset, few)
-        assert found == Selection(subset=Subset([0, 2, 3, 4]).to_bytes())
-        for other in (Selection(subset=Subset([3]).to_bytes()), Selection()):
-            assert resolved(dataset, other) == other
-        with pytest.raises(
-            UnknownNameError,
-            match=r"no split 'trian', did you mean 'train'\?; .* 'train', 'val'; for a file",
-        ):
-            resolved(dataset, Selection(split="trian"))
-        with pytest.raises(UsageError, match="exclude= leaves out all of its samples"):
-            resolved(dataset, Selection(split="val", exclude=Excluded([7, 8]).to_bytes()))
+def test_splits_by_name(has):
+    found = resolved(has.divided, Selection(split="train", exclude=ids(1, 9)))
+    assert found == Selection(subset=Subset([0, 2, 3, 4]).to_bytes())
+    for other in (Selection(subset=Subset([3]).to_bytes()), Selection()):
+        assert resolved(has.divided, other) == other
 
 
-def test_labels_without_names_and_datasets_without_a_label(tmp_path):
-    write(tmp_path / "one", [schema.label("kind")], [{"kind": n % 2 + 5} for n in range(4)])
-    with open_dataset(tmp_path / "one") as dataset:
-        assert of(dataset, {5: 1, 6: 3}).weighting.count == 4
-        with pytest.raises(UsageError, match="classes of field 'kind' have no names; expected"):
-            of(dataset, {"cat": 1})
-        with pytest.raises(UsageError, match="no weight for class 6 of field 'kind'"):
-            of(dataset, {5: 1})
-    fields = [schema.label("kind"), schema.label("shape")]
-    write(tmp_path / "two", fields, [{"kind": 1, "shape": 2}])
-    with (
-        open_dataset(tmp_path / "two") as dataset,
-        pytest.raises(
-            UsageError,
-            match="about the field 'label', or the only label; the dataset has 'kind', 'sh",
-        ),
-    ):
-        of(dataset, {1: 1})
+def test_labels_without_names(has):
+    assert of(has.without_names, {5: 1, 6: 3}).weighting.count == 4
