@@ -13,6 +13,7 @@ from numba.core.runtime import _nrt_python as nrt
 from stoker.jit import compiled
 from stoker.jit.arithmetic import PLAIN
 from stoker.ops import Op, State, StateError, make, registered
+from stoker.ops.contract.kernel_forms import no_draw
 from stoker.ops.contract.rules import ANY_CHANNELS
 from stoker.ops.contract.states import storage
 from stoker.ops.testing import check_op
@@ -224,7 +225,8 @@ def arguments_of(op, kind, dtype, as_record):
     (after,), need = op.declare((State.fixed(kind, dtype, shape),))
     record, params = as_record(op.record), as_record(op.parameters, op.params())
     items = (np.zeros((0, 4), np.uint32),) if op.draws_from else ()
-    compiled(op.draw)(machine_key(make_key(1, 2, 3, 4)), params, *shape[:2], record, *items)
+    if op.draw is not no_draw:
+        compiled(op.draw)(machine_key(make_key(1, 2, 3, 4)), params, *shape[:2], record, *items)
     if "apply" in (op.record.names or ()):
         record["apply"] = 1
     dst = np.zeros(after.bound, storage(after.dtype))

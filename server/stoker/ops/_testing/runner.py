@@ -13,6 +13,7 @@ from stoker.jit.arithmetic import COMPILED, Arithmetic
 from stoker.ops._testing.check_items import looked_at_by
 from stoker.ops._testing.memory import PAINT, structured
 from stoker.ops._testing.painted import PaintedMemory
+from stoker.ops.contract.kernel_forms import no_draw
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.states import IMAGE_KINDS, State, storage
 from stoker.rng.streams import Key, machine_key, make_key, stream_key
@@ -97,7 +98,7 @@ class OpRunner:
         record = structured(op.record, paint=paint)
         looked_at = looked_at_by(op, (height, width), items)
         before = [value.tobytes() for value in looked_at]
-        if arithmetic.is_compiled:
+        if arithmetic.is_compiled and op.draw is not no_draw:  # which no program calls
             compiled(op.draw)(machine_key(key), params, height, width, record, *looked_at)
         else:
             op.draw(key, params, height, width, record, *looked_at)
