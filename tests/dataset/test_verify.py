@@ -9,7 +9,6 @@ from stoker.dataset.format.manifest import read_manifest, write_manifest
 from stoker.dataset.packing.build import Cut, write_dataset
 from stoker.dataset.packing.pack import Options, pack
 from stoker.dataset.verify import verify
-from stoker.protocol.errors import UsageError
 
 
 @pytest.fixture
@@ -116,8 +115,3 @@ def test_every_kind_of_field(tmp_path, photographs):
     ]
     write_dataset(tmp_path / "d", schema.Schema(fields), rows)
     assert verify(tmp_path / "d", 1).holds
-
-
-def test_workers_are_at_least_one(folder):
-    with pytest.raises(UsageError, match="expected at least 1 worker, got 0"):
-        verify(folder, 0)

@@ -105,8 +105,3 @@ def test_arrow_reads_it_as_a_stream_too(folder):
 def test_unknown_column_types_are_refused(text):
     with pytest.raises(ValueError, match="expected a column type such as large_binary"):
         parse_type(text)
-
-
-def test_huge_items_are_refused():
-    with pytest.raises(ValueError, match="at most 2147483647 elements"):
-        parse_type("int8[2147483647,2]")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.box_conversion import items_of
-from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.limits import CodecError
 from stoker.dataset.verify import verify
 from stoker.protocol.canonical import canonical_digest
@@ -184,21 +183,6 @@ def test_without_a_picture(tmp_path):
         UsageError, match=r"expected the name of an image or mask, .* got 'image'; give of="
     ):
         write(tmp_path / "d", [schema.label(), schema.boxes()], [])
-
-
-def test_errors_name_row_and_field(tmp_path):
-    rows = [{"image": PIXELS, "boxes": []}, {"image": PIXELS, "boxes": [[9, 9, 1, 1]]}]
-    with pytest.raises(DatasetError, match=r"row 1, field 'boxes': a box has a negative size"):
-        write(tmp_path / "d", [schema.image(), PLAIN], rows)
-
-
-def test_fields_that_cannot_be():
-    with pytest.raises(UsageError, match=r"'boxes': 'a': expected a dtype, .* got 'int'"):
-        schema.boxes(fields={"a": "int"})
-    for name in ("xyxy", "count", "offsets", "a b"):
-        made = schema.Schema((schema.image(), schema.boxes(fields={name: "int8"})))
-        with pytest.raises(UsageError, match="expected items of xyxy"):
-            check_schema(made)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stoker.dataset import open_dataset, schema, write
-from stoker.protocol.errors import UnknownNameError, UsageError
+from stoker.protocol.errors import UsageError
 
 COUNTS = [3, 0, 17, 1, 9, 2]
 
@@ -59,8 +59,3 @@ def test_a_fixed_length_is_one_for_all(sequences):
 def test_what_has_no_length_is_refused(sequences, field, said):
     with pytest.raises(UsageError, match=rf"field '{field}' of dataset .* {said} has no length"):
         list(sequences.lengths(field))
-
-
-def test_an_unknown_field_is_named(sequences):
-    with pytest.raises(UnknownNameError, match="no field 'token'"):
-        list(sequences.lengths("token"))

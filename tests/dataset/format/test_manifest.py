@@ -161,13 +161,6 @@ def test_a_manifest_of_absurd_size_is_not_read(folder):
         open_dataset(folder)
 
 
-def test_an_unreadable_manifest(folder):
-    (folder / "manifest.json").unlink()
-    (folder / "manifest.json").mkdir()
-    with pytest.raises(DatasetError, match=r"cannot read .*manifest.json: Is a directory"):
-        open_dataset(folder)
-
-
 def use(folder) -> None:
     """Read and decode everything; only typed errors may come."""
     with open_dataset(folder) as dataset:

@@ -349,11 +349,6 @@ def test_a_sound_jpeg_is_parsed_by_the_decoder_alone(photographs, monkeypatch):
     assert not headers
 
 
-def test_bytes_of_no_known_encoding_are_an_error():
-    with pytest.raises(CodecError, match="it is neither a JPEG nor a PNG"):
-        decode_picture(b"BMxxxxxxxxxx", "image", (1, 1), 1, np.empty(3, np.uint8), ImageScratch())
-
-
 @pytest.mark.parametrize("form", ["PNG", "BMP", "JPEG"])
 def test_limits_of_pillow_do_not_apply(photographs, monkeypatch, form):
     data = saved(photographs["coffee"], form)

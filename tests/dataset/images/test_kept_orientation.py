@@ -162,14 +162,6 @@ def test_what_is_added_must_be_stored_alike(tmp_path, album):
     assert pack(tmp_path / "s", tmp_path / "d", again).manifest.rows == 8
 
 
-def test_impossible_orientation_options_are_refused(tmp_path, album):
-    album("PNG")
-    with pytest.raises(UsageError, match="--orientation: expected apply or keep, got 'turn'"):
-        pack(tmp_path / "s", tmp_path / "d", Options(orientation="turn"))
-    with pytest.raises(UsageError, match="an index always applies the EXIF orientation"):
-        pack(tmp_path / "s", tmp_path / "d", Options(orientation="keep", in_place=True))
-
-
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_laying_back_undoes_turning(orientation):
     pixels = np.arange(7 * 5 * 3, dtype=np.uint8).reshape(7, 5, 3)

@@ -7,7 +7,6 @@ from stoker import ops
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.verify import verify
 from stoker.pipeline import pipeline
-from stoker.protocol.errors import UsageError
 from stoker.server.rows.reference import make_spec, reference_batches
 
 
@@ -26,9 +25,3 @@ def test_stored_and_delivered(tmp_path, dtype, encoding, channels):
     spec = make_spec(tmp_path / "d", crop.graph(), batch_size=1)
     ((_, batch),) = reference_batches(tmp_path / "d", crop.graph(), spec)
     assert np.array_equal(batch["x"][0], image[20:50, 25:65])
-
-
-def test_seventeen_channels_are_refused(tmp_path):
-    field = schema.image(encoding="raw", channels=17)
-    with pytest.raises(UsageError, match="1 to 16 channels"):
-        write(tmp_path / "d", [field], [{"image": np.zeros((4, 4, 17), np.uint8)}])

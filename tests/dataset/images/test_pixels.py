@@ -81,14 +81,6 @@ def test_a_box_of_bands_is_the_box_of_the_whole(tmp_path, rows):
                 assert np.array_equal(found[inside], row[name][inside], equal_nan=True)
 
 
-def test_memory_that_is_too_small_is_refused(tmp_path, rows):
-    write(tmp_path / "d", FIELDS, rows)
-    with open_dataset(tmp_path / "d") as dataset:
-        size = int(np.prod(rows[0]["depth"].shape))
-        with pytest.raises(UsageError, match=f"at least {4 * size} bytes"):
-            dataset.decode("depth", 0, np.empty(size, np.uint8))
-
-
 @pytest.mark.parametrize(
     ("field", "message"),
     [

@@ -65,18 +65,6 @@ def test_schemas_that_cannot_be(tmp_path, fields, message):
         write_dataset(tmp_path / "d", Schema(fields), [])
 
 
-def test_rows_have_all_fields_and_no_others(tmp_path):
-    with pytest.raises(UsageError, match="row 1: expected the fields label, got label, lable"):
-        write_dataset(
-            tmp_path / "d", Schema((schema.label(),)), [{"label": 1}, {"label": 1, "lable": 2}]
-        )
-
-
-def test_no_rows(tmp_path):
-    with pytest.raises(DatasetError, match="expected at least one sample to write to"):
-        write_dataset(tmp_path / "d", Schema((schema.label(),)), [])
-
-
 def test_a_disk_that_is_full_before_a_file_is_done(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

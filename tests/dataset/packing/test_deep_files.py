@@ -14,7 +14,7 @@ from PIL import Image
 from stoker.dataset import open_dataset
 from stoker.dataset.images.transcode import transcode
 from stoker.dataset.packing.pack import Options, pack
-from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.errors import DatasetError
 
 GRAY = skimage.data.coins()[:40, :60]
 NUMBERS = GRAY.astype(np.uint16) * 200
@@ -97,16 +97,6 @@ def test_without_a_dtype_the_error_names_it(tmp_path, scenes, folder, kind):
     kind = "mask" if kind == "mask" else "image"
     with pytest.raises(DatasetError, match=f"{folder}/1.*--field NAME={dtype}"):
         pack(scenes, tmp_path / "d", Options(workers=1, fields={**KINDS, folder: kind}))
-
-
-def test_numbers_that_do_not_fit_and_kinds_that_there_are_not(tmp_path, scenes):
-    with pytest.raises(UsageError, match=r"expected one of image, mask, mask\[uint16\]"):
-        pack(scenes, tmp_path / "d", Options(workers=1, fields={"masks": "mask[int8]"}))
-    with pytest.raises(DatasetError, match="whole numbers in a mask, got floats"):
-        pack(scenes, tmp_path / "d", Options(workers=1, fields={**KINDS, "floats": "mask[int32]"}))
-    Image.fromarray(np.full((40, 60), 70000, np.int32)).save(scenes / "tiffs/1.tif")
-    with pytest.raises(DatasetError, match="class numbers that fit uint16, got 70000"):
-        pack(scenes, tmp_path / "d", Options(workers=1, fields={**KINDS, "tiffs": "mask[uint16]"}))
 
 
 def test_images_of_16_bits_that_are_not(tmp_path, scenes):

@@ -155,10 +155,3 @@ def test_a_damaged_grid_is_an_error_of_its_sample(tmp_path, files):
     report = verify(tmp_path / "d")
     assert not report.holds
     assert "its grid is damaged" in report.bad_rows[0].reason
-
-
-def test_grids_are_for_images_that_may_be_jpegs():
-    with pytest.raises(UsageError, match="only images that may be JPEGs"):
-        schema.image(encoding="png", grid=True)
-    with pytest.raises(UsageError, match="only images that may be JPEGs"):
-        schema.with_grid(schema.mask())

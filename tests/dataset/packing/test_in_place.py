@@ -353,16 +353,6 @@ def test_what_cannot_be_read_in_place_is_named(tmp_path, rows, write_tar, npy):
         make_index(tmp_path / "folder", Options(workers=1))
 
 
-def test_a_dataset_that_lost_its_manifest_is_no_source(tmp_path, tars):
-    """Its files are Arrow files, too."""
-    pack(tars, tmp_path / "d", Options(workers=1, grid=False))
-    (tmp_path / "d" / "manifest.json").unlink()
-    with pytest.raises(
-        DatasetError, match=r"d has no manifest.json: it is not a dataset; make one"
-    ):
-        open_dataset(tmp_path / "d")
-
-
 def test_compressed_and_nested_arrow_is_packed(tmp_path):
     columns = pa.schema([("txt", pa.string())])
 

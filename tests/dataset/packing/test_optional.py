@@ -67,12 +67,6 @@ def test_a_missing_file_of_parallel_folders(tmp_path, folders):
     assert verify(tmp_path / "d").holds
 
 
-def test_a_missing_image_is_still_an_error(tmp_path, folders):
-    (folders / "images/a.png").unlink()
-    with pytest.raises(DatasetError, match=r"masks/a.png: its partner is missing: expected imag"):
-        packed(folders, tmp_path / "d", masks="mask,fill=255")
-
-
 def test_conditions_and_batches_show_what_is_present(tmp_path, folders):
     @pipeline
     def train(sample):
@@ -394,8 +388,3 @@ def test_sources_whose_samples_must_have_every_field(tmp_path):
     packed(tmp_path / "a.parquet", tmp_path / "d", age="int64,fill=0")
     with open_dataset(tmp_path / "d") as dataset:
         assert [int(dataset.read("age", number)) for number in (0, 1)] == [1, 0]
-
-
-def test_a_fill_that_is_no_number(tmp_path, folders):
-    with pytest.raises(UsageError, match="expected a number after fill=, got 'white'"):
-        packed(folders, tmp_path / "d", masks="mask,fill=white")

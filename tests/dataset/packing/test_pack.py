@@ -349,10 +349,8 @@ def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
     fails("two folders give the field 'mask'; rename one", parallel_folders)
 
 
-def test_pictures_beside_files_of_another_kind(tmp_path, image_folder):
+def test_files_of_another_kind_are_counted(tmp_path, image_folder):
     np.save(image_folder / "mean.npy", np.zeros(3))
-    with pytest.raises(UsageError, match="has images, but also files of the kind arrays; choose"):
-        pack(image_folder, tmp_path / "d", ONE)
     report = pack(image_folder, tmp_path / "d", Options(workers=1, kind="folder"))
     assert report.ignored == {".npy files": 1}
 

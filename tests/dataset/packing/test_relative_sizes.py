@@ -6,10 +6,10 @@ import skimage.data
 from PIL import Image
 
 from stoker import ops
-from stoker.dataset import open_dataset, schema
+from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
 from stoker.pipeline import pipeline
-from stoker.protocol.errors import BuildError, DatasetError, SampleError, UsageError
+from stoker.protocol.errors import BuildError, DatasetError, SampleError
 from stoker.server.rows.reference import make_spec, reference_batches
 
 PHOTO = skimage.data.coffee()[:40, :60]
@@ -66,8 +66,3 @@ def test_ops_name_relative(tmp_path, folders):
         list(reference_batches(tmp_path / "d", forgotten.graph(), spec))
     with pytest.raises(BuildError, match="with relative=True"):
         forgotten({"image": PHOTO, "mask": MASK})
-
-
-def test_only_images_and_masks_are_relative():
-    with pytest.raises(UsageError, match="'label': only an image or mask can have a size relative"):
-        schema.relative(schema.label())

@@ -167,14 +167,6 @@ def test_folders_of_images_and_masks_are_not_silently_classes(tmp_path, voc):
         assert len(dataset) == 6
 
 
-def test_folders_that_differ_only_in_the_suffix_are_asked_about(tmp_path):
-    for folder, suffix in (("color", "jpg"), ("depth", "png")):
-        (tmp_path / "s" / folder).mkdir(parents=True)
-        Image.fromarray(skimage.data.coffee()[:30, :30]).save(tmp_path / f"s/{folder}/1.{suffix}")
-    with pytest.raises(UsageError, match="the folders color, depth may be classes, or images"):
-        pack(tmp_path / "s", tmp_path / "d", ONE)
-
-
 def test_classes_with_files_of_the_same_names_are_classes(tmp_path):
     for name in ("cat/1.jpg", "cat/2.png", "dog/1.jpg"):
         (tmp_path / "s" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -152,11 +152,6 @@ def test_kept_orientations_and_converted_files_are_good(tmp_path, parallel_folde
             assert failures(dataset) == []
 
 
-def test_only_known_words_are_taken(folder):
-    with pytest.raises(UsageError, match="integrity: expected one of off, auto, rows, got 'all'"):
-        open_dataset(folder, integrity="all")
-
-
 def test_auto_checks_rows_that_have_an_image_to_decode(folder, tmp_path):
     """Next to decoding the check costs nothing that can be noticed; raw rows would take longer."""
     pixels = {"image": np.zeros((4, 4, 3), np.uint8)}

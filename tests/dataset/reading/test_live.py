@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.dataset import open_dataset, schema
+from stoker.dataset import open_dataset
 from stoker.dataset.packing.write import write
 from stoker.dataset.reading.describe import describe
 from stoker.dataset.verify import verify
@@ -294,11 +294,3 @@ def test_a_file_that_pillow_cannot_read_is_tried_again(module, made, reason):
         pytest.raises(DatasetError, match=reason),
     ):
         dataset.read("weight", 2)
-
-
-def test_bounds_that_cannot_be():
-    for sides in [(), (1,), (1, 2, 3), (0, 5), (1.5, 2)]:
-        with pytest.raises(
-            UsageError, match=r"field 'image' has 2 open sides, so expected as many"
-        ):
-            schema.bounded(schema.image(), *sides)

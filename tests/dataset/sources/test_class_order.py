@@ -35,14 +35,6 @@ def test_each_source_takes_the_numbers_of_the_list(tmp_path, image_folder):
     assert sorted(labels(tmp_path / "c")) == sorted(expected)
 
 
-def test_a_class_that_the_list_lacks(tmp_path, image_folder):
-    message = (
-        "the source has classes that are missing in the list of 1: things; add them at its end"
-    )
-    with pytest.raises(UsageError, match=message):
-        pack(image_folder, tmp_path / "d", Options(workers=1, classes=("animals",)))
-
-
 def test_lists_are_read_from_files(tmp_path):
     path = tmp_path / "classes.txt"
     path.write_text("plants\n  red things \n\n", encoding="utf-8-sig")

@@ -128,9 +128,3 @@ def test_later_shapes_lie_over_earlier_ones():
 def test_outlines_that_cannot_be(segmentation, message):
     with pytest.raises(CodecError, match=message):
         painted(segmentation, 4, 4)
-
-
-def test_a_boundary_without_end_is_refused_before_it_is_followed():
-    zigzag = [0, 0, 3000, 3000] * 3000
-    with pytest.raises(CodecError, match=r"boundary is \d+ pixels long, more than the limit of"):
-        painted([zigzag], 3000, 3000)

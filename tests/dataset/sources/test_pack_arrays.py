@@ -7,7 +7,7 @@ import pytest
 
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.packing.pack import Options, pack
-from stoker.protocol.errors import DatasetError, UsageError
+from stoker.protocol.errors import UsageError
 
 ONE = Options(workers=1)
 
@@ -199,13 +199,3 @@ def test_files_that_cannot_be(tmp_path, arrays):
     fails("expected the form of a row, such as image", tmp_path / "s", fields={"x.bin": "photo"})
     message = r"expected a whole number of rows of 3 bytes \(uint8 of shape \(3,\)\), got 10 bytes"
     fails(message, tmp_path / "s", fields={"x.bin": "uint8[3]"})
-
-
-def test_an_archive_that_is_damaged_within(tmp_path, arrays):
-    """Packing finds what scanning, which reads the headers alone, cannot."""
-    np.savez_compressed(tmp_path / "a.npz", images=arrays["images"])
-    data = bytearray((tmp_path / "a.npz").read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    (tmp_path / "a.npz").write_bytes(data)
-    with pytest.raises(DatasetError, match=r"a.npz\[0\]: a.npz: its member images.npy is damaged"):
-        pack(tmp_path / "a.npz", tmp_path / "d", ONE)

@@ -6,7 +6,7 @@ from PIL import Image
 
 from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import Options, pack
-from stoker.protocol.errors import DataError, UsageError
+from stoker.protocol.errors import UsageError
 
 CLIPS = Options(workers=1, kind="clips")
 
@@ -57,16 +57,6 @@ def test_clips_without_classes_and_deeper_folders(tmp_path):
         ("x/one/p/1.png", 1),
         ("x/one-/1.png", 2),
     ]
-
-
-def test_files_that_belong_to_no_clip_are_bad(tmp_path):
-    source = make(tmp_path / "s", ["run/a/1.png", "b/1.png", "c.png"])
-    with pytest.raises(
-        DataError, match=r"(?s)b: it is a clip next to folders of classes.*c\.png: it is in no"
-    ):
-        pack(source, tmp_path / "d", CLIPS)
-    with pytest.raises(UsageError, match=r"expected folders of frames, .* found 1 images and none"):
-        pack(make(tmp_path / "t", ["c.png"]), tmp_path / "d", CLIPS)
 
 
 @pytest.mark.parametrize(

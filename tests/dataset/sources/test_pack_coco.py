@@ -336,8 +336,3 @@ def test_changes_to_a_bad_sample_are_not_counted(tmp_path, coco):
 def test_files_that_cannot_be(tmp_path, coco, change, message):
     with pytest.raises(UsageError, match=message):
         pack(coco(change), tmp_path / "d", ONE)
-
-
-def test_options_that_cannot_be(tmp_path, coco):
-    with pytest.raises(UsageError, match="--masks: expected semantic or instance, got 'x'"):
-        pack(coco(), tmp_path / "d", Options(workers=1, masks="x"))

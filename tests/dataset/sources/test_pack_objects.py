@@ -208,8 +208,3 @@ def test_rows_that_fail_are_named(module):
 def test_objects_that_cannot_be(module, name, fields, message):
     with pytest.raises(UsageError, match=message):
         pack(name, module / "d", Options(workers=1, fields=fields))
-
-
-def test_a_name_that_is_none(module):
-    with pytest.raises(UsageError, match="expected module:attribute, such as my_data:Photos, got"):
-        pack("my_rows", module / "d", Options(workers=1, kind="python"))

@@ -200,12 +200,5 @@ def test_files_that_are_no_tables(tmp_path):
         pack(tmp_path / "b.csv", tmp_path / "d", Options(workers=1, kind="table"))
 
 
-def test_a_table_without_end_is_refused_before_it_is_read(tmp_path):
-    with open(tmp_path / "a.csv", "wb") as file:
-        file.truncate(2**32 + 1)
-    with pytest.raises(UsageError, match=r"a.csv is larger than 4294967296 bytes; split it"):
-        pack(tmp_path / "a.csv", tmp_path / "d", ONE)
-
-
 def test_names_become_identifiers():
     assert [field_name(text) for text in ("a b", "9", "", "\u00fc")] == ["a_b", "_9", "_", "_"]

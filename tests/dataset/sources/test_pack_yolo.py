@@ -279,12 +279,6 @@ def test_descriptions_that_cannot_be(tmp_path, yolo, data, message):
         pack(yolo(LABELS, data), tmp_path / "d", ONE)
 
 
-def test_options_that_cannot_be(tmp_path, yolo):
-    root = yolo(LABELS)
-    with pytest.raises(UsageError, match=r"--split test: .* has no such split, only train, val"):
-        pack(root, tmp_path / "d", Options(workers=1, split="test"))
-
-
 def test_words_lists_and_twins(tmp_path):
     """Names are text as it stands; a split may be a list; two images cannot share labels."""
     root = tmp_path / "yolo"
