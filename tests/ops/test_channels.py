@@ -79,12 +79,6 @@ def test_machine_code_of_many_channels(name, dtype):
             assert fast.tobytes() == plain.tobytes()
 
 
-def test_seventeen_channels_are_refused():
-    flip = make("horizontal_flip", {"p": 1.0})
-    with pytest.raises(StateError, match="1 to 16 channels"):
-        flip.declare((State.fixed("image", "uint8", (8, 8, 17)),))
-
-
 def test_satellite_images_in_a_pipeline():
     @pipeline
     def train(sample):

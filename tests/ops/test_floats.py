@@ -1,11 +1,10 @@
 """Images of floats: to and from levels, against PyTorch and Pillow, and what copies pixels."""
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image
 
-from stoker.ops import State, StateError, make
+from stoker.ops import make
 
 LEVELS = np.arange(256, dtype=np.uint8).reshape(16, 16, 1)
 
@@ -54,9 +53,3 @@ def test_a_fill_of_floats(run_op):
     for fill, expected in ((0.5, [0.5] * 3), ((-1.5, 0, 2.25), [-1.5, 0, 2.25]), (200, [200] * 3)):
         got = floats(make("pad", {"padding": 1, "fill": fill}), image, run_op)
         assert (got[0, 0] == np.float32(expected)).all()
-
-
-def test_a_fill_of_levels_is_whole():
-    state = State.fixed("image", "uint8", (4, 4, 3))
-    with pytest.raises(StateError, match="expected fill to be integers from 0 to 255"):
-        make("pad", {"padding": 1, "fill": 0.5}).declare((state,))

@@ -358,27 +358,40 @@ class OneChannel(Op):
         return (State.fixed("image", "float32", (*SIZE, 1)),), 0
 
 
-def test_an_op_cannot_drop_a_component():
-    """The step that turns components would read beyond each pixel."""
-    with pytest.raises(BuildError, match="flow stays float32 with 2 components"):
-        bind(pipeline(lambda s: {"out": OneChannel()(s.flow)}).graph(), STATES)
+def bound(op):
+    """Bind a pipeline whose op drops a component: turning the others would read beyond a pixel."""
+    return bind(pipeline(lambda s: {"out": op(s.flow)}).graph(), STATES)
 
 
-def test_a_schema_whose_field_is_not_of_vectors_is_refused():
-    good = schema.normals()
-    check_schema(schema.Schema((good,)))
-    wrong = [{"dtype": "uint8"}, {"shape": (None, None, 2)}, {"vectors": "flow"}, {"vectors": "no"}]
-    for change in wrong:
-        with pytest.raises(UsageError, match="field 'normals': expected"):
-            check_schema(schema.Schema((msgspec.structs.replace(good, **change),)))
+def checked(**change):
+    """Check a schema with one field of normals that has other properties."""
+    check_schema(schema.Schema((msgspec.structs.replace(schema.normals(), **change),)))
 
 
-def test_kinds_in_process_are_checked():
+def flipped(kind, shape, dtype):
+    """Flip a field in process."""
     define = pipeline(lambda s: {"out": ops.horizontal_flip(s.out, p=1.0)})
-    wrong = [("flow", (8, 9, 3), "f4"), ("flow", (8, 9, 2), "f8"), ("normals", (8, 9), "f4")]
-    for kind, shape, dtype in wrong:
-        with pytest.raises(UsageError, match=f"a {kind} is float32 of \\(H, W, {COUNTS[kind]}\\)"):
-            define({"out": np.zeros(shape, dtype)}, kinds={"out": kind})
+    return define({"out": np.zeros(shape, dtype)}, kinds={"out": kind})
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: checked(dtype="uint8"), UsageError, "field 'normals': expected"),
+        (lambda: checked(shape=(None, None, 2)), UsageError, "field 'normals': expected"),
+        (lambda: checked(vectors="flow"), UsageError, "field 'normals': expected"),
+        (lambda: checked(vectors="no"), UsageError, "field 'normals': expected"),
+        (lambda: flipped("flow", (8, 9, 3), "f4"), UsageError, "a flow is float32 of (H, W, 2)"),
+        (lambda: flipped("flow", (8, 9, 2), "f8"), UsageError, "a flow is float32 of (H, W, 2)"),
+        (lambda: flipped("normals", (8, 9), "f4"), UsageError, "normals is float32 of (H, W, 3)"),
+        (lambda: bound(OneChannel()), BuildError, "flow stays float32 with 2 components"),
+    ],
+)
+def test_what_is_not_a_field_of_vectors(call, error, message):
+    checked()
+    with pytest.raises(error) as caught:
+        call()
+    assert message in str(caught.value)
 
 
 def test_golden(examples):

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from stoker import ops
-from stoker.ops import State, StateError, ToGray, ToRgb
+from stoker.ops import ToGray, ToRgb
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import BuildError
 
@@ -65,9 +65,3 @@ def test_gray_and_colors_join_through_them():
         assert [image.mean() for image in made] == [7, 5]
     with pytest.raises(BuildError, match=r"convert one branch with an op \(to_gray, to_rgb, ...\)"):
         joined(lambda v: v, lambda v: v)
-
-
-def test_more_channels_are_refused():
-    for op in (ToGray(), ToRgb()):
-        with pytest.raises(StateError, match=f"{op.name} has no rule for image uint8.8x8x5.: expe"):
-            op.declare((State.fixed("image", "uint8", (8, 8, 5)),))

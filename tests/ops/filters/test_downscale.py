@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.ops import Downscale, ParameterError, Resize
 
@@ -103,8 +102,3 @@ def test_messages(make, message):
     with pytest.raises(ParameterError) as caught:
         make()
     assert str(caught.value) == message
-
-
-def test_the_dictionary_of_albumentations_is_refused_by_its_name():
-    with pytest.raises(TypeError, match="interpolation_pair"):
-        ops.downscale(None, interpolation_pair={"downscale": 3, "upscale": 0})

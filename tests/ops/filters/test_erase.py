@@ -1,9 +1,8 @@
 """erase: only the record's box, in image and mask; areas and ratios as torchvision draws them."""
 
 import numpy as np
-import pytest
 
-from stoker.ops import Erase, State, StateError
+from stoker.ops import Erase
 
 
 def test_the_box_is_filled_and_nothing_else(run_op, noise):
@@ -44,12 +43,3 @@ def test_a_box_that_never_fits_erases_nothing(run_op, noise):
     done = run_op(Erase(p=1), [("image", image)])
     assert done.record["height"] == done.record["width"] == 0
     assert (done.outputs[0] == image).all()
-
-
-def test_fills_are_checked():
-    mask = State.fixed("mask", "uint8", (8, 8))
-    with pytest.raises(StateError) as caught:
-        Erase(mask_fill=256).declare((mask,))
-    assert str(caught.value) == (
-        "erase: expected mask_fill from 0 to 255 for mask uint8[8x8], got 256"
-    )

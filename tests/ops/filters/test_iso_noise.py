@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.ops import IsoNoise, ParameterError, State, StateError
+from stoker.ops import IsoNoise, ParameterError
 from stoker.ops.filters.iso_noise import mean_count, plain_change, plain_draws
 
 
@@ -90,13 +90,3 @@ def test_messages(name, given):
     assert str(caught.value) == (
         f"iso_noise: expected {name} to be (low, high) with low <= high, from 0 to 1, got {given!r}"
     )
-
-
-def test_floats_are_refused_with_the_remedy():
-    with pytest.raises(StateError, match="from_float"):
-        IsoNoise().declare((State.fixed("image", "float32", (9, 9, 3)),))
-
-
-def test_other_channels_are_refused():
-    with pytest.raises(StateError, match="iso_noise"):
-        IsoNoise().declare((State.fixed("image", "uint8", (9, 9, 4)),))

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.ops import ParameterError, ShotNoise, State, StateError
+from stoker.ops import ParameterError, ShotNoise
 
 
 def expected(level: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -83,8 +83,3 @@ def test_messages(given):
         "shot_noise: expected scale_range to be (low, high) with low <= high, from 0.01 to 1, got "
         f"{given!r}"
     )
-
-
-def test_floats_are_refused_with_the_remedy():
-    with pytest.raises(StateError, match="from_float"):
-        ShotNoise().declare((State.fixed("image", "float32", (9, 9, 3)),))

@@ -5,7 +5,7 @@ import pytest
 from scipy.interpolate import BSpline
 from scipy.ndimage import map_coordinates
 
-from stoker.ops import Elastic, ParameterError
+from stoker.ops import Elastic
 from stoker.ops.contract.units import unit_of
 from stoker.ops.kernels.splines import COLUMNS, plain_displacement, points_on
 
@@ -62,15 +62,6 @@ def test_nothing_folds_and_nothing_goes_further_than_the_amount():
         assert np.abs(across / 2**24 - x - 0.5).max() <= 0.48 * 16
         rate = np.array([np.gradient(across / 2**24), np.gradient(down / 2**24)])
         assert (rate[0, 1] * rate[1, 0] - rate[0, 0] * rate[1, 1]).min() > 0
-
-
-def test_an_amount_that_could_fold_is_refused():
-    with pytest.raises(ParameterError) as caught:
-        Elastic((2, 16), 32)
-    assert str(caught.value) == (
-        "elastic: expected amount_range to be (low, high) with low <= high, from 0 to 15.36, "
-        "got (2, 16)"
-    )
 
 
 def test_an_amount_is_told_in_pixels():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from skimage import data
 
-from stoker.ops import FitBucket, ParameterError
+from stoker.ops import FitBucket
 
 side = st.integers(1, 900)
 SIZES = [(64, 128), (128, 64), (96, 96), (300, 451)]
@@ -65,10 +65,3 @@ def test_a_picture_of_the_size_is_copied(run_op):
     for name in ("nearest", "bilinear", "bicubic"):
         op = FitBucket((96, 160), "random", name)
         assert np.array_equal(run_op(op, [("image", image)], 3).outputs[0], image)
-
-
-def test_outside_of_a_pipeline_a_size_is_needed():
-    with pytest.raises(ParameterError, match="known only in a pipeline; give size="):
-        FitBucket().params()
-    with pytest.raises(ParameterError, match="expected crop to be"):
-        FitBucket((5, 5), crop="left")

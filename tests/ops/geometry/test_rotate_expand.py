@@ -181,11 +181,3 @@ def test_boxes_and_keypoints_all_stay(noise):
 def test_expand_is_a_truth_value(given):
     with pytest.raises(ParameterError, match="rotate: expected expand to be True or False, got"):
         ops.rotate(degrees=3, expand=given)
-
-
-def test_parameters_are_checked_as_of_rotate():
-    said = "rotate_expand: expected interpolation to be one of nearest, bilinear, got 'cubic'"
-    with pytest.raises(ParameterError, match=said):
-        RotateExpand(9, "cubic")
-    with pytest.raises(ParameterError, match="rotate_expand: expected degrees"):
-        RotateExpand((9, 3))

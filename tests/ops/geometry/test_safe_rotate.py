@@ -6,7 +6,7 @@ import pytest
 
 from stoker import ops
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.ops import ParameterError, SafeRotate
+from stoker.ops import SafeRotate
 from stoker.ops.testing import structured
 from stoker.pipeline import pipeline
 
@@ -74,10 +74,3 @@ def test_boxes_and_keypoints_all_stay():
         assert len(found["boxes"]["xyxy"]) == 2
         assert len(found["points"]["xy"]) == 4
         assert np.allclose(found["boxes"]["xyxy"][0], [0, 0, 70, 40], atol=1e-3)
-
-
-def test_mistakes():
-    with pytest.raises(ParameterError, match="safe_rotate: expected degrees"):
-        SafeRotate(400)
-    with pytest.raises(ParameterError, match="safe_rotate: expected interpolation"):
-        SafeRotate(10, "cubic")

@@ -1,9 +1,8 @@
 """zoom_out: canvas, place and fill, its draws and its bound."""
 
 import numpy as np
-import pytest
 
-from stoker.ops import State, StateError, ZoomOut
+from stoker.ops import ZoomOut
 
 
 def test_the_image_lies_on_its_canvas(run_op, noise):
@@ -33,8 +32,3 @@ def test_p_leaves_images_alone(run_op):
     sizes = [int(run_op.draw(ZoomOut((2, 4), p=0.25), k, 100, 100)["height"]) for k in range(400)]
     assert 60 < sum(size > 100 for size in sizes) < 140
     assert min(sizes) == 100
-
-
-def test_a_canvas_beyond_all_bounds_is_refused():
-    with pytest.raises(StateError, match="expected a canvas with sides up to 65535, not 80000x160"):
-        ZoomOut((1, 16)).declare((State.fixed("image", "uint8", (5000, 10, 3)),))

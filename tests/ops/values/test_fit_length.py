@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from stoker import ops
-from stoker.ops import FitLength, ParameterError, State, StateError
+from stoker.ops import FitLength, State
 from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.errors import BuildError, SampleError, UsageError
+from stoker.protocol.errors import SampleError
 from stoker.rng.row import Row
 
 STATES = {
@@ -102,36 +102,8 @@ def test_sequences_of_one_call_are_as_long_as_each_other(engines):
 def test_in_process_the_bucket_is_a_length():
     made = pipeline_of("last")(fields(30), bucket=12)
     assert made["words"].tolist() == list(range(18, 30))
-    with pytest.raises(UsageError, match=r"bucket: expected \(width, height\) in pixels, or a len"):
-        pipeline_of("last")(fields(30), bucket=0)
-    with pytest.raises(BuildError, match="reads bucket_length, but the buckets are of sizes: use"):
-        pipeline_of("last")(fields(30), bucket=(8, 8))
-    with pytest.raises(BuildError, match="there are no buckets"):
-        pipeline_of("last")(fields(30))
 
 
-def test_pictures_have_no_bucket_of_a_length():
-    @pipeline
-    def fitted(sample):
-        return {"image": ops.fit_bucket(sample.image)}
-
-    with pytest.raises(BuildError, match="bucket_height, bucket_width, but the buckets are of len"):
-        fitted({"image": np.zeros((9, 9, 3), np.uint8)}, bucket=8)
-
-
-def test_parameters_and_states_that_cannot_be():
-    with pytest.raises(
-        ParameterError, match="without a length it takes that of the sample's bucket, which is"
-    ):
-        FitLength().params()
-    with pytest.raises(ParameterError, match="keep"):
-        FitLength(5, "middle")
-    with pytest.raises(ParameterError, match="length"):
-        FitLength(0)
-    free = State("array", "int32", (None, None), (9, 9))
-    with pytest.raises(StateError, match=r"fit_length has no rule for .*: expected a sequence"):
-        FitLength(5).declare((free,))
-    with pytest.raises(StateError, match="fit_length has no rule for a mask"):
-        FitLength(5).declare((State.fixed("mask", "uint8", (9, 9)),))
+def test_a_fixed_array_gets_the_length():
     fixed = State.fixed("array", "int32", (9, 2))
     assert FitLength(5).declare((fixed,))[0][0].shape == (5, 2)

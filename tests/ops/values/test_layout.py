@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.ops import Layout, State, StateError
+from stoker.ops import Layout
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -14,10 +14,3 @@ def test_layout_is_numpys_transpose(run_op, noise, dtype, channels):
     assert (planes == array.transpose(2, 0, 1)).all()
     (back,) = run_op(Layout("HWC"), [("array", np.ascontiguousarray(planes))]).outputs
     assert (back == array).all()
-
-
-def test_what_has_no_layout_is_refused():
-    with pytest.raises(StateError, match=r"expected an array in CHW\. An image is in HWC already"):
-        Layout("HWC").declare((State.fixed("image", "uint8", (8, 9, 3)),))
-    with pytest.raises(StateError, match="expected three sides"):
-        Layout().declare((State.fixed("array", "float32", (8, 9)),))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stoker.ops import OneHot, State, StateError
+from stoker.ops import OneHot, State
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
@@ -30,8 +30,3 @@ def test_a_label_becomes_a_vector():
         params = OneHot(5).params()
         OneHot.kernels["label"].plain(np.array([number]), out, params, None, None)
         assert out.tolist() == expected
-
-
-def test_fractions_are_no_classes():
-    with pytest.raises(StateError, match="expected integers"):
-        OneHot(5).declare((State.fixed("scalar", "float64", ()),))

@@ -153,15 +153,6 @@ def test_keypoints_without_numbers_are_refused():
             swap({"image": PHOTO, "keypoints": points})
 
 
-def test_an_image_is_refused():
-    @pipeline
-    def wrong(sample):
-        return {"image": ops.swap_keypoints(sample.image, pairs="coco")}
-
-    with pytest.raises(BuildError, match="swap_keypoints"):
-        wrong({"image": PHOTO})
-
-
 NAMES = ["nose", "left_eye", "right_eye", "Tail", "L.wing", "left_ear", "r.wing", "right_ear"]
 
 
@@ -328,13 +319,3 @@ def test_the_argument_of_a_mirror_swaps_as_the_call_after_it(op):
     rows = [argument(fields, id=n, classes={"keypoints": NAMES}) for n in range(8)]
     found = {tuple(row["points"]["keypoint"].tolist()) for row in rows}
     assert found == ({(0, 2, 1, 5)} if op is ops.mirror else {(0, 1, 2, 7), (0, 2, 1, 5)})
-
-
-def test_the_argument_needs_keypoints_as_the_last_value():
-    @pipeline
-    def turned_about(sample):
-        points, image = ops.horizontal_flip(sample.keypoints, sample.image, swap="coco")
-        return {"image": image, "points": points}
-
-    with pytest.raises(BuildError, match="swap_keypoints has no rule for an image"):
-        turned_about({"image": PHOTO, "keypoints": POINTS})
