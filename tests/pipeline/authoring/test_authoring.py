@@ -393,15 +393,6 @@ def test_parameters_name_the_line():
     )
 
 
-def test_decorator_is_checked():
-    with pytest.raises(BuildError, match="expected a function of a sample, got int"):
-        pipeline(3)
-    with pytest.raises(BuildError, match=r"expected a function of one argument.* one of 2"):
-        pipeline(lambda sample, other: {})
-    with pytest.raises(BuildError, match=r"class Empty has no method define"):
-        pipeline(type("Empty", (), {}))
-
-
 def test_size_mismatch_in_process(toys):
     @pipeline
     def train(sample):

@@ -25,7 +25,7 @@ from stoker.pipeline.authoring.pipeline import branching
 from stoker.pipeline.authoring.sample_states import states_by_name
 from stoker.pipeline.graph.frame_sampling import FrameSampling
 from stoker.pipeline.graph.normal import pipeline_id
-from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.errors import BuildError
 
 PHOTO = skimage.data.astronaut()
 FRAMES = [np.ascontiguousarray(PHOTO[k : k + 60, 2 * k : 2 * k + 80]) for k in range(20)]
@@ -191,11 +191,6 @@ def test_outputs_that_cannot_be_stacked_are_refused(write, message):
     boxes = {"xyxy": np.zeros((1, 4), np.float32)}
     with pytest.raises(BuildError, match=message):
         bind(wrong.graph(), states_by_name({"image": PHOTO, "boxes": boxes}))
-
-
-def test_in_process_a_single_image_is_refused():
-    with pytest.raises(UsageError, match="pass a list of frames, as in"):
-        moved({"image": PHOTO, "mask": PHOTO[..., 0], "label": 0})
 
 
 def test_explain_says_which_frames():

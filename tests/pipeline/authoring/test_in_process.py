@@ -156,14 +156,6 @@ def test_one_decision_for_a_list_of_frames(fields):
     assert len(train(video | {"image": frames[:1], "mask": masks[:1]}, id=9)["image"]) == 1
 
 
-def test_frames_are_checked(fields):
-    image, mask = fields["image"], fields["mask"]
-    with pytest.raises(UsageError, match=r"train: .* every list of frames, but image has 2, mask"):
-        train({"image": [image] * 2, "mask": [mask] * 3, "label": 0})
-    with pytest.raises(UsageError, match=r"field 'mask': expected frames of one shape"):
-        train({"image": [image] * 2, "mask": [mask, mask[:50]], "label": 0})
-
-
 @pytest.mark.parametrize(
     "op",
     [
@@ -206,20 +198,9 @@ def test_sample_of_ops_that_draw_nothing(photo):
         ops.HorizontalFlip().sample(1, 1, seed=-1)
 
 
-def test_an_image_without_pixels_is_refused(fields):
-    @pipeline
-    def small(sample):
-        return {"image": ops.resize(sample.image, size=(8, 8))}
-
-    with pytest.raises(UsageError, match=r"expected pixels in the image, got shape \(0, 5, 3\)"):
-        small({**fields, "image": np.zeros((0, 5, 3), np.uint8)})
-
-
-def test_a_pipeline_says_what_it_is_and_takes_no_settings():
+def test_a_pipeline_says_what_it_is():
     @pipeline
     def train(sample):
         return {"image": sample.image}
 
     assert re.fullmatch(r"<pipeline 'train' from .*test_in_process\.py:\d+>", repr(train))
-    with pytest.raises(UsageError, match="pipeline 'train': setting 'views' would change nothing"):
-        train.views = 3

@@ -88,8 +88,3 @@ def test_one_pipeline_serves_both_kinds():
 def test_kinds_that_do_not_fit(kinds, message):
     with pytest.raises(UsageError, match=message):
         smaller({"image": IMAGE, "mask": CLASSES}, kinds=kinds)
-
-
-def test_a_number_that_does_not_fit_is_an_error():
-    with pytest.raises(UsageError, match="class numbers that fit int32, got 0 to 30064771072"):
-        smaller({"image": IMAGE, "mask": CLASSES.astype(np.int64) << 32})

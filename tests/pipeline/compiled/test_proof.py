@@ -131,14 +131,21 @@ def test_a_result_over_its_operand_is_refused():
         prove(plan, program)
 
 
-def test_a_line_that_calls_nothing_is_refused(plan):
+def without_a_call(plan):
     program = write_program(plan)
     line = line_of(program, "kernel", "of normalize")
     calls = {place: call for place, call in program.calls.items() if place != line}
-    with pytest.raises(TypeError, match=f"line {line}, None: nothing is called"):
-        prove(plan, dataclasses.replace(program, calls=calls))
+    return plan, dataclasses.replace(program, calls=calls)
 
 
-def test_an_arena_that_is_too_small_is_refused(plan):
-    with pytest.raises(TypeError, match="of 64"):
-        prove(dataclasses.replace(plan, arena_bytes=64), write_program(plan))
+def with_a_small_arena(plan):
+    return dataclasses.replace(plan, arena_bytes=64), write_program(plan)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(without_a_call, r"line \d+, None: nothing is called"), (with_a_small_arena, "of 64")],
+)
+def test_a_program_that_does_not_fit_its_plan_is_refused(plan, change, message):
+    with pytest.raises(TypeError, match=message):
+        prove(*change(plan))

@@ -12,7 +12,7 @@ from stoker.pipeline.plain.decisions import decide
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.showing.explain_plan import explain
-from stoker.protocol.errors import SampleError, UsageError
+from stoker.protocol.errors import UsageError
 from stoker.protocol.item_fields import ItemField
 from stoker.rng.row import Row
 
@@ -53,14 +53,6 @@ def test_decide_equals_run(plan, photo, rows):
     assert len(seen) == 3
 
 
-def test_decide_says_what_is_missing(plan, toys, varied):
-    row = (1, 2, 3)
-    with pytest.raises(UsageError, match=r"'label' is label int64\[\]: give its value in scalars"):
-        decide(plan, row, {"image": (50, 50), "mask": (50, 50)})
-    with pytest.raises(UsageError, match=r"field 'image' is image .*: give its height and width"):
-        decide(plan, row, {}, {"label": 1})
-
-
 @pytest.mark.parametrize("given", [2, {"xyxy": []}, np.zeros((2, 4), np.float32), np.zeros(4)])
 def test_decide_takes_items_as_records(given):
     items = (ItemField("xyxy", "float32", 4),)
@@ -74,13 +66,6 @@ def test_decide_takes_items_as_records(given):
     with pytest.raises(UsageError, match=r"field 'label' is .*: items are boxes or keypoints"):
         decide(plan, (1, 2, 3), {}, {"label": 1}, items={"label": given})
     decide(plan, Row(1, 2, 3), {}, {"label": 1}, items={"boxes": np.zeros((2, 4), np.uint32)})
-
-
-def test_decide_checks_sizes(plan, rows):
-    with pytest.raises(SampleError, match=r"one height and width .*, got 90x90 and 90x91"):
-        decide(plan, rows[0], {"image": (90, 90), "mask": (90, 91)}, {"label": 1})
-    with pytest.raises(SampleError, match=r"this sample's size is 513x50"):
-        decide(plan, rows[0], {"image": (513, 50), "mask": (513, 50)}, {"label": 1})
 
 
 def test_explain(plan):

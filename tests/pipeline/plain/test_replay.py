@@ -15,7 +15,7 @@ from stoker.ops.contract.units import switch_of, unit_of
 from stoker.pipeline import Pipeline, pipeline
 from stoker.pipeline.plain.replay_row import replay
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.errors import SampleError, UnknownNameError
+from stoker.protocol.errors import UnknownNameError
 from stoker.rng.row import Row
 
 
@@ -109,12 +109,6 @@ def test_a_freeze_holds_the_stream_still(plan, inputs):
     assert replay(plan, Row(3, 1, 1), inputs(4)).steps[0].parameters != found[0]
     with pytest.raises(UnknownNameError, match=r"there is no stream 'crop'"):
         replay(plan, Row(3, 1, 1), inputs(4), {"crop": 7})
-
-
-def test_a_sample_that_does_not_fit_is_an_error(plan, photo):
-    fields = {"image": photo[0], "mask": photo[1][:99], "label": np.int64(4)}
-    with pytest.raises(SampleError, match=r"got 300x451 and 99x451"):
-        replay(plan, Row(3, 1, 1), [fields[name] for name in plan.fields])
 
 
 def test_half_precision_values_are_kept_as_such(varied, photo):

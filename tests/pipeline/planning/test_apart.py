@@ -158,13 +158,6 @@ def test_an_array_of_two_fields():
         built(maps)
 
 
-def test_an_array_is_named_like_boxes_by_its_output_and_counts_pixels():
-    with pytest.raises(BuildError, match="resize moves output 'image', but not output 'boxes'"):
-        built(lambda s: {"image": ops.resize(s.image, size=(8, 8)), "boxes": s.table})
-    with pytest.raises(BuildError, match="has the size of the image"):
-        built(lambda s: {"image": flip(s.image), "half": ops.cast(s.heat, dtype="float16")})
-
-
 def jointly(s):
     image, clean, depth = flip(s.image, s.clean, s.depth)
     return {"image": image, "clean": clean, "depth": depth, "gray": ops.to_gray(clean)}

@@ -11,7 +11,7 @@ from stoker.pipeline.compiled.machine import address_of
 from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.planner import bind
-from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.errors import BuildError
 
 PHOTO = data.astronaut()[:300, :400].copy()
 MASK = (PHOTO.astype(int).sum(2) // 192).astype(np.uint8)
@@ -142,16 +142,6 @@ def test_lists_fit_to_buckets_too():
     again = joint({"image": PHOTO, "mask": MASK}, bucket=(64, 96), id=3)
     assert made["image"].shape[:2] == made["mask"].shape == (96, 64)
     assert all(np.array_equal(made[name], again[name]) for name in made)
-
-
-def test_without_buckets_it_is_refused():
-    with pytest.raises(BuildError, match="and there are no buckets: pass buckets= to the Loader"):
-        fitted(sample())
-    with pytest.raises(BuildError, match="there are no buckets"):
-        aware.plan_for({"image": PHOTO})
-    for bucket in ((0, 5), (5,), "7"):
-        with pytest.raises(UsageError, match=r"bucket: expected \(width, height\) in pixels, or"):
-            fitted(sample(), bucket=bucket)
 
 
 def test_what_does_not_fit_a_bucket_is_named():

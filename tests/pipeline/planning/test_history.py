@@ -214,11 +214,6 @@ def test_the_mark_travels_and_is_no_part_of_the_identity():
     assert "unlinked" not in marked.to_data(sites=False)
 
 
-def test_unlinked_takes_values_of_the_sample_only():
-    with pytest.raises(BuildError, match=r"ops.unlinked: expected .* got 3"):
-        ops.unlinked(3)
-
-
 def test_the_check_agrees_with_the_pixels():
     """A mask painted into the image, through random calls: refused if and only if they part."""
     rng = np.random.default_rng(7)

@@ -70,11 +70,12 @@ def test_two_values_of_a_row_have_scratch_for_both_at_their_ends(needy):
     assert scratch_of(lambda s: {"x": needy.product(s.image, a=s.count, b=3)}) == 100 * 8 * 3
 
 
-def test_a_peak_between_the_ends_is_refused(needy):
-    with pytest.raises(BuildError, match="parameter 'a' must be a constant: it decides the mem"):
-        scratch_of(lambda s: {"x": needy.peak(s.image, a=s.count, b=1)})
-
-
-def test_a_value_of_the_row_beside_a_schedule_is_tried_at_each_place(needy):
-    with pytest.raises(BuildError, match="decides the size or the memory of an op cannot follow"):
-        scratch_of(lambda s, ctx: {"x": needy.product(s.image, a=s.count, b=ctx.epoch)})
+@pytest.mark.parametrize(("define", "message"), [
+    (lambda needy: lambda s: {"x": needy.peak(s.image, a=s.count, b=1)},
+     "parameter 'a' must be a constant: it decides the mem"),
+    (lambda needy: lambda s, ctx: {"x": needy.product(s.image, a=s.count, b=ctx.epoch)},
+     "decides the size or the memory of an op cannot follow"),
+])  # fmt: skip
+def test_scratch_that_two_rows_cannot_bound(needy, define, message):
+    with pytest.raises(BuildError, match=message):
+        scratch_of(define(needy))

@@ -84,11 +84,6 @@ def test_a_mean_of_levels_is_refused(field, mean, std):
         built(lambda s: {"image": ops.normalize(s[field], mean=mean, std=std)})
 
 
-def test_a_mean_of_0_to_1_is_refused_for_numbers_far_from_it():
-    with pytest.raises(BuildError, match=r"are of floats from 0 to 1, but the image has .* 900 in"):
-        built(lambda s: {"image": ops.normalize(s.other)})
-
-
 @pytest.mark.parametrize(
     ("field", "mean", "std"),
     [
@@ -159,9 +154,7 @@ def windowed(image):
     return ops.window(image, center=40, width=400)
 
 
-def test_too_few_classes_are_refused():
-    with pytest.raises(BuildError, match="classes=9, but the label has numbers up to 9"):
-        built(lambda s: {"label": ops.one_hot(s.label, classes=9)})
+def test_enough_classes_are_built():
     built(lambda s: {"label": ops.one_hot(s.label, classes=10)})
     built(lambda s: {"label": ops.one_hot(s.label + 1, classes=3)})  # of any number
 

@@ -8,7 +8,7 @@ from stoker.dataset import schema, write
 from stoker.pipeline import pipeline
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
-from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.errors import BuildError
 from stoker.server.rows.reference import make_spec, reference_batches
 
 PIXELS = np.arange(8 * 9 * 3, dtype=np.uint8).reshape(8, 9, 3)
@@ -66,18 +66,6 @@ def test_an_unknown_name_is_an_error_with_the_nearest(tmp_path):
     with pytest.raises(BuildError, match=r"py:\d+: label == 'dgo': there is no such class; "
                        r"did you mean 'dog'\? The classes of 'label' are bird, cat"):  # fmt: skip
         list(reference_batches(path, wrong.graph(), make_spec(path, wrong.graph(), batch_size=3)))
-    with pytest.raises(BuildError, match=r"no such class. The classes"):
-        only("zzzzzz")({"label": 1}, classes={"label": NAMES})
-
-
-def test_a_field_without_names_says_what_to_do():
-    with pytest.raises(BuildError, match=r"label == 'cat': the field 'label' has no names .*"
-                       r'classes=\{"label": \[\.\.\.\]\}'):  # fmt: skip
-        only("cat")({"label": 1})
-    with pytest.raises(UsageError, match=r"expected a label or keypoints among label, and a"):
-        only("cat")({"label": 1}, classes={"lable": NAMES})
-    with pytest.raises(UsageError, match=r"expected a label or keypoints among label, and a"):
-        only("cat")({"label": 1}, classes={"label": "cat"})
 
 
 def test_a_name_travels_and_counts_in_the_pipeline_id():

@@ -169,9 +169,3 @@ def test_what_cannot_be_read_is_refused_with_its_line(made, parts):
         made.graph()
     assert "test_read_draws.py:" in caught.value.message
     assert all(part in caught.value.message for part in parts), caught.value.message
-
-
-def test_a_switch_is_read_in_a_pipeline_only():
-    flip = ops.HorizontalFlip()
-    with pytest.raises(BuildError, match=r"horizontal_flip\.applied: expected to be read in a"):
-        _ = flip.applied
