@@ -4,15 +4,19 @@ In a message, " ... " separates its parts.
 """
 
 import json
+import math
 import zlib
 
 import numpy as np
 import pytest
 
 from stoker.protocol import codec
+from stoker.protocol.canonical import canonical_bytes
 from stoker.protocol.cursor import MAX_BYTES, Cursor
 from stoker.protocol.errors import ConfigError, ProtocolError, ResumeError, UsageError
 from stoker.protocol.exclude import Excluded, read_ids
+from stoker.protocol.item_fields import ItemField
+from stoker.protocol.ragged import spread
 from stoker.protocol.remote.keys import (
     PUBLIC,
     public_key_of,
@@ -22,6 +26,7 @@ from stoker.protocol.remote.keys import (
     read_secret_file,
     secret_text,
 )
+from stoker.protocol.remote.shares import HostShare
 from stoker.protocol.slot_layout import (
     Output,
     batch_layout,
@@ -29,18 +34,38 @@ from stoker.protocol.slot_layout import (
     slot_layout,
     told_shapes,
 )
-from stoker.protocol.spec import MAX_EXCLUDED, StreamSpec
+from stoker.protocol.spec import MAX_EXCLUDED, OrderSpec, StreamSpec
 from stoker.protocol.subset import MAX_SUBSET_ROWS, Subset
 
 HEX = "f" * 32
-SPEC = StreamSpec(dataset="content:" + HEX, dataset_rows=100, pipeline=HEX, batch_size=8)
+GOOD = {"dataset": "content:" + HEX, "dataset_rows": 100, "pipeline": HEX, "batch_size": 8}
+SPEC = StreamSpec(**GOOD)
 PLACE = {"stream": HEX, "epoch": 0, "step": 0}
 EDITED = {**Cursor.at(SPEC, 0, 0).to_data(), "stream": "0" * 32}
 LONGER = MAX_BYTES + 1 - len(json.dumps({**PLACE, "stream": ""}))
 ONE, TWO = public_text(b"1" * 32), public_text(b"2" * 32)
 SECRET_LINE = secret_text(b"3" * 32) + "\n"
 VARIED = Output("x", "uint8", (4, 4), form="pad", varies=(0, 1))
+ROW = ("x", "uint8", (4, 4, 3), "image", ())
+BOX = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))
+BOXES = (Output("b", "uint32", (3, 6), "boxes", BOX), Output("b.count", "int64", ()))
+LIST = (
+    Output("x", "uint8", (4,), "array", (), "list", (0,)),
+    Output("x.size", "int64", (1,), "size"),
+)
 ID_OR_OBJECT = "list, line 2: expected a sample id, or a JSON object"
+
+
+def stream(**changes):
+    return StreamSpec(**{**GOOD, **changes})
+
+
+def stream_of_data(**changes):
+    return StreamSpec.from_data({**SPEC.to_data(), **changes})
+
+
+def spread_boxes(shape, counts):
+    return spread("b", BOX, np.zeros(shape, np.uint32), np.array(counts, np.int64))
 
 
 def excluded(*ids):
@@ -170,6 +195,88 @@ ERRORS = [
      "'a': expected a shape with sides of at least 1, got (3, 0)"),
     (lambda _: check_outputs(tuple(Output(f"o{n}", "uint8", ()) for n in range(257))), UsageError,
      "at most 256 outputs, got 257"),
+    (lambda _: check_outputs((Output(*ROW, "tower", (0,)),)), UsageError,
+     "form 'tower' with varying sides"),
+    (lambda _: check_outputs((Output(*ROW, "pad", ()),)), UsageError,
+     "form 'pad' with varying sides ()"),
+    (lambda _: check_outputs((Output(*ROW, "stack", (3,)),)), UsageError,
+     "with varying sides (3,) of (4, 4, 3)"),
+    (lambda _: check_outputs((Output(*ROW, "list", (1, 0)),)), UsageError,
+     "with varying sides (1, 0)"),
+    (lambda _: check_outputs((Output(*ROW, "ragged", (1,)),)), UsageError,
+     "for a ragged output the first ones"),
+    (lambda _: check_outputs((Output(*ROW, "pad", (0, 1)),)), UsageError,
+     "delivered as x.size ... got none"),
+    (lambda _: check_outputs((Output("b", "uint32", (3, 5), "boxes", BOX),)), UsageError,
+     "do not fit uint32"),
+    (lambda _: check_outputs((Output("b", "int32", (3, 6), "boxes", BOX),)), UsageError,
+     "do not fit int32"),
+    (lambda _: check_outputs((Output("b", "uint32", (3, 6), "boxes", BOX),)), UsageError,
+     "no other output ... got none"),
+    (lambda _: check_outputs((*LIST, Output("x.left", "int64", ()))), UsageError,
+     "got x.size, x.left"),
+    (lambda _: check_outputs((*BOXES, Output("b.label", "int64", ()))), UsageError,
+     "got b.count, b.label"),
+    (lambda _: spread_boxes((2, 3, 5), [1, 1]), ProtocolError,
+     "expected (2, bound, 6) uint32, got (2, 3, 5)"),
+    (lambda _: spread_boxes((3, 3, 6), [1, 1]), ProtocolError, "expected (2, bound, 6)"),
+    (lambda _: spread_boxes((2, 6), [1, 1]), ProtocolError,
+     "expected (2, bound, 6) uint32, got (2, 6)"),
+    (lambda _: spread_boxes((2, 3, 6), [1, 4]), ProtocolError,
+     "expected 0 to 3 items per row, got 1 to 4"),
+    (lambda _: spread_boxes((2, 3, 6), [-1, 2]), ProtocolError,
+     "expected 0 to 3 items per row, got -1 to 2"),
+    # StreamSpec, its canonical form, and shares of hosts
+    (lambda _: canonical_bytes(math.nan), ValueError, "expected a finite float, got nan"),
+    (lambda _: canonical_bytes([math.inf]), ValueError, "expected a finite float, got inf"),
+    (lambda _: canonical_bytes({"$f64": "0"}), ValueError,
+     "keys that begin with '$' are reserved, got '$f64'"),
+    (lambda _: canonical_bytes({1: 2}), TypeError, "expected text keys, got 1"),
+    (lambda _: canonical_bytes({"a": {1, 2}}), TypeError, "str, list or dict, got set"),
+    (lambda _: canonical_bytes(b""), TypeError, "got bytes"),
+    (lambda _: HostShare([], 0), UsageError, "expected 1 to 64 different keys of daemons, got 0"),
+    (lambda _: HostShare(list(range(65)), 0), UsageError, "got 65, of which 65 differ"),
+    (lambda _: HostShare([7, 7], 0), UsageError, "got 2, of which 1 differ"),
+    (lambda _: HostShare([7, 8], 2), UsageError, "host: expected 0 to 1, got 2"),
+    (lambda _: stream(seed=-1), UsageError,
+     "seed: expected an integer from 0 to 18446744073709551615, got -1"),
+    (lambda _: stream(seed=2**64), UsageError, "seed: expected an integer from 0"),
+    (lambda _: stream(seed=True), UsageError, "seed: expected an integer ... got True"),
+    (lambda _: stream(batch_size=0), UsageError,
+     "batch_size: expected an integer from 1 to 16777216, got 0"),
+    (lambda _: stream(views=2**16), UsageError, "views: expected an integer from 1 to 65535"),
+    (lambda _: stream(dataset_rows=0), UsageError, "dataset_rows: expected an integer from 1"),
+    (lambda _: stream(total_epochs=0), UsageError, "total_epochs: expected an integer from 1"),
+    (lambda _: stream(freeze={"crop": -1}), UsageError,
+     "freeze['crop']: expected an integer from 0"),
+    (lambda _: stream(freeze={"$crop": 1}), UsageError,
+     "freeze: expected a stream name that does not begin with '$', got '$crop'"),
+    (lambda _: stream(dataset="photos"), UsageError,
+     "dataset: expected <level>:<32 hex digits>, got 'photos'"),
+    (lambda _: stream(pipeline="B" * 32), UsageError,
+     "pipeline: expected <32 hex digits>, got 'BBB"),
+    (lambda _: stream(exclude=""), UsageError, "exclude: expected <count>:<32 hex digits>, got ''"),
+    (lambda _: stream(exclude="0:" + "b" * 32), UsageError,
+     "exclude: expected <count>:<32 hex digits>, got '0:bbb"),
+    (lambda _: stream(exclude=f"9:{HEX}", dataset_rows=9), UsageError,
+     "exclude: the list has 9 ids and the dataset has 9 samples, so none is left"),
+    (lambda _: stream(buckets="x"), UsageError, "buckets: expected <32 hex digits>, got 'x'"),
+    (lambda _: stream(order=OrderSpec(subset="x")), UsageError,
+     "order.subset: expected <32 hex digits>"),
+    (lambda _: stream(order=OrderSpec(weights="x")), UsageError,
+     "order.weights: expected <32 hex digits>"),
+    (lambda _: stream(order=OrderSpec(block=-1)), UsageError,
+     "order.block: expected an integer from 0"),
+    (lambda _: stream(order=OrderSpec(seed=2**64)), UsageError,
+     "order.seed: expected an integer from 0 to"),
+    (lambda _: stream_of_data(rank=3), UsageError, "StreamSpec: ... unknown field `rank`"),
+    (lambda _: stream_of_data(tail="keep"), UsageError,
+     "StreamSpec: ... Invalid enum value 'keep' - at `$.tail`"),
+    (lambda _: stream_of_data(seed="7"), UsageError,
+     "StreamSpec: ... Expected `int`, got `str` - at `$.seed`"),
+    (lambda _: stream_of_data(freeze={"a": "step"}), UsageError, "StreamSpec: ... at `$.freeze"),
+    (lambda _: stream_of_data(order={"kind": "none"}), UsageError,
+     "StreamSpec: ... at `$.order.kind`"),
     # Subset
     (lambda _: Subset([]), UsageError, "expected at least one sample id, got none"),
     (lambda _: Subset([4, 1, 4]), UsageError,

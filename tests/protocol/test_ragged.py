@@ -6,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.protocol.digest import batch_digest
-from stoker.protocol.errors import ProtocolError, UsageError
 from stoker.protocol.item_fields import DTYPES, ItemField, item_words
 from stoker.protocol.ragged import Ragged, gather, pack_items, spread, unpack_items
-from stoker.protocol.slot_layout import Output, check_outputs
 
 BOX = (ItemField("xyxy", "float32", 4), ItemField("label", "int64"))
 
@@ -101,42 +99,6 @@ def test_rows_of_a_ragged():
 def test_gather_keeps_the_order():
     arrays = {"a": 1, **spread("b", BOX, np.zeros((1, 2, 6), np.uint32), np.ones(1, np.int64))}
     assert list(gather({**arrays, "c": 2}, {"b": BOX})) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("shape", "counts", "said"),
-    [
-        ((2, 3, 5), [1, 1], r"expected \(2, bound, 6\) uint32, got \(2, 3, 5\)"),
-        ((3, 3, 6), [1, 1], r"expected \(2, bound, 6\)"),
-        ((2, 6), [1, 1], r"expected \(2, bound, 6\) uint32, got \(2, 6\)"),
-        ((2, 3, 6), [1, 4], "expected 0 to 3 items per row, got 1 to 4"),
-        ((2, 3, 6), [-1, 2], "expected 0 to 3 items per row, got -1 to 2"),
-    ],
-)
-def test_what_a_daemon_cannot_have_meant(shape, counts, said):
-    with pytest.raises(ProtocolError, match=said):
-        spread("b", BOX, np.zeros(shape, np.uint32), np.array(counts, np.int64))
-
-
-@pytest.mark.parametrize(
-    ("outputs", "said"),
-    [
-        ((Output("b", "uint32", (3, 5), "boxes", BOX),), "do not fit uint32"),
-        ((Output("b", "int32", (3, 6), "boxes", BOX),), "do not fit int32"),
-        ((Output("b", "uint32", (3, 6), "boxes", BOX),), "no other output .* got none"),
-        (
-            (
-                Output("b", "uint32", (3, 6), "boxes", BOX),
-                Output("b.count", "int64", ()),
-                Output("b.label", "int64", ()),
-            ),
-            "got b.count, b.label",
-        ),
-    ],
-)
-def test_outputs_that_cannot_be(outputs, said):
-    with pytest.raises(UsageError, match=said):
-        check_outputs(outputs)
 
 
 def test_tensors_of_torch():

@@ -2,12 +2,10 @@
 
 import struct
 
-import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.protocol.errors import UsageError
 from stoker.protocol.remote.shares import HostShare, host_key
 
 KEYS = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=64, unique=True)
@@ -55,20 +53,6 @@ def test_the_first_place_is_that_of_a_search(keys, data) -> None:
     later = [place for place in places if place >= (epoch, step)]
     owned = next(place for place in later if share.owner(*place) == host)
     assert share.first(epoch, step, steps) == owned
-
-
-@pytest.mark.parametrize(
-    ("hosts", "host", "message"),
-    [
-        ([], 0, "expected 1 to 64 different keys of daemons, got 0"),
-        (range(65), 0, "got 65, of which 65 differ"),
-        ([7, 7], 0, "got 2, of which 1 differ"),
-        ([7, 8], 2, "host: expected 0 to 1, got 2"),
-    ],
-)
-def test_shares_that_are_wrong(hosts, host, message) -> None:
-    with pytest.raises(UsageError, match=message):
-        HostShare(list(hosts), host)
 
 
 def test_keys_differ_by_address_stream_and_rank() -> None:
