@@ -1,6 +1,7 @@
 """The errors of the FFCV layer, once each, as a script meets them."""
 
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -41,7 +42,6 @@ from stoker.compat.ffcv.transforms import (
     ToTensor,
 )
 from stoker.compat.ffcv.traversal_order import TraversalOrder
-from stoker.ops import ParameterError
 from stoker.ops.custom.foreign import generator
 from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
 from stoker.rng.streams import make_key
@@ -150,7 +150,7 @@ def set_size_of_nothing(data) -> None:
 ERRORS = [
     # Writing and reading.
     (written({"a": f.IntField()}, (1,), (2, 3)), UsageError,
-     r"sample 1: expected 1 parts \(a\), got 2"),
+     r"sample 1: expected one value for each field \(a\), got 2 values"),
     (written({"a": f.NDArrayField("float32", (2,))}, (np.zeros(3, np.float32),)), UsageError,
      r"sample 0, field 'a': expected float32 of shape \(2,\)"),
     (written({"a": f.RGBImageField()}, (np.zeros((3, 3)),)), UsageError,
@@ -160,10 +160,14 @@ ERRORS = [
     (lambda data: Reader(data.packed, {"image": f.RGBImageField}), UsageError,
      "custom_handlers: expected none"),
     # Arguments of a Loader.
-    (loader(batch_size=0), UsageError, "expected batch_size and batches_ahead from 1"),
+    (loader(batch_size=0), UsageError,
+     "expected batch_size and batches_ahead from 1, got batch_size=0, batches_ahead=3"),
     (loader(batch_size=51), UsageError, "leaves no step"),
     (loader(custom_fields={"a": 1}), UsageError, "a Stoker dataset has its own fields"),
-    (loader(distributed=True), UsageError, "torch.distributed is not initialized"),
+    (loader(distributed=True), UsageError,
+     r"torch.distributed is not initialized .* call torch.distributed.init_process_group before"),
+    (loader(distributed=True, drop_last=False), UsageError,
+     "distributed: expected drop_last=True, so that all ranks have the same"),
     (loader(indices=[]), UsageError, "indices: expected ids from 0 to 49, got none"),
     (loader(indices=[-1, 3]), UsageError, "indices: expected ids from 0 to 49, got -1 to 3"),
     (loader(indices=[3, 50]), UsageError, "indices: expected ids from 0 to 49, got 3 to 50"),
@@ -195,7 +199,16 @@ ERRORS = [
     (label(ToTensor(), ToTensor()), BuildError, "expected arrays, got tensors"),
     (label(Squeeze()), BuildError,
      r"Squeeze: expected tensors, got arrays: put ToTensor\(\) before it"),
-    (set_size_of_nothing, ParameterError, "expected size to be an integer from 1 to 65535, got 0"),
+    (loader(pipelines={"image": [CenterCropRGBImageDecoder((16, 16), ratio=0)]}), BuildError,
+     "CenterCropRGBImageDecoder: expected a ratio above 0, got 0"),
+    (set_size_of_nothing, BuildError,
+     r"CenterCropRGBImageDecoder: expected output_size to be \(height, width\), from 1 to 65535, "
+     r"got \(0, 0\)"),
+    *[
+        (loader(pipelines={"image": [RandomResizedCropRGBImageDecoder(size)]}), BuildError,
+         rf"RandomResizedCropRGBImageDecoder: expected output_size .*, got {re.escape(str(size))}")
+        for size in (16, (16, 0), (2.5, 16), (1, 2, 3))
+    ],
     # Transforms: their arguments, and where they stand.
     *[
         (lambda _, alpha=alpha: ImageMixup(alpha, same_lambda=True), UsageError,
@@ -203,7 +216,7 @@ ERRORS = [
         for alpha in (0, -1.0, float("nan"), 1e9)
     ],
     (image(ToTensor(), ImageMixup(0.4, same_lambda=True)), BuildError,
-     r"expected arrays, got torch.*put ToTensor\(\) after it"),
+     r"expected arrays, got torch\.uint8 of shape .*put ToTensor\(\) after it"),
     (image(NormalizeImage([0] * 3, [1] * 3, np.float16), ImageMixup(0.4, same_lambda=True)),
      BuildError, "got NumPy float16.*before the NormalizeImage"),
     (both([ImageMixup(0.4, same_lambda=True)], [LabelMixup(0.2, same_lambda=True)]), BuildError,
@@ -219,7 +232,7 @@ ERRORS = [
     (image(ToTensor(), NormalizeImage((120.0, 110.0, 100.0), (60.0, 50.0, 40.0), np.float32)),
      BuildError, r"expected uint8 tensors .* put ToTorchImage\(\) before it"),
     (image(transforms.Poison(np.zeros((5, 5, 3)), 0.5, [1])), BuildError,
-     "as its mask has, got NumPy uint8"),
+     r"as its mask has, got NumPy uint8 .*: give a mask of the size of the images"),
     (image(transforms.Poison(np.zeros((32, 32, 3)), np.ones(3), [1])), BuildError,
      r"Poison: expected alpha to be a number or of shape \(32, 32\), got \(3,\)"),
     *[
@@ -295,7 +308,7 @@ ERRORS = [
     (image(ToTensor(), drawing_ops.Turns(fails=True)), BuildError,
      r"Turns of field 'image' fails on torch.*drawing_ops.py:\d"),
     (step(ffcv_ops.Leaves()), BuildError,
-     r"ffcv_ops.py:\d+: Leaves of .* fails on .*SystemExit: 3"),
+     r"ffcv_ops.py:\d+: Leaves of .* fails on .*SystemExit: 3\. It declared [^.]*$"),
     (step(ffcv_ops.Remembers()), BuildError, "it returned two results for the same rows"),
     (step(drawing_ops.OfTensors()), BuildError,
      "because the operation makes arrays, got torch.int64"),

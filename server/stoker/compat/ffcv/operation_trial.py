@@ -222,13 +222,20 @@ class _Trial:
             raise BuildError(
                 f"{user_line(error, step.code.function.__code__)}{step.name} fails on "
                 f"{step.before}: {type(error).__name__}: {reason(error)}. It declared "
-                f"{step.after}{self._memory()}. Check that the sides of its input and its output "
-                "agree, also for odd sizes: -n // 2 is -(n // 2) - 1 if n is odd"
+                f"{step.after}{self._memory()}{self._advice(error)}"
             ) from error
 
     def _memory(self) -> str:
         shapes = ", ".join(str(query.shape) for query in self._step.queries)
         return f" and requested memory of shape {shapes}" if shapes else ""
+
+    def _advice(self, error: BaseException) -> str:
+        if len(self._step.before.shape) < 2 or not isinstance(error, IndexError | ValueError):
+            return ""
+        return (
+            ". Check that the sides of its input and its output agree, also for odd sizes: -n // 2 "
+            "is -(n // 2) - 1 if n is odd"
+        )
 
     def _check_result(self, result: Any) -> None:
         after = self._step.after

@@ -74,8 +74,8 @@ class DatasetWriter:
             parts = sample if isinstance(sample, tuple | list) else (sample,)
             if len(parts) != len(self._fields):
                 raise UsageError(
-                    f"sample {place}: expected {len(self._fields)} parts "
-                    f"({', '.join(self._fields)}), got {len(parts)}"
+                    f"sample {place}: expected one value for each field "
+                    f"({', '.join(self._fields)}), got {len(parts)} values"
                 )
             yield {
                 name: self._encoded(name, field, part, index)

@@ -7,6 +7,7 @@ docs/contracts/numeric.md, not OpenCV.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -161,8 +162,16 @@ class CenterCropRGBImageDecoder(Decoder):
         self.ratio = ratio
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return a reading of the images."""
-        height, width = self.output_size
+        """Return a reading of the images.
+
+        Raises:
+            BuildError: the size or the ratio cannot be.
+        """
+        height, width = _sides(self, self.output_size)
+        if not self.ratio > 0:
+            raise BuildError(
+                f"CenterCropRGBImageDecoder: expected a ratio above 0, got {self.ratio!r}"
+            )
         short = round(max(height, width) / self.ratio)
 
         def middle(image: Any) -> Any:
@@ -195,8 +204,13 @@ class RandomResizedCropRGBImageDecoder(Decoder):
         self.ratio = ratio
 
     def reading(self, dataset: Dataset, field: Field, stream: str) -> Reading:
-        """Return a reading of the images."""
-        (height, width), (least, most), (thin, wide) = self.output_size, self.scale, self.ratio
+        """Return a reading of the images.
+
+        Raises:
+            BuildError: the size cannot be.
+        """
+        height, width = _sides(self, self.output_size)
+        (least, most), (thin, wide) = self.scale, self.ratio
 
         def crop(image: Any) -> Any:
             return ops.random_resized_crop(
@@ -208,6 +222,19 @@ class RandomResizedCropRGBImageDecoder(Decoder):
             )
 
         return PipelineReading(dataset, field.name, crop, "random_resized_crop")
+
+
+def _sides(decoder: Decoder, output_size: tuple[int, int]) -> tuple[int, int]:
+    try:
+        height, width = map(index, output_size)
+    except (TypeError, ValueError):
+        height = width = 0
+    if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
+        raise BuildError(
+            f"{type(decoder).__name__}: expected output_size to be (height, width), from 1 to "
+            f"{MAX_SIDE}, got {output_size!r}"
+        )
+    return height, width
 
 
 _BY_KIND: dict[str, type[Decoder]] = {

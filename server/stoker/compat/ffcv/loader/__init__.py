@@ -113,7 +113,8 @@ class Loader:
             )
         if batch_size < 1 or batches_ahead < 1:
             raise UsageError(
-                f"expected batch_size and batches_ahead from 1, got {batch_size}, {batches_ahead}"
+                "expected batch_size and batches_ahead from 1, got "
+                f"batch_size={batch_size}, batches_ahead={batches_ahead}"
             )
         self._seed = secrets.randbits(32) if seed is None else seed
         self.next_epoch = 0
@@ -330,5 +331,8 @@ def _chosen(count: int, indices: Sequence[int] | None) -> np.ndarray:
 def _rank_of_job() -> tuple[int, int]:
     torch = sys.modules.get("torch")
     if torch is None or not torch.distributed.is_initialized():
-        raise UsageError("distributed=True: torch.distributed is not initialized in this process")
+        raise UsageError(
+            "distributed=True: torch.distributed is not initialized in this process: call "
+            "torch.distributed.init_process_group before this, or leave distributed out"
+        )
     return torch.distributed.get_rank(), torch.distributed.get_world_size()

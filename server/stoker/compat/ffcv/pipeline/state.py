@@ -71,5 +71,5 @@ class State:
         return True
 
     def __str__(self) -> str:
-        kind = f"NumPy {np.dtype(self.dtype).name}" if self.is_array else f"torch {self.dtype}"
+        kind = f"NumPy {np.dtype(self.dtype).name}" if self.is_array else str(self.dtype)
         return f"{kind} of shape {self.shape}"

@@ -67,7 +67,7 @@ class Poison(Operation):
         if not previous_state.is_array or previous_state.shape != self.mask.shape:
             raise BuildError(
                 f"Poison: expected arrays of shape {self.mask.shape}, as its mask has, got "
-                f"{previous_state}"
+                f"{previous_state}: give a mask of the size of the images"
             )
         if self.alpha.shape not in {(), self.mask.shape[:2]}:
             raise BuildError(
