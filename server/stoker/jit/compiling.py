@@ -131,10 +131,11 @@ def _callees(fn: FunctionType, callers: tuple[FunctionType, ...]) -> dict[str, A
     return callees
 
 
-def is_cached(fn: Callable[..., Any]) -> bool:
-    """Return whether the cache on disk has machine code of a kernel, for any types."""
+def is_missing(fn: Callable[..., Any]) -> bool:
+    """Return whether the cache on disk has no machine code of a kernel, and can keep it."""
     fn = check_plain(fn)
-    return is_stored(kernel_folder(fn, kernel_digest(fn)))
+    folder = kernel_folder(fn, kernel_digest(fn))
+    return folder is not None and not is_stored(folder)
 
 
 def is_disabled() -> bool:

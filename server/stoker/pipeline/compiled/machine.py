@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.jit import activity, compiled
-from stoker.jit.compiling import is_cached
+from stoker.jit.compiling import is_missing
 from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.kernel_calls import Call
 from stoker.pipeline.compiled.loop_instructions import DECISIONS_AT, NOTE
@@ -130,11 +130,11 @@ def functions_of(program: Program) -> dict[Hashable, Callable[[], Any]]:
 
 
 def missing_functions(program: Program) -> int:
-    """Return how many functions of a program have no machine code in the cache on disk."""
+    """Return how many functions of a program the cache on disk lacks and can keep."""
     from stoker.pipeline.compiled.loop import execute  # noqa: PLC0415 - loads numba
 
     functions = {execute, *(call.function for call in program.calls.values())}
-    return sum(not is_cached(function) for function in functions)
+    return sum(map(is_missing, functions))
 
 
 def address_of(call: Call) -> int:
