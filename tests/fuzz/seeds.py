@@ -261,8 +261,11 @@ def png() -> list[bytes]:
 
 def grid() -> list[bytes]:
     offsets = np.array([100, 110, 130, 140, 150], np.uint32)
-    made = Grid(16, 16, 1, 2, 2, 20, 30, 60, offsets)
-    return [struct.pack("<I", 150) + made.to_bytes()]
+    of_version = [
+        Grid(16, 16, 1, 2, 2, 20, 30, 60, offsets, checksums)
+        for checksums in (None, np.arange(6, dtype=np.uint32))
+    ]
+    return [struct.pack("<I", 150) + made.to_bytes() for made in of_version]
 
 
 def arrow_claims() -> list[bytes]:

@@ -16,6 +16,7 @@ from stoker.dataset.format.manifest import Manifest
 from stoker.dataset.images.bands import decode_bands
 from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed, decode_gridded
 from stoker.dataset.images.codecs import decode_picture
+from stoker.dataset.images.jpeg import check_all_parts
 from stoker.dataset.images.orientation import upright_size
 from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.pixel_memory import pixel_bytes, require_memory
@@ -78,11 +79,13 @@ class Dataset(StoredSamples):
                 picture = out[:needed].view(spec.dtype).reshape(*size, *spec.shape[2:])
                 decode_bands(data, picture)
                 return picture
-            grid = self.grid(field, sample_id) if compiled else None
-            if grid is not None:
+            grid = self.grid(field, sample_id)
+            if grid is not None and compiled:
                 whole: np.ndarray = out[:needed].reshape(*size, 3)
                 if decode_gridded(data, grid, size, turn, whole, self._scratch()):
                     return whole
+            if grid is not None:
+                check_all_parts(data, grid)
             return decode_picture(data, spec.kind, size, turn, out, self._scratch().turned)
         except CodecError as error:
             raise self.sample_error(field, sample_id, f"cannot decode it: {error}") from None

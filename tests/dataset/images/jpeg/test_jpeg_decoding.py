@@ -166,6 +166,7 @@ def test_colors_other_than_ycbcr_are_left_to_libjpeg(photographs, decoder):
     made = rewrite(out.getvalue())
     assert decoded(decoder, made, pixels.shape[:2], (0, 0, 9, 9)) is None
     ycc = rewrite(encoded(pixels, 90, "444"))
+    ycc = dataclasses.replace(ycc, grid=dataclasses.replace(ycc.grid, checksums=None))
     for place in (ycc.grid.head + 1, ycc.grid.frame - 1, int(ycc.grid.offsets[0]) - 1):
         data = bytearray(ycc.data)
         data[place] ^= 1  # the head has another form
@@ -212,9 +213,10 @@ class _Guarded(BoxDecoder):
 
 @pytest.mark.parametrize("sampling", ["420", "444", "gray"])
 def test_damaged_intervals_are_refused_and_nothing_is_written_elsewhere(photographs, sampling):
-    """What is shown of a damaged file is what libjpeg-turbo shows of it."""
+    """What is shown of a damaged file is what libjpeg-turbo shows of it; without checksums."""
     data = encoded(photographs["china"][:70, :90], 80, sampling)
     size, made = (70, 90), rewrite(data)
+    made = dataclasses.replace(made, grid=dataclasses.replace(made.grid, checksums=None))
     begin, rng = int(made.grid.offsets[0]), np.random.default_rng(7)
     guarded, refused, shown = _Guarded(), 0, 0
     for _ in range(MUTATIONS // 3):

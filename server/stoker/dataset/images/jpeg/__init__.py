@@ -6,9 +6,18 @@ previews and builders import it. Nothing is decoded to pixels here, and it must 
 files. The only room of `dataset` that uses numba.
 """
 
+from stoker.dataset.images.jpeg.checksums import check_all_parts
 from stoker.dataset.images.jpeg.grid import Grid
 from stoker.dataset.images.jpeg.grid_rewrite import Rewritten, rewrite
 from stoker.dataset.images.jpeg.segments import UnindexableError
 from stoker.dataset.images.jpeg.splice import CutJpeg, Splicer
 
-__all__ = ["CutJpeg", "Grid", "Rewritten", "Splicer", "UnindexableError", "rewrite"]
+__all__ = [
+    "CutJpeg",
+    "Grid",
+    "Rewritten",
+    "Splicer",
+    "UnindexableError",
+    "check_all_parts",
+    "rewrite",
+]

@@ -2,6 +2,7 @@
 
 Little-endian: the fields of `_HEAD`, then one uint32 per interval and one for the end of the file:
 offsets from the start of the file. The two bytes before each offset except the first are a marker.
+Version 2 has checksums behind them (`checksums`), version 1 has none.
 An interval is `interval` MCUs of one MCU row; `interval` divides the columns, so that all intervals
 have the same size. Specified with vectors in docs/contracts/jpeg-grid.md.
 """
@@ -15,12 +16,15 @@ import numpy as np
 from stoker.dataset.limits import CodecError
 from stoker.jit import kernel
 
-VERSION: Final = 1
+WITHOUT_CHECKSUMS, WITH_CHECKSUMS = 1, 2
+VERSIONS: Final = (WITHOUT_CHECKSUMS, WITH_CHECKSUMS)
 _HEAD: Final = struct.Struct("<BBBBHHHHIII")
 HEAD_BYTES: Final = _HEAD.size
 WIDTH_AT, HEIGHT_AT, INTERVAL_AT, COLUMNS_AT, ROWS_AT = 1, 2, 4, 6, 8
 JFIF_AT, HEAD_AT, FRAME_AT = 12, 16, 20
 OLD, DAMAGED = 1, 2
+CHANGED: Final = 5
+"""Not a fault of the grid: the file does not have its checksums."""
 
 
 def intervals_of_a_row(data: bytes) -> int:
@@ -42,6 +46,7 @@ class Grid:
         head: offset of the segments that a decoder needs.
         frame: offset of the height in the frame segment.
         offsets: (columns * rows + 1,) uint32: start of each interval, then the end of the file.
+        checksums: (columns * rows + 2,) uint32, of version 2; None: version 1.
     """
 
     mcu_width: int
@@ -53,19 +58,22 @@ class Grid:
     head: int
     frame: int
     offsets: np.ndarray
+    checksums: np.ndarray | None = None
 
     def to_bytes(self) -> bytes:
         """Return the side column's bytes."""
+        version = WITHOUT_CHECKSUMS if self.checksums is None else WITH_CHECKSUMS
         head = _HEAD.pack(
-            VERSION, self.mcu_width, self.mcu_height, 0,
+            version, self.mcu_width, self.mcu_height, 0,
             self.interval, self.columns, self.rows, 0,
             self.jfif_end, self.head, self.frame,
         )  # fmt: skip
-        return head + self.offsets.astype("<u4").tobytes()
+        numbers = [self.offsets] if self.checksums is None else [self.offsets, self.checksums]
+        return head + b"".join(part.astype("<u4").tobytes() for part in numbers)
 
 
 def raise_fault(fault: int) -> None:
-    """Raise the fault that `fault_of` returned.
+    """Raise the fault that `fault_of` returned, or CHANGED.
 
     Raises:
         CodecError: unless the fault is 0.
@@ -74,16 +82,19 @@ def raise_fault(fault: int) -> None:
         raise CodecError("its grid is damaged or of another version")
     if fault == DAMAGED:
         raise CodecError("its grid is damaged")
+    if fault == CHANGED:
+        raise CodecError("it is damaged: it does not have the checksums that its grid stores")
 
 
 @kernel
 def fault_of(grid: Any, size_bytes: int) -> int:
     """Return OLD, DAMAGED, or 0 for the grid of a file of that size; `grid` is flat uint8."""
     length = grid.shape[0]
-    if length < HEAD_BYTES or length % 4 != 0 or grid[0] != VERSION:
+    if length < HEAD_BYTES or length % 4 != 0 or grid[0] not in VERSIONS:
         return OLD
     cells = number_at(grid, COLUMNS_AT, 2) * number_at(grid, ROWS_AT, 2)
-    if cells < 1 or number_at(grid, INTERVAL_AT, 2) < 1 or length != HEAD_BYTES + 4 * (cells + 1):
+    numbers = cells + 1 if grid[0] == WITHOUT_CHECKSUMS else 2 * cells + 3
+    if cells < 1 or number_at(grid, INTERVAL_AT, 2) < 1 or length != HEAD_BYTES + 4 * numbers:
         return DAMAGED
     for side in (np.int64(grid[WIDTH_AT]), np.int64(grid[HEIGHT_AT])):
         if side % 8 != 0 or side < 8 or side > 32:

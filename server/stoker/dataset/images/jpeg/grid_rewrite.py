@@ -7,11 +7,12 @@ other APPn and comments, then everything that decoding needs. A progressive file
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
+from stoker.dataset.images.jpeg.checksums import checksums_of
 from stoker.dataset.images.jpeg.coefficients import Coefficients, read_coefficients
 from stoker.dataset.images.jpeg.entropy_bits import PLACE, category, flush, put
 from stoker.dataset.images.jpeg.grid import Grid
@@ -82,7 +83,10 @@ def rewrite(data: bytes) -> Rewritten:
         len(before) + len(head) + 5,
         (offsets + start).astype(np.uint32),
     )
-    return Rewritten(before + head + frame + after + scan + EOI, grid)
+    made = before + head + frame + after + scan + EOI
+    room = np.zeros(grid.offsets.size + 1, np.uint32)
+    with_room = replace(grid, checksums=room).to_bytes()
+    return Rewritten(made, replace(grid, checksums=checksums_of(made, with_room)))
 
 
 def _encode(

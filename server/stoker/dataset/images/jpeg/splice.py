@@ -10,7 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stoker.dataset.images.jpeg.checksums import are_intact, compile_checksums
 from stoker.dataset.images.jpeg.grid import (
+    CHANGED,
     COLUMNS_AT,
     DAMAGED,
     FRAME_AT,
@@ -74,7 +76,8 @@ class Splicer:
             The window, valid until the next call; None if it has more than `most` pixels.
 
         Raises:
-            CodecError: the grid is damaged, has another version, or belongs to another file.
+            CodecError: the grid is damaged, has another version, or belongs to another file; or the
+                window's bytes do not have their checksums.
         """
         if self._memory.size < len(data):
             self._memory = np.empty(len(data), np.uint8)
@@ -96,13 +99,13 @@ class Splicer:
         """Check a whole grid by cutting the whole image; arguments as for `cut`.
 
         Raises:
-            CodecError: it is not the grid of this file and picture.
+            CodecError: it is not the grid of this file and picture, or a checksum differs.
         """
         self.cut(data, grid, size, (0, 0, *size), size[0] * size[1])
 
 
 def raise_status(status: int, size: tuple[int, int]) -> None:
-    """Raise the fault that `find_cells` returned for an image of that height and width.
+    """Raise the fault that `find_cells` returned for an image of that height and width, or CHANGED.
 
     Raises:
         CodecError: unless the status is 0 or LARGE.
@@ -116,6 +119,7 @@ def raise_status(status: int, size: tuple[int, int]) -> None:
 
 def compile_splice() -> None:
     """Compile the splicer's code into the cache on disk, by a call with an invalid grid."""
+    compile_checksums()
     arrays = np.frombuffer(bytes(8), np.uint8), np.frombuffer(bytes(8), np.uint8)
     compiled(_cut)(*arrays, np.zeros(7, np.int64), np.empty(8, np.uint8), np.zeros(5, np.int64))
 
@@ -126,6 +130,8 @@ def _cut(data: Any, grid: Any, asked: Any, out: Any, window: Any) -> Any:
     status = find_cells(grid, data.shape[0], asked, cells, window)
     if status != 0:
         return status
+    if not are_intact(data, grid, cells, False):
+        return CHANGED
     window[4] = _splice(data, grid, cells, (window[2], window[3]), out)
     return 0 if window[4] else DAMAGED
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from stoker.dataset.images.jpeg.checksums import are_intact
 from stoker.dataset.images.jpeg.decoding.blocks import fill_up, list_blocks
 from stoker.dataset.images.jpeg.decoding.color import convert_row
 from stoker.dataset.images.jpeg.decoding.entropy import (
@@ -67,6 +68,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
     lay_out,
 )
 from stoker.dataset.images.jpeg.grid import (
+    CHANGED,
     COLUMNS_AT,
     DAMAGED,
     HEIGHT_AT,
@@ -94,9 +96,9 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
             the tables were filled from, behind two bytes with its length.
 
     Returns:
-        0, a status of `find_cells` for a grid that does not fit, or OTHER_FORM. A grid whose
-        markers are elsewhere is DAMAGED; but OTHER_FORM if the whole image is read, which needs
-        no grid.
+        0, a status of `find_cells` for a grid that does not fit, CHANGED if a checksum differs, or
+        OTHER_FORM. A grid whose markers are elsewhere is DAMAGED; but OTHER_FORM if the whole image
+        is read, which needs no grid.
     """
     where, factors, tables, codes = file
     single, huffman = work
@@ -107,8 +109,9 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
     if status == LARGE:
         cells[0], cells[1] = 0, number_at(grid, ROWS_AT, 2)
         cells[2], cells[3] = 0, number_at(grid, COLUMNS_AT, 2)
-    if not _has_markers(data, grid, cells):
-        return OTHER_FORM if status == LARGE else DAMAGED
+    fault = _fault_of_window(data, grid, cells, status == LARGE)
+    if fault != 0:
+        return fault
     if not read_head(data, grid, numbers[IMAGE_HEIGHT], numbers[IMAGE_WIDTH], head):
         return OTHER_FORM
     unit_x, unit_y = np.int64(grid[WIDTH_AT]), np.int64(grid[HEIGHT_AT])
@@ -123,6 +126,16 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
         fill_tables(data, place, 2 if head[COUNT] == 1 else 4, tables, codes, single)
     numbers[PARTS_COUNT] = head[COUNT]
     return 0
+
+
+@kernel
+def _fault_of_window(data: Any, grid: Any, cells: Any, whole: bool) -> Any:
+    """Return 0, or what `prepare` returns if the intervals of a window are not the grid's."""
+    if not are_intact(data, grid, cells, whole):
+        return CHANGED
+    if _has_markers(data, grid, cells):
+        return 0
+    return OTHER_FORM if whole else DAMAGED
 
 
 @kernel
