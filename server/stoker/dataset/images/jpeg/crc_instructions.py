@@ -16,6 +16,8 @@ from stoker.dataset.images.jpeg.checksums import TABLE
 from stoker.jit.kernels import handwritten
 
 types: Any = numba.types
+function: Any = cgutils.get_or_insert_function
+intrinsic: Any = numba.extending.intrinsic
 I8, I32, I64 = (ir.IntType(bits) for bits in (8, 32, 64))
 _ONES: Final = 0xFFFFFFFF
 
@@ -108,7 +110,7 @@ def _step(builder: Any, used: CrcForms, kind: Any, register: Any, word: Any) -> 
     operand = I32 if kind is I8 and used.wide_byte else kind
     name = used.of_8_bytes if kind is I64 else used.of_a_byte
     signature = ir.FunctionType(state, [state, operand])
-    step = cgutils.get_or_insert_function(builder.module, signature, name)
+    step = function(builder.module, signature, name)
     register = builder.zext(register, I64) if wide else register
     word = builder.zext(word, I32) if operand is not kind else word
     result = builder.call(step, [register, word])
@@ -121,7 +123,7 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
     return some
 
 
-@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]
 def _by_instruction(_context: Any, before: Any, data: Any, begin: Any, end: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         before, data, begin, end = arguments
