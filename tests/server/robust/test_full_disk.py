@@ -13,6 +13,7 @@ import pytest
 import warm
 
 from stoker.client import Loader
+from stoker.pipeline.compiled.loop import compile_loop
 from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import ResourceError
 
@@ -35,18 +36,33 @@ def fill(path: Path) -> None:
             pass
 
 
+WITH_PARTS = """
+mount -t tmpfs -o mode=700,size=16m none "$0"
+mkdir -m 700 "$0/kernels"
+ln -s "$STOKER_TEST_PARTS"/* "$0/kernels"
+rm "$0"/kernels/execute-*
+! cat /dev/zero > "$0/filler" 2> /dev/null
+exec "$@"
+"""
+"""Mounts a full disk for kernels, with links to the parts of the loop, and runs a command."""
+
+
 @pytest.mark.as_a_user
-def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, caplog):
-    kernels = folder / "kernels"
-    kernels.mkdir(mode=0o700)
-    if not may_mount(kernels):
+def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, caplog, kernel_cache):
+    """To compile the loop takes longer than a claim may. Its parts, half of it, are there."""
+    compile_loop()
+    disk = folder / "disk"
+    disk.mkdir(mode=0o700)
+    if not may_mount(disk):
         pytest.skip("this user may not mount a file system")
-    run = 'mount -t tmpfs -o mode=700,size=800k none "$0" && exec "$@"'
+    kernels = disk / "kernels"
     settings = {
         "STOKER_DAEMON_CACHE_ROOT": str(kernels),
+        "STOKER_TEST_PARTS": str(kernel_cache.resolve()),
         "STOKER_WORKERS_CLAIM_DEADLINE_S": "0.5",
     }
-    daemon = serve(prefix=[*ALONE, run, str(kernels)], environment=settings, workers=1)
+    prefix = ["unshare", "--mount", "sh", "-ec", WITH_PARTS, str(disk)]
+    daemon = serve(prefix=prefix, environment=settings, workers=1)
     with loader(daemon, timeout_s=300.0) as batches:
         assert [batch.step for batch in batches] == [0, 1]
     notes = [record.message for record in caplog.records if record.name == "stoker.client"]
