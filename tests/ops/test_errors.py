@@ -102,7 +102,8 @@ ERRORS = [
     (lambda: ops.Cutmix(p=float("nan")), ParameterError,
      "cutmix: expected p to be a number from 0 to 1"),
     (lambda: ops.Cutmix().mixed(LABEL), StateError, "ops.one_hot(label, classes=...)"),
-    (lambda: ops.Cutmix().mixed(array(2, 3, 4, 5)), StateError, "cutmix has no rule"),
+    (lambda: ops.Cutmix().mixed(array(2, 3, 4, 5)), StateError,
+     "cutmix has no rule for array float32[2x3x4x5]: expected pixels, in two or three sides. "),
     (lambda: ops.Cutmix().mixed(IMAGE), StateError, "values of one size"),
     (lambda: ops.Cutmix().mixed(BOXES), StateError, "a pasted box may hide any part of an object"),
     (lambda: ops.downscale(None, interpolation_pair={}), TypeError, "interpolation_pair"),
@@ -272,9 +273,9 @@ ERRORS = [
      "there is no op 'horizontal_flop'; did you mean 'horizontal_flip'?"),
     (lambda: lookup("x"), UnknownNameError, "there is no op 'x'; there are: affine, "),
     (lambda: make("resize", {"width": 5}), ParameterError,
-     "resize: Resize.__init__() got an unexpected keyword argument 'width'"),
+     "resize: got an unexpected keyword argument 'width'; its parameters are: size, interpolation"),
     (lambda: register(type("Copy", (ops.HorizontalFlip,), {})), ValueError,
-     "op 'horizontal_flip' is registered twice"),
+     "op 'horizontal_flip' is registered twice: ... ; rename one"),
 ]  # fmt: skip
 
 

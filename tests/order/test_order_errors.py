@@ -1,4 +1,4 @@
-"""Every error of orders but for those of bucket requests, as a table: call, error, message."""
+"""Errors of orders, as a table: call, error, message. Those of bucket requests are in buckets/."""
 
 import itertools
 

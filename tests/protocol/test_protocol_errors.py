@@ -105,7 +105,7 @@ ERRORS = [
     (lambda _: Cursor.from_data({**PLACE, "step": -1}), ResumeError, "at least 0, got 0, -1, 0"),
     (lambda _: Cursor.from_data({**PLACE, "skipped": -1}), ResumeError, "at least 0, got 0, 0, -1"),
     (lambda _: Cursor.from_data({**PLACE, "stream": "f" * LONGER}), ResumeError,
-     "at most 1024 bytes as JSON, got 1025"),
+     "at most 1024 bytes as JSON, got 1025; pass what state_dict() returned"),
     (lambda _: Cursor.from_data(EDITED).check(SPEC), ResumeError,
      "the cursor was edited: its stream id does not match its fields"),
     # Excluded, and lists of ids
@@ -165,11 +165,11 @@ ERRORS = [
     (lambda folder: read_secret_file(written(folder, b"\xff\xfe\0"), "key"), ConfigError,
      "expected text"),
     (lambda folder: read_secret_file(written(folder, b"#" * (2**20 + 1)), "key"), ConfigError,
-     "at most 1048576 bytes"),
+     "expected keys, at most 1048576 bytes, got a larger file"),
     (lambda folder: read_secret_file(folder, "key"), ConfigError,
-     "expected a file, got another kind"),
+     "expected a regular file, got a folder"),
     (lambda folder: read_secret_file("/dev/null", "key"), ConfigError,
-     "/dev/null: expected a file, got another kind"),
+     "/dev/null: expected a regular file, got a device"),
     (lambda folder: read_secret_file(folder / "nothing", "key"), ConfigError,
      "/nothing: No such file or directory; make keys with: stoker keygen FILE"),
     # Outputs, and their shapes in a slot

@@ -25,6 +25,7 @@ from stoker.protocol.skips import MAX_STEP, Skips
 from stoker.protocol.spec import MAX_ROWS, StreamSpec, differences
 
 MAX_BYTES = 1024
+REMEDY = "pass what state_dict() returned"
 MAX_FREEZE_BYTES = 192
 MIN_FREEZE_BYTES = 34
 MAX_CRASHED = 8
@@ -119,12 +120,13 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             cursor = msgspec.convert(data, analyzed(Cursor))
         except msgspec.ValidationError as error:
             raise ResumeError(
-                f"expected a cursor of version {version.CURSOR}: {error}; "
-                "pass what state_dict() returned"
+                f"expected a cursor of version {version.CURSOR}: {error}; {REMEDY}"
             ) from None
         size = len(json.dumps(data))
         if size > MAX_BYTES:
-            raise ResumeError(f"expected a cursor of at most {MAX_BYTES} bytes as JSON, got {size}")
+            raise ResumeError(
+                f"expected a cursor of at most {MAX_BYTES} bytes as JSON, got {size}; {REMEDY}"
+            )
         try:
             Skips.from_data(cursor.skips)
         except UsageError as error:
@@ -132,7 +134,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if cursor.epoch < 0 or cursor.step < 0 or cursor.skipped < 0:
             raise ResumeError(
                 "expected a cursor whose epoch, step and skipped are at least 0, "
-                f"got {cursor.epoch}, {cursor.step}, {cursor.skipped}"
+                f"got {cursor.epoch}, {cursor.step}, {cursor.skipped}; {REMEDY}"
             )
         return cursor
 

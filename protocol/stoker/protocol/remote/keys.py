@@ -143,7 +143,11 @@ def _key(prefix: str, text: str, where: str) -> bytes:
     except (binascii.Error, ValueError):
         data = b""
     if len(data) != KEY_BYTES + _CHECK_BYTES:
-        raise ConfigError(f"{expected}, got {len(text) - len(prefix)} or others; copy it again")
+        count = len(text) - len(prefix)
+        raise ConfigError(
+            f"{expected}, each a letter, a digit, - or _; got {count} characters; copy the whole "
+            "key again"
+        )
     key = data[:KEY_BYTES]
     if data[KEY_BYTES:] != _check(prefix, key):
         raise ConfigError(f"{where}: the key has a typing error (its check differs); copy it again")
@@ -173,7 +177,9 @@ def _read(path: str, where: str, *, private: bool) -> str:
     finally:
         os.close(descriptor)
     if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"{where}: {path}: expected at most {MAX_FILE_BYTES} bytes")
+        raise ConfigError(
+            f"{where}: {path}: expected keys, at most {MAX_FILE_BYTES} bytes, got a larger file"
+        )
     try:
         return decode_text(data)
     except EncodingError:
@@ -184,7 +190,8 @@ def _read(path: str, where: str, *, private: bool) -> str:
 
 def _check_file(path: str, where: str, status: os.stat_result, private: bool) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise ConfigError(f"{where}: {path}: expected a file, got another kind")
+        got = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, a pipe or a socket"
+        raise ConfigError(f"{where}: {path}: expected a regular file, got {got}")
     mine = status.st_uid in (os.geteuid(), 0)
     others = stat.S_IMODE(status.st_mode) & (0o077 if private else 0o022)
     if not mine or others:

@@ -115,8 +115,8 @@ def with_grid(field: Field) -> Field:
     """
     if not may_have_grid(field):
         raise UsageError(
-            f"field {field.name!r}: only images that may be JPEGs can have grids, got a "
-            f"{field.kind} of encoding {field.encoding}; leave grid out"
+            f"field {field.name!r}: only images that may be JPEGs can have grids, got "
+            f"kind {field.kind} of encoding {field.encoding}; leave grid out"
         )
     side = Side(f"{field.name}.grid", "large_binary")
     return msgspec.structs.replace(field, side=(*field.side, side))

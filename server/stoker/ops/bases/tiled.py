@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.ops.bases.batch_op import BatchOp, Mixed, bounded, picture_size, planes, require_fixed
 from stoker.ops.contract.parameters import Range, Span
-from stoker.ops.contract.rules import visible_word
+from stoker.ops.contract.rules import refuse, remedy_of, visible_word
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.means import Tools
 from stoker.ops.kernels.points import scaled
@@ -83,8 +83,10 @@ class Tiled(BatchOp):
                 op=self.name,
             )
         require_fixed(self.name, state)
-        if state.kind not in KINDS or picture_size(state) is None:
+        if state.kind not in KINDS:
             raise self.no_rule(state)
+        if picture_size(state) is None:
+            raise refuse(self.name, "pixels, in two or three sides", state, remedy_of(state))
         return state
 
     def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ contract tests run over all registered ops. User ops are not registered: their n
 `module:Class` (`stoker.jit.named`), and their contract tests are `stoker.ops.testing.check_op`.
 """
 
+import dataclasses
 import difflib
 import importlib
 import re
@@ -50,7 +51,7 @@ def register(cls: T) -> T:
     made.by_user = made.calls_python
     other = _OPS.get(made.name) or _FILES.get(made.name, made.__module__)
     if other != made.__module__:
-        raise ValueError(f"op {made.name!r} is registered twice: {other} and {made}")
+        raise ValueError(f"op {made.name!r} is registered twice: {other} and {made}; rename one")
     _OPS[made.name] = made
     return made
 
@@ -213,4 +214,6 @@ def make(name: str, params: Mapping[str, Canonical], version: int | None = None)
     try:
         return cls(**values)
     except TypeError as error:
-        raise ParameterError(f"{name}: {error}") from None
+        known = ", ".join(field.name for field in dataclasses.fields(cls))
+        reason = str(error).removeprefix(f"{cls.__name__}.__init__() ")
+        raise ParameterError(f"{name}: {reason}; its parameters are: {known}") from None

@@ -102,7 +102,7 @@ class CropNonEmptyMask(Cropped):
         ]
         if foreign:
             raise StateError(
-                f"{self.name}: expected ignore to be classes from {limits.min} to {limits.max} "
+                f"expected ignore to be classes from {limits.min} to {limits.max} "
                 f"for {state}, got {foreign[0]}: no pixel can have it. Give the number that is "
                 "stored",
                 op=self.name,

@@ -26,7 +26,7 @@ from stoker.ops.bases.batch_op import (
 from stoker.ops.bases.partnered import Partnered, Shape
 from stoker.ops.contract.op_functions import function
 from stoker.ops.contract.registry import register_batch
-from stoker.ops.contract.rules import ANY_DTYPE
+from stoker.ops.contract.rules import ANY_DTYPE, refuse, remedy_of
 from stoker.ops.contract.states import State, StateError
 from stoker.ops.kernels.gammas import beta
 from stoker.ops.kernels.means import Tools
@@ -86,7 +86,7 @@ class Cutmix(Partnered):
         if len(state.shape) < 2:
             require_weights(self.name, state)
         elif picture_size(state) is None:
-            raise self.no_rule(state)
+            raise refuse(self.name, "pixels, in two or three sides", state, remedy_of(state))
         return state
 
     def resolve(self, record: np.ndarray, size: tuple[int, int], ids: Sequence[int]) -> None:
