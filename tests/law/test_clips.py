@@ -1,4 +1,4 @@
-"""The Law, of clips: rows of several frames equal the reference, and an oracle of this file."""
+"""Clips: rows of several frames against an oracle of this file; `law_streams` has their streams."""
 
 from pathlib import Path
 
@@ -6,130 +6,44 @@ import law_pipelines
 import numpy as np
 import pytest
 from commands import call
-from law_rig import serving
+from law_datasets import CLIP_LENGTHS, frames, write_clips
 
 from stoker import ops
-from stoker.client import Buckets, Loader
-from stoker.dataset import schema, write
+from stoker.client import Loader
 from stoker.dataset.packing.splitting import split
 from stoker.pipeline import Row, pipeline, sample_frames
-from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import BuildError, SampleError, UsageError
 from stoker.protocol.spec import OrderSpec
-from stoker.server.rows.reference import (
-    MixSource,
-    make_spec,
-    reference_batches,
-    reference_mix,
-)
+from stoker.server.rows.reference import make_spec, reference_batches
 
 pytestmark = pytest.mark.as_a_user
 
-EPOCHS = range(2)
-LENGTHS = (30, 12, 10, 7, 1, 19)
 STREAM = {"pipeline": "clips", "dataset": "clips", "seed": 5}
 
 
-def frames(photographs, numbers=None):
-    """Rows: clips of a crop that moves over a photograph, with a mask and a class."""
-    for clip, length in enumerate(LENGTHS):
-        for frame in range(length):
-            photo = photographs[clip % len(photographs)][frame : frame + 70, 3 * frame :][:, :90]
-            mask = (photo.astype(int).sum(2) // 192).astype(np.uint8)
-            number = clip if numbers is None else numbers[clip]
-            yield {"image": photo, "mask": mask, "label": clip % 2, "clip": number, "frame": frame}
-
-
-FIELDS = [
-    schema.image(encoding="png"),
-    schema.mask(encoding="png"),
-    schema.label(classes=("run", "walk")),
-    schema.scalar("clip", "int64"),
-    schema.scalar("frame", "int64"),
-]
-
-
-@pytest.fixture(scope="module")
-def clips(tmp_path_factory, photographs):
-    folder = tmp_path_factory.mktemp("clips")
-    write(folder / "d", FIELDS, frames(photographs))
-    return folder / "d"
-
-
-@pytest.fixture(scope="module")
-def smaller(tmp_path_factory, photographs):
-    """The same clips of smaller frames."""
-    folder = tmp_path_factory.mktemp("smaller")
-    rows = list(frames(photographs))
-    for row in rows:
-        row["image"], row["mask"] = (
-            np.ascontiguousarray(row[name][:40]) for name in ("image", "mask")
-        )
-    write(folder / "d", FIELDS, rows)
-    return folder / "d"
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory, clips, smaller, dataset):
-    folder = tmp_path_factory.mktemp("serving-clips")
-    datasets = {"clips": clips, "photos": dataset, "smaller": smaller}
-    with serving(folder, datasets, workers=3) as running:
-        yield running.address
-
-
-@pytest.fixture(scope="module")
-def expected(law, clips):
-    graph = law_pipelines.clips.graph()
-    return law.reference(clips, graph, EPOCHS, batch_size=2, seed=5)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_workers_and_ranks(served, law, expected, ranks):
-    assert law.delivered(served, EPOCHS, ranks, global_batch_size=2, **STREAM) == expected
-
-
-@pytest.mark.slow
-def test_one_worker_that_is_killed(daemon, law, clips, expected):
-    plan = "worker.row:kill:2:1,worker.chunk_done:kill:1:1"
-    with daemon(1, plan, datasets={"clips": clips}) as running:
-        got = law.delivered(running.address, EPOCHS, global_batch_size=2, **STREAM)
-    assert got == expected
-
-
-@pytest.mark.slow
-def test_resume(served, law, expected):
-    given = {**STREAM, "global_batch_size": 2}
-    with Loader(served, device="numpy", **given) as loader:
-        batches = iter(loader)
-        next(batches)
-        state = loader.state_dict()
-    assert law.merged([law.one_rank(served, EPOCHS, state, **given)]) == expected[1:]
-
-
-@pytest.mark.slow
-def test_frames_share_every_decision_and_come_in_order(served, photographs):
+def test_frames_share_every_decision_and_come_in_order(address, photographs):
     """Oracle: each frame of a row alone, as an image, with the row's draws."""
     stored = list(frames(photographs))
     seen = set()
-    with Loader(served, batch_size=3, device="numpy", params=True, **STREAM) as loader:
-        assert loader.spec.dataset_rows == len(LENGTHS)
+    with Loader(address, batch_size=3, device="numpy", params=True, **STREAM) as loader:
+        assert loader.spec.dataset_rows == len(CLIP_LENGTHS)
         for batch in loader:
             assert batch.image.shape == (3, 4, 48, 48, 3)
             for row, clip in enumerate(batch.index.tolist()):
-                numbers, length = batch.frame[row].tolist(), LENGTHS[clip]
+                numbers, length = batch.frame[row].tolist(), CLIP_LENGTHS[clip]
                 start = numbers[0]
                 assert numbers == [min(start + 3 * k, length - 1) for k in range(4)]
                 assert 0 <= start <= max(length - 10, 0)
                 assert batch.label[row].tolist() == [clip % 2] * 4
-                first = sum(LENGTHS[:clip])
+                first = sum(CLIP_LENGTHS[:clip])
                 for place, number in enumerate(numbers):
                     fields = stored[first + number]
                     alone = by_itself(fields, clip, batch)
                     assert np.array_equal(batch.image[row, place], alone["image"])
                     assert np.array_equal(batch.mask[row, place], alone["mask"])
                 seen.add((clip, start))
-    assert {clip for clip, _ in seen} == set(range(len(LENGTHS)))
+    assert {clip for clip, _ in seen} == set(range(len(CLIP_LENGTHS)))
 
 
 def by_itself(fields, clip, batch):
@@ -139,7 +53,7 @@ def by_itself(fields, clip, batch):
                  epoch=batch.epoch)  # fmt: skip
 
 
-def test_starts_are_drawn_for_each_epoch_and_clip(clips):
+def test_starts_are_drawn_for_each_epoch_and_clip():
     clip = law_pipelines.clips.graph().clip
     starts = [clip.numbers(30, Row(5, 0, epoch), None)[0] for epoch in range(400)]
     assert set(starts) == set(range(21))
@@ -153,81 +67,60 @@ def test_starts_are_drawn_for_each_epoch_and_clip(clips):
 
 
 @pytest.mark.slow
-def test_center_and_loop(served, law, clips):
+def test_center_and_loop(address):
     given = {"dataset": "clips", "pipeline": "clip_centers", "shuffle": False}
-    with Loader(served, batch_size=6, device="numpy", **given) as loader:
+    with Loader(address, batch_size=6, device="numpy", **given) as loader:
         (batch,) = loader
         found = batch.frame.tolist()
         replayed = loader.replay_row(batch, 3)
-    spans = [(length - 9) // 2 if length >= 9 else 0 for length in LENGTHS]
+    spans = [(length - 9) // 2 if length >= 9 else 0 for length in CLIP_LENGTHS]
     assert found == [
         [(start + 2 * k) % length for k in range(5)]
-        for start, length in zip(spans, LENGTHS, strict=True)
+        for start, length in zip(spans, CLIP_LENGTHS, strict=True)
     ]
     (image,) = (value.array for value in replayed.outputs if value.name == "image")
     assert np.array_equal(image, batch.image[3, 0])
-    graph = law_pipelines.clip_centers.graph()
-    assert len(law.reference(clips, graph, range(1), batch_size=6)) == 1
 
 
 @pytest.mark.slow
-def test_subset_weights_and_exclude_count_clips(served):
+def test_subset_weights_and_exclude_count_clips(address):
     given = {"dataset": "clips", "pipeline": "clip_centers", "batch_size": 2, "device": "numpy"}
-    with Loader(served, subset=[1, 4], **given) as loader:
+    with Loader(address, subset=[1, 4], **given) as loader:
         assert sorted(np.concatenate([batch.index for batch in loader]).tolist()) == [1, 4]
-    with Loader(served, weights={"run": 1, "walk": 0}, **given) as loader:
+    with Loader(address, weights={"run": 1, "walk": 0}, **given) as loader:
         found = np.concatenate([batch.index for batch in loader])
         assert set(found.tolist()) <= {0, 2, 4}
     with pytest.raises(UsageError, match=r"exclude: .*6"):
-        Loader(served, exclude=[6], **given)
+        Loader(address, exclude=[6], **given)
 
 
 @pytest.mark.slow
-def test_what_clips_cannot_do_is_refused_by_name(served):
+def test_what_clips_cannot_do_is_refused_by_name(address):
     with pytest.raises(UsageError, match=r"expected an integer field 'clip' .* its fields are"):
-        Loader(served, dataset="photos", pipeline="clips", batch_size=2)
+        Loader(address, dataset="photos", pipeline="clips", batch_size=2)
     pipelines = {"clips": "clips", "photos": "windows"}
     with pytest.raises(BuildError, match=r"mix: output 'image' of 'clips' is .*, of 'photos' imag"):
-        Loader(served, mix={"clips": 1, "photos": 1}, pipeline=pipelines, batch_size=2)
+        Loader(address, mix={"clips": 1, "photos": 1}, pipeline=pipelines, batch_size=2)
 
 
 @pytest.mark.slow
-def test_clips_of_several_datasets_in_buckets(served, law, clips, smaller):
-    """A mixture of clips of two sizes: a batch has clips of one size."""
-    graph, buckets = law_pipelines.clips_in_buckets.graph(), Buckets(max_area=32 * 32, divisor=8)
-    parts = [MixSource(clips, graph, 2, [1]), MixSource(smaller, graph, 1)]
-    fields = {"batch_size": 2, "seed": 5, "buckets": buckets}
-    expected = [
-        batch_digest(arrays, epoch, step)
-        for epoch in EPOCHS
-        for step, arrays in reference_mix(parts, epoch=epoch, **fields)
-    ]
-    given = {
-        "mix": {"clips": 2, "smaller": 1}, "pipeline": "clips_in_buckets", "seed": 5,
-        "global_batch_size": 2, "exclude": {"clips": [1]}, "buckets": buckets,
-    }  # fmt: skip
-    assert len(expected) > 4
-    assert law.delivered(served, EPOCHS, 2, **given) == expected
-
-
-@pytest.mark.slow
-def test_a_split_of_whole_clips(served, law, smaller):
+def test_a_split_of_whole_clips(address, every):
     """The frames of a split are those of whole clips, or the split is refused."""
-    ids = np.cumsum([0, *LENGTHS])
+    ids = np.cumsum([0, *CLIP_LENGTHS])
     first = list(range(ids[1])) + list(range(ids[3], ids[4]))
-    split(smaller, {"some": first, "cut": [*range(ids[1], ids[2] - 1)], "rest": "rest"})
+    split(every["smaller"], {"some": first, "cut": [*range(ids[1], ids[2] - 1)], "rest": "rest"})
     given = {**STREAM, "dataset": "smaller", "batch_size": 1}
     for subset in ("some", "split == 'some'"):
-        with Loader(served, device="numpy", subset=subset, **given) as loader:
+        with Loader(address, device="numpy", subset=subset, **given) as loader:
             assert sorted(int(batch.index[0]) for batch in loader) == [0, 3]
     why = r"split 'cut' has 11 of the 12 frames of clip 1, so the"
     for subset in ("cut", "id > 0 and split == 'cut'"):
         with pytest.raises(UsageError, match=why):
-            Loader(served, subset=subset, **given)
+            Loader(address, subset=subset, **given)
 
 
 def test_frames_that_do_not_follow_each_other_are_refused(tmp_path, photographs):
-    write(tmp_path / "d", FIELDS, frames(photographs, numbers=[0, 1, 2, 0, 4, 5]))
+    write_clips(tmp_path / "d", frames(photographs, numbers=[0, 1, 2, 0, 4, 5]))
     folder = Path(law_pipelines.__file__).parent
     words = ("explain", "law_pipelines:clips", tmp_path / "d", "--python-path", folder)
     code, _, error = call(*words, COLUMNS="9999")
@@ -252,7 +145,7 @@ def test_frames_of_several_sizes_are_a_bad_sample(tmp_path, photographs):
     rows = list(frames(photographs))
     rows[3]["image"] = np.ascontiguousarray(rows[3]["image"][:60])
     rows[3]["mask"] = rows[3]["mask"][:60]
-    write(tmp_path / "d", FIELDS, rows)
+    write_clips(tmp_path / "d", rows)
     graph = law_pipelines.clip_centers.graph()  # takes frames 10, 12, ... of clip 0
     every = pipeline(
         lambda s: {"x": ops.center_crop(sample_frames(s, frames=9, start=0).image, size=8)}

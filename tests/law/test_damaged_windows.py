@@ -4,13 +4,10 @@ Photographs on a grid and masks in bands, of which a worker decodes only the par
 In some of them a few bytes are wrong, at places from the first line to the last.
 """
 
-from contextlib import ExitStack
-
 import law_pipelines
 import numpy as np
 import pytest
-from law_damage import DAMAGED, ROWS, damage, write_pictures
-from law_rig import serving
+from law_damage import DAMAGED, ROWS
 
 from stoker.client import Loader
 from stoker.protocol.size_buckets import Buckets
@@ -19,26 +16,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 
 B, EPOCHS = 8, range(2)
 BAD = {number for _, number in DAMAGED}
-
-
-@pytest.fixture(scope="module")
-def damaged(tmp_path_factory, photographs):
-    """Cuts of photographs with a grid, and masks of four bands each."""
-    dest = tmp_path_factory.mktemp("law") / "damaged"
-    write_pictures(dest, photographs)
-    damage(dest)
-    return dest
-
-
-@pytest.fixture(scope="module")
-def addresses(tmp_path_factory, damaged):
-    """Addresses of daemons with one and with three workers that serve them."""
-    with ExitStack() as stack:
-        started = [
-            serving(tmp_path_factory.mktemp("damaged"), {"damaged": damaged}, workers)
-            for workers in (1, 3)
-        ]
-        yield [stack.enter_context(daemon).address for daemon in started]
 
 
 SQUARES = Buckets(max_area=96 * 96, divisor=32, max_ratio=1)
@@ -51,20 +28,21 @@ BUCKETS = {"buckets": SQUARES, "total_epochs": len(EPOCHS)}
     ids=lambda value: value if isinstance(value, str) else "",
 )
 @pytest.mark.parametrize("policy", ["mask", "replace"])
-def test_rows_are_those_of_the_reference_and_of_replay(addresses, damaged, law, name, more, policy):
-    """Of any number of workers, and resumed by another number of ranks.
+def test_rows_are_those_of_the_reference_and_of_replay(address, every, law, name, more, policy):
+    """Whole, and resumed by another number of ranks.
 
     `evaluation` reads the part that a center crop leaves of a resized picture; `fitted` the part
     that is resized to the size of the sample's bucket.
     """
     graph = getattr(law_pipelines, name).graph()
-    digests = law.reference(damaged, graph, EPOCHS, batch_size=B, seed=3, on_error=policy, **more)
+    digests = law.reference(
+        every["damaged"], graph, EPOCHS, batch_size=B, seed=3, on_error=policy, **more
+    )
     options = {
         "pipeline": name, "dataset": "damaged", "seed": 3, "global_batch_size": B,
         "on_error": policy, **more,
     }  # fmt: skip
-    for address in addresses:
-        assert law.delivered(address, EPOCHS, **options) == digests
+    assert law.delivered(address, EPOCHS, **options) == digests
     refused, replayed, ordered = set(), set(), set()
     with Loader(address, device="numpy", prefetch=2, **options) as loader:
         for batch in loader:

@@ -24,8 +24,10 @@ from warm import Script
 from stoker import ops
 from stoker.client import Buckets, LengthBuckets, Loader
 from stoker.pipeline import outputs, pipeline
+from stoker.protocol.digest import batch_digest
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import OrderSpec
+from stoker.server.rows.reference import MixSource, reference_mix
 
 pytestmark = [pytest.mark.slow, pytest.mark.as_a_user]
 B, EPOCHS, FIELDS = 8, 2, 2
@@ -91,6 +93,15 @@ ORDERS = {
          "weights": {"boxed": "weight"}, "shuffle_block_size": 5},
         CROPS,
     ),
+    "clips of a mixture": (
+        {"dataset": None, "mix": {"clips": 1, "smaller": 1}, "batch_size": 4},
+        ({"pipeline": "clips", "seed": 1}, {"pipeline": "clips", "seed": 2, "on_error": "mask"}),
+    ),
+    "clips of a mixture in buckets": (
+        {"dataset": None, "mix": {"clips": 2, "smaller": 1}, "batch_size": 2,
+         "buckets": Buckets(max_area=32 * 32, divisor=8)},
+        ({"pipeline": "clips_in_buckets", "seed": 1}, {"pipeline": "clips_in_buckets", "seed": 2}),
+    ),
     "a subset in order": (
         {"subset": range(0, ROWS, 2), "shuffle": False, "shuffle_seed": None, "last": "pad"}, CROPS
     ),
@@ -110,8 +121,8 @@ def pictures(tmp_path_factory, photographs) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory, pictures, boxed) -> Iterator[Daemon]:
-    datasets = {**pictures, "boxed": boxed}
+def served(tmp_path_factory, pictures, every) -> Iterator[Daemon]:
+    datasets = {**every, **pictures}
     with serving(tmp_path_factory.mktemp("served"), datasets, workers=2) as daemon:
         yield daemon
 
@@ -167,6 +178,8 @@ def test_any_order(served, name) -> None:
         after = counters(served.address)
     assert found == [alone(served.address, {**order, **one}) for one in members]
     assert found[0] != found[1]
+    if "clips" in name:  # each seed draws other frames of a clip
+        return
     decodes, rows = (after[key] - before[key] for key in ("decodes_total", "rows_total"))
     assert decodes * 2 <= rows * FIELDS * 1.3 or FITTED[2] in members, "the rows of one decode"
 
@@ -182,10 +195,25 @@ def test_a_mirror_of_any_order(served, name) -> None:
     assert shared >= len(found[0])
 
 
-@pytest.mark.parametrize("name", ["buckets", "lengths", "mixture"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_clips_are_those_of_the_reference(served, every, seed) -> None:
+    """What the members of a fork of clips get is the stream of the Law with their seeds."""
+    order, members = ORDERS["clips of a mixture"]
+    graph = law_pipelines.clips.graph()
+    parts = [MixSource(every[dataset], graph, ratio) for dataset, ratio in order["mix"].items()]
+    fields = {"batch_size": order["batch_size"], "order": OrderSpec(seed=5), "seed": seed}
+    assert alone(served.address, {**order, **members[seed - 1]}) == [
+        batch_digest(arrays, epoch, step)
+        for epoch in range(EPOCHS)
+        for step, arrays in reference_mix(parts, epoch=epoch, **fields)
+    ]
+
+
+@pytest.mark.parametrize("name", ["buckets", "lengths", "mixture", "clips of a mixture"])
 def test_a_rank_resumes_while_workers_die(served, name) -> None:
     order, members = ORDERS[name]
-    rank = {**order, "batch_size": 2, "rank": 1, "world_size": 2}
+    is_clips = name.startswith("clips")
+    rank = {**order, "batch_size": 1 if is_clips else 2, "rank": 1, "world_size": 2}
     expected, states = [], []
     for one in members:
         with Loader(
@@ -208,8 +236,10 @@ def test_a_rank_resumes_while_workers_die(served, name) -> None:
         assert found == expected
         for one in made:
             batch = next(iter(one))
-            pixels = {value.name: value.array for value in one.replay_row(batch, 1).outputs}
-            assert np.array_equal(pixels["image"], batch["image"][1])
+            row = len(batch.index) - 1
+            shown = batch["image"][row, 0] if is_clips else batch["image"][row]  # the first frame
+            pixels = {value.name: value.array for value in one.replay_row(batch, row).outputs}
+            assert np.array_equal(pixels["image"], shown)
 
 
 def test_damaged_pictures_are_bad_where_a_lone_stream_reads_them(served, pictures, law) -> None:

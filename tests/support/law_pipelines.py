@@ -314,9 +314,10 @@ def cropped(sample):
 
 
 @pipeline
-def cropped_flips(sample):
-    """The outputs of `cropped`, by more ops."""
-    image = ops.brightness(ops.fit_bucket(sample.image), factor_range=(0.5, 0.9))
+def cropped_flips(sample, ctx):
+    """The outputs of `cropped`, by more ops, of which one follows a schedule."""
+    image = ops.fit_bucket(sample.image)
+    image = ops.brightness(image, factor_range=(0.5, 0.6 + 0.3 * ctx.progress))
     return {"image": ops.mixup(ops.mosaic(ops.horizontal_flip(image), p=0.4), p=0.6)}
 
 

@@ -257,8 +257,8 @@ def some(
     """Digests of `count` batches from a cursor if given, and the cursor behind them."""
     parts, states = [], []
     for rank in range(ranks):
-        given = {"device": "numpy", "rank": rank, "world_size": ranks, "prefetch": 2}
-        with Loader(address, **grouped(**given, **options)) as loader:
+        given = {"device": "numpy", "rank": rank, "world_size": ranks, "prefetch": 2} | options
+        with Loader(address, **grouped(**given)) as loader:
             if state is not None:
                 loader.load_state_dict(state)
             every = itertools.chain.from_iterable(itertools.repeat(loader))

@@ -2,6 +2,7 @@
 
 import shutil
 
+import law_datasets
 import pytest
 from damage import accept_damage
 from law_rig import (
@@ -23,7 +24,7 @@ __all__ = ["arrows", "boxed", "dataset", "datasets", "photographs", "source", "t
 
 
 @pytest.fixture(scope="session")
-def stormy(datasets, tmp_path_factory):
+def stormy(datasets, tmp_path_factory, photographs):
     """The datasets by name; `spoiled` is `boxed`, where `BAD` values end in zeros."""
     root = tmp_path_factory.mktemp("stormy")
     found = dict(datasets)
@@ -38,4 +39,8 @@ def stormy(datasets, tmp_path_factory):
                 data.seek(offset + size // 2)
                 data.write(bytes(size - size // 2))
     accept_damage(found["spoiled"])
+    for name, height in (("clips", 70), ("smaller", 40)):
+        found[name] = root / name
+        frames = law_datasets.frames(photographs, height=height)
+        law_datasets.write_clips(found[name], frames)
     return found

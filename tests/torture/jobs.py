@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -123,11 +124,19 @@ class Job:
     """
 
     def __init__(
-        self, streams: Sequence[Stream], mode: str | None, group: str, most_ranks: int
+        self,
+        streams: Sequence[Stream],
+        mode: str | None,
+        group: str,
+        most_ranks: int,
+        *,
+        complete: bool,
     ) -> None:
+        """Prepare; `complete`: no other process is a member, so the group's size is known."""
         self._trainings = [Training(stream) for stream in streams]
         self._mode, self._group = mode, group
         self._lead = 1
+        self._waits, self._complete = False, complete
         given = streams[0].data
         most_ranks = 1 if given["last"] == "short" else most_ranks
         self._most_ranks = min(most_ranks, given["global_batch_size"])
@@ -141,8 +150,12 @@ class Job:
     ) -> None:
         """Begin, or go on at cursors, with a number of ranks that is drawn."""
         ranks = min(rng.choice((1, 1, 2, 3)), self._most_ranks)
+        left = [training for training in self._trainings if not training.is_done]
+        self._waits = self._mode is not None and self._complete and rng.random() < 0.5
         if self._mode is not None:
             more |= group_options(self._mode, self._group, ranks)
+            if self._waits:
+                more["group_size"] = len(left)
         self._lead = rng.choice(LEADS)
         for number, training in enumerate(self._trainings):
             training.open(where, ranks, rng, states[number] if states else None, **more)
@@ -155,11 +168,17 @@ class Job:
     def read(self, rng: random.Random) -> bool:
         """Let one training read a batch, one of those that are not too far ahead.
 
+        Members of a group that wait for each other read their first batch at the same time.
+
         Returns:
             False if all have read all.
         """
         left = [training for training in self._trainings if not training.is_done]
-        if left:
+        if left and self._waits:
+            self._waits = False
+            with ThreadPoolExecutor(len(left)) as threads:
+                list(threads.map(Training.read, left))
+        elif left:
             last = min(training.count for training in left)
             near = [training for training in left if training.count < last + self._lead]
             rng.choice(near).read()

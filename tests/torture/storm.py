@@ -177,7 +177,9 @@ class Reading:
         self._killed = False
         self._group_at: Host | list[str] | None = None
         most_ranks = 1 if party.mode and party.reader else 2 if party.mode else 3
-        self._job = Job(party.streams, party.mode, out.name, most_ranks)
+        self._job = Job(
+            party.streams, party.mode, out.name, most_ranks, complete=party.reader is None
+        )
 
     def read(self) -> None:
         """Read all of it."""

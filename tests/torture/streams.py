@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import law_pipelines
-from options import ORDER, ROWS, SAMPLES, add
+from options import CONDITIONS, ORDER, ROWS, add, count_of
 from random_graphs import Writer
 from reader import loader_options, with_params
 
@@ -20,16 +20,23 @@ from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.dataset import open_dataset
 from stoker.dataset.format.manifest import read_manifest
 from stoker.dataset.format.manifest_splits import split_subset
-from stoker.pipeline.engine.drawing import drawn_by
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
 from stoker.protocol.digest import batch_digest
-from stoker.protocol.errors import SampleError
+from stoker.protocol.errors import SampleError, UsageError
 from stoker.protocol.spec import OrderSpec
+from stoker.server.rows.clip_samples import samples_of
+from stoker.server.rows.condition import samples_where
 from stoker.server.rows.field_states import field_states
-from stoker.server.rows.reference import make_spec, reference_batches, reference_mix
+from stoker.server.rows.joined_pipelines import joined_records
+from stoker.server.rows.reference import (
+    MixSource,
+    make_spec,
+    reference_batches,
+    reference_mix,
+)
 
 EPOCHS = 2
 USUAL = 8
@@ -47,19 +54,28 @@ LENGTHS = (
 BUCKETS = {"fitted": SIZES, "sentences": LENGTHS}
 A_BUCKET = {"fitted": Size(32, 32), "sentences": Size(0, 4)}
 """Any one: what a pipeline draws is the same in all of them."""
-FULLEST_BUCKET = 7
-"""Least number of its samples among those that an exclude list or a subset leaves."""
-MIXES = (
-    ({"photos": 0.7, "tars": 0.3}, "windows"),
-    ({"photos": 0.6, "boxed": 0.4}, {"photos": "squares", "boxed": "windows"}),
-    ({"tars": 1, "boxed": 2, "photos": 5}, "windows"),
-    ({"spoiled": 2, "photos": 1}, {"photos": "windows", "spoiled": "squares"}),
+LEAST_BATCH = 2
+"""Positions of a batch where selections leave few samples in buckets, or of clips."""
+MIXES: tuple[tuple[dict[str, float], Any, Any], ...] = (
+    ({"photos": 0.7, "tars": 0.3}, "windows", None),
+    ({"photos": 0.6, "boxed": 0.4}, {"photos": "squares", "boxed": "windows"}, None),
+    ({"tars": 1, "boxed": 2, "photos": 5}, "windows", None),
+    ({"spoiled": 2, "photos": 1}, {"photos": "windows", "spoiled": "squares"}, None),
+    ({"photos": 1, "boxed": 4}, {"photos": "ragged", "boxed": "ragged_squares"}, None),
+    ({"photos": 3, "boxed": 2}, {"photos": "blended_squares", "boxed": "blended"}, None),
+    ({"photos": 0.5, "boxed": 0.5}, {"photos": "cropped", "boxed": "cropped_flips"}, SIZES),
+    ({"clips": 2, "smaller": 1}, "clips", None),
+    ({"clips": 1, "smaller": 1}, "clips_in_buckets", SIZES),
 )
+"""Datasets, their pipelines, and buckets."""
+IN_FORKS = {"windows": ("windows", "squares"), "clips": ("clips",)}
+"""Pipelines of a mixture -> those that members of a fork draw from; others keep their own."""
 PIPELINES = {
     "photos": ("crops", "training", "padded", "evaluation", "scheduled", "fitted", "folded",
                "mixed"),
     "boxed": ("detection", "mosaics", "varying", "sentences"),
 }  # fmt: skip
+PIPELINES["clips"] = ("clips", "clip_centers")
 PIPELINES["spoiled"] = (*PIPELINES["photos"], *PIPELINES["boxed"])
 BAD = {3: "image", 11: "mask", 22: "image", 36: "mask"}
 """Samples of `spoiled` that cannot be decoded, and by which field."""
@@ -90,41 +106,48 @@ class Streams:
     def draw(self, rng: random.Random) -> Stream:
         """Return a stream."""
         data = draw_batches(rng)
-        if rng.random() < 0.12:
-            data["mix"], data["pipeline"] = rng.choice(MIXES)
+        if rng.random() < 0.25:
+            self._draw_mixture(data, rng)
             add(ORDER, data, rng)
             return self._mixture(data, rng)
-        data["dataset"] = rng.choices(("photos", "boxed", "spoiled"), (4, 4, 2))[0]
+        data["dataset"] = rng.choices(("photos", "boxed", "spoiled", "clips"), (4, 4, 2, 1))[0]
         return self._drawn(data, rng, sent=0.35)
+
+    def _draw_mixture(self, data: dict[str, Any], rng: random.Random) -> None:
+        data["mix"], data["pipeline"], buckets = rng.choice(MIXES)
+        if buckets is not None:
+            data["buckets"] = rng.choice(buckets)
 
     def draw_fork(self, rng: random.Random, count: int) -> list[Stream]:
         """Return the streams of a fork's members: one order, other pipelines, seeds and options."""
         data = draw_batches(rng)
         seed = rng.randrange(2**64)
-        if data["shuffle"]:
-            data["shuffle_seed"] = seed
-        if rng.random() < 0.15:
-            data["mix"], _ = rng.choice(MIXES)
+        if rng.random() < 0.3:
+            self._draw_mixture(data, rng)
         else:
-            dataset = data["dataset"] = rng.choice(("photos", "boxed", "spoiled"))
+            dataset = data["dataset"] = rng.choice(("photos", "boxed", "spoiled", "clips"))
             if rng.random() < 0.2:
                 data["pipeline"] = rng.choice([n for n in PIPELINES[dataset] if n in BUCKETS])
                 data["buckets"] = rng.choice(BUCKETS[data["pipeline"]])
         add(ORDER, data, rng)
-        if data.get("weights") or "mix" in data:  # then something is drawn, also in order
-            data["shuffle_seed"] = seed
+        data["shuffle_seed"] = seed  # one, for weights, mixtures and substitutes
+        self._fit(data, data.get("pipeline") or PIPELINES[data["dataset"]][0])
         return [self._member(data | {"seed": rng.randrange(2**64)}, rng) for _ in range(count)]
 
     def _member(self, data: dict[str, Any], rng: random.Random) -> Stream:
         if "mix" not in data:
             return self._drawn(data, rng, sent=0.2, fork=True)
-        data["pipeline"] = {name: rng.choice(("windows", "squares")) for name in data["mix"]}
+        own = data["pipeline"]
+        for known, others in IN_FORKS.items():
+            if known in (own.values() if isinstance(own, dict) else (own,)):
+                data["pipeline"] = {name: rng.choice(others) for name in data["mix"]}
         return self._mixture(data, rng)
 
     def _mixture(self, data: dict[str, Any], rng: random.Random) -> Stream:
         if "spoiled" in data["mix"]:
             data["on_error"] = rng.choice(POLICIES)
-        add(ROWS, data, rng, self._mixed_streams(data))
+        self._fit(data, data["pipeline"])
+        add(ROWS, data, rng, tuple(sorted({s for p in self._plans(data) for s in p.streams})))
         return self._finished("mix", data)
 
     def _drawn(
@@ -136,7 +159,7 @@ class Streams:
             data["on_error"] = rng.choice(POLICIES)
         if "buckets" in data:
             name = data["pipeline"]
-        elif dataset != "photos" and rng.random() < sent:
+        elif dataset in ("boxed", "spoiled") and rng.random() < sent:
             name = "sent"
             written = Writer(rng.randrange(self._pipelines)).graph()
             data["graph"] = Graph.from_data(written).to_data()
@@ -147,10 +170,25 @@ class Streams:
                 data["buckets"] = rng.choice(BUCKETS[name])
         if not fork:
             add(ORDER, data, rng)
-        if "buckets" in data and ("exclude" in data or "subset" in data):
-            data["global_batch_size"] = min(data["global_batch_size"], FULLEST_BUCKET)
-        add(ROWS, data, rng, self._plan(data).streams)
+        if not fork:
+            self._fit(data, data.get("pipeline"))
+        add(ROWS, data, rng, self._plans(data)[0].streams)
         return self._finished(name, data)
+
+    def _fit(self, data: dict[str, Any], pipeline: object) -> None:
+        """Make batches smaller, then leave selections out, until an epoch has a batch."""
+        graph = {} if "graph" in data else {"pipeline": pipeline}
+        for change in ({}, {"global_batch_size": LEAST_BATCH}, {"subset": None}, {"exclude": None}):
+            data |= change
+            for name in [name for name, value in data.items() if value is None]:
+                del data[name]
+            policy = {} if data.get("on_error") else {"on_error": "mask"}
+            try:
+                next(self._batches(data | graph | policy))
+            except (UsageError, StopIteration):
+                continue
+            return
+        raise AssertionError(f"no batch fits: {data}")
 
     def _finished(self, name: str, data: dict[str, Any]) -> Stream:
         try:
@@ -164,58 +202,73 @@ class Streams:
             return Stream(name, data, self._digests(data))
 
     def _digests(self, data: Mapping[str, Any]) -> list[str]:
-        find = self._mixed if "mix" in data else self._batches
-        return [batch_digest(arrays, *place) for place, arrays in find(data)]
+        return [batch_digest(arrays, *place) for place, arrays in self._batches(data)]
 
-    def _plan(self, data: Mapping[str, Any]) -> Plan:
-        with open_dataset(self._datasets[data["dataset"]]) as dataset:
-            bucket = A_BUCKET.get(data.get("pipeline", ""))
-            return bind(_graph(data), field_states(dataset), bucket=bucket)
-
-    def _mixed_streams(self, data: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the names of all draws of a mixture's pipelines."""
-        found: set[str] = set()
-        for name, graph in _mixed_graphs(data).items():
+    def _plans(self, data: Mapping[str, Any]) -> list[Plan]:
+        """Return the plan of each dataset's pipeline; in buckets, that of any one."""
+        found = []
+        for name, graph in _graphs(data).items():
             with open_dataset(self._datasets[name]) as dataset:
-                found.update(bind(graph, field_states(dataset)).streams)
-        return tuple(sorted(found))
+                bucket = A_BUCKET.get(data.get("pipeline", "")) if "mix" not in data else None
+                if "mix" in data and "buckets" in data:
+                    bucket = A_BUCKET["fitted"]
+                samples = samples_of(dataset, graph)
+                found.append(bind(graph, field_states(samples), bucket=bucket))
+        return found
 
     def _batches(self, data: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], dict]]:
         """Yield (epoch, step) and the parts of each batch of a stream, by the interpreter."""
-        path, graph = self._datasets[data["dataset"]], _graph(data)
-        options = loader_options(data)
-        given = {
-            "buckets": options.get("buckets"),
-            "exclude": self._left_out(data),
-            "weights": data.get("weights"),
-        }
-        spec = make_spec(path, graph, **given, **_fields(data))
         params = bool(data.get("params"))
-        drawn = drawn_by(self._plan(data)) if params else ()
+        plans = self._plans(data) if params else []
+        drawn = joined_records(plans, list(data.get("mix", ())))[0] if params else ()
+        find = self._of_mixture if "mix" in data else self._of_dataset
         for epoch in range(EPOCHS):
-            found = reference_batches(path, graph, spec, epoch=epoch, params=params, **given)
-            for step, arrays in found:
+            for step, arrays in find(data, epoch, params):
                 records = arrays.pop("params", None)
                 known = {} if records is None else read_params(drawn, records)
                 cut = _cut({**arrays, "params": known}, data)
                 known = cut.pop("params")
                 yield (epoch, step), with_params(cut, known)
 
-    def _left_out(self, data: Mapping[str, Any]) -> set[int]:
-        """Return the samples that do not occur: a subset is the stream without all others."""
-        subset = data.get("subset", range(SAMPLES))
-        if isinstance(subset, str):
-            splits = read_manifest(self._datasets[data["dataset"]]).splits
-            subset = split_subset(splits, subset, SAMPLES).ids.tolist()
-        return {*range(SAMPLES)} - {*subset} | {*data.get("exclude", ())}
+    def _of_dataset(
+        self, data: Mapping[str, Any], epoch: int, params: bool
+    ) -> Iterator[tuple[int, dict]]:
+        ((name, graph),) = _graphs(data).items()
+        path = self._datasets[name]
+        given = {
+            "buckets": loader_options(data).get("buckets"),
+            "exclude": self._left_out(name, data.get("subset"), data.get("exclude")),
+            "weights": data.get("weights"),
+        }
+        spec = make_spec(path, graph, **given, **_fields(data))
+        return reference_batches(path, graph, spec, epoch=epoch, params=params, **given)
 
-    def _mixed(self, data: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], dict]]:
-        """The same for a mixture."""
-        graphs = _mixed_graphs(data)
-        parts = [(self._datasets[name], graphs[name], ratio) for name, ratio in data["mix"].items()]
-        for epoch in range(EPOCHS):
-            for step, arrays in reference_mix(parts, epoch=epoch, **_fields(data)):
-                yield (epoch, step), _cut(arrays, data)
+    def _of_mixture(
+        self, data: Mapping[str, Any], epoch: int, params: bool
+    ) -> Iterator[tuple[int, dict]]:
+        graphs = _graphs(data)
+        subset, exclude, weights = (data.get(one, {}) for one in ("subset", "exclude", "weights"))
+        parts = [
+            MixSource(
+                self._datasets[name], graphs[name], ratio,
+                self._left_out(name, subset.get(name), exclude.get(name)), weights.get(name),
+            )
+            for name, ratio in data["mix"].items()
+        ]  # fmt: skip
+        buckets = loader_options(data).get("buckets")
+        return reference_mix(parts, epoch=epoch, params=params, buckets=buckets, **_fields(data))
+
+    def _left_out(self, name: str, subset: object, exclude: Any) -> set[int]:
+        """Return the samples that do not occur: a subset is the stream without all others."""
+        every = range(count_of(name))
+        chosen: Any = every if subset is None else subset
+        if isinstance(chosen, str) and chosen in CONDITIONS.get(name, ()):
+            with open_dataset(self._datasets[name]) as dataset:
+                chosen = samples_where(dataset, chosen).ids.tolist()
+        elif isinstance(chosen, str):
+            splits = read_manifest(self._datasets[name]).splits
+            chosen = split_subset(splits, chosen, len(every)).ids.tolist()
+        return {*every} - {*chosen} | {*(exclude or ())}
 
 
 def draw_batches(rng: random.Random) -> dict[str, Any]:
@@ -235,16 +288,15 @@ def _cut(arrays: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     return first_rows(arrays, real_rows(arrays)) if data["last"] == "short" else arrays
 
 
-def _graph(data: Mapping[str, Any]) -> Graph:
-    named = loader_options(data)["pipeline"]
-    return (getattr(law_pipelines, named) if isinstance(named, str) else named).graph()
-
-
-def _mixed_graphs(data: Mapping[str, Any]) -> dict[str, Graph]:
-    """Return the pipeline of each dataset of a mixture."""
-    own = data["pipeline"]
-    names = own if isinstance(own, dict) else dict.fromkeys(data["mix"], own)
-    return {name: getattr(law_pipelines, given).graph() for name, given in names.items()}
+def _graphs(data: Mapping[str, Any]) -> dict[str, Graph]:
+    """Return the pipeline of each dataset."""
+    own = loader_options(data)["pipeline"]
+    every = data.get("mix") or [data["dataset"]]
+    named = own if isinstance(own, dict) else dict.fromkeys(every, own)
+    return {
+        name: (getattr(law_pipelines, one) if isinstance(one, str) else one).graph()
+        for name, one in named.items()
+    }
 
 
 def _fields(data: Mapping[str, Any]) -> dict[str, object]:

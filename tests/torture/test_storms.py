@@ -11,11 +11,12 @@ import random
 import pytest
 from hosts import KEYS, LOCAL, OPEN, Hosts, plan
 from loading import CONNECTION
-from options import ORDER, ROWS
+from options import ORDER, OTHERS, ROWS, WRITTEN
 from storm import Storm
 from streams import USUAL, Streams, draw_batches
 
 from stoker.client import Loader
+from stoker.protocol.request.stream_options import STREAM_OPTIONS
 
 FIRST = int(os.environ.get("STOKER_STORMS_FROM", "0"))
 USUAL_STORMS = 6
@@ -46,18 +47,30 @@ def test_storm(tmp_path, stormy, seed, record_property):
 
 
 def test_storms_draw_every_argument_of_a_loader_but_these():
-    drawn = {option.name for option in (*ORDER, *ROWS)} | draw_batches(random.Random(0)).keys()
+    options = {WRITTEN.get(name, name) for name in (*ORDER, *ROWS)}
+    drawn = options | draw_batches(random.Random(0)).keys()
     drawn |= {"dataset", "mix", "pipeline", "buckets", "on_error"}  # with the pipeline
     drawn |= {"rank", "world_size", "prefetch", "verify", "address_or_path"}
-    drawn |= {"group", "mode", "timeout_s", "key", "daemon_key"}  # see `loading.grouped`
+    drawn |= {
+        "group",
+        "group_size",
+        "mode",
+        "timeout_s",
+        "key",
+        "daemon_key",
+    }  # see `loading.grouped`
     taken = inspect.signature(Loader).parameters.keys() - {"unknown", "connection"}
     taken |= {"shuffle_seed", "shuffle_block_size", "group_size", "mode", *CONNECTION}
     assert taken - drawn == {
         "batch_size", "drop_last",  # others name the same
         "device", "as_tuple", "as_dict",  # where batches go
-        "group_size", "connect_timeout_s", "reconnect_s",  # for how long to wait
+        "connect_timeout_s", "reconnect_s",  # for how long to wait
         "workers",  # of private daemons
     }  # fmt: skip
+
+
+def test_every_declared_option_of_a_stream_is_drawn():
+    assert ORDER.keys() | ROWS.keys() | OTHERS == STREAM_OPTIONS.keys()
 
 
 def test_the_usual_storms_have_all_kinds_of_daemons():
