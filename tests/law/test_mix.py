@@ -89,7 +89,7 @@ def test_the_command_line_replays_rows_of_any_mixture(address, every, tmp_path, 
     with Loader(address, device="numpy", **grouped(**options(name))) as loader:
         for batch in itertools.islice(loader, 2):
             for ids in loader.mixture.values():
-                for row in np.flatnonzero(np.isin(batch.index, ids))[:2].tolist():
+                for row in np.flatnonzero(np.isin(batch.index, ids) & batch.valid)[:2].tolist():
                     epoch, visit, view = batch["drawn_as"][row].tolist()
                     code, out, error = call(
                         "replay", "law_pipelines:windows", *given, "--json",
