@@ -80,6 +80,14 @@ def shares(ratios: Sequence[float], batch_size: int) -> list[int]:
     return found
 
 
+def joined_digests(parts: Sequence[Part]) -> tuple[str, str]:
+    """Return the fingerprint and the pipeline id that stand for all datasets of a mixture."""
+    levels = [part.fingerprint.partition(":")[0] for part in parts]
+    weakest = max(levels, key=("content", "stat", "declared").index)
+    fingerprints = canonical_digest([[part.fingerprint, part.rows] for part in parts])
+    return f"{weakest}:{fingerprints}", canonical_digest([part.pipeline for part in parts])
+
+
 def mix_digest(parts: Sequence[Part]) -> str:
     """Return the digest of a mixture for the StreamSpec, 32 hex digits."""
     return canonical_digest([list(part) for part in parts])

@@ -13,13 +13,12 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.buckets.bucket_plan import BucketPlan
 from stoker.order.compose import order_of
-from stoker.order.mix import Part, mix_digest, shares
+from stoker.order.mix import Part, joined_digests, mix_digest, shares
 from stoker.order.selected import exclude_of, weights_of
 from stoker.order.stream_order import StreamOrder
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.pipeline.planning.bucket_graph import Size
-from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.replayed_row import Replay
@@ -203,14 +202,6 @@ class ShownStream:
         """Return what a sample was made of, such as the name of a file."""
         number = bisect_right(self.firsts, sample_id) - 1
         return self.datasets[number].source(sample_id - self.firsts[number])
-
-
-def joined_digests(parts: Sequence[Part]) -> tuple[str, str]:
-    """Return the fingerprint and the pipeline id that stand for all datasets of a mixture."""
-    levels = [part.fingerprint.partition(":")[0] for part in parts]
-    weakest = max(levels, key=("content", "stat", "declared").index)
-    fingerprints = canonical_digest([[part.fingerprint, part.rows] for part in parts])
-    return f"{weakest}:{fingerprints}", canonical_digest([part.pipeline for part in parts])
 
 
 def _size(bucket: Bucket) -> Size:

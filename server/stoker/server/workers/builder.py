@@ -18,7 +18,7 @@ from stoker.jit import activity
 from stoker.jit.named import EVERY_MODULE, allow_modules
 from stoker.ops.bases.batch_op import GROUP
 from stoker.order.buckets.pieces import pieces_of, with_rows
-from stoker.order.mix import mix_digest, shares
+from stoker.order.mix import joined_digests, mix_digest, shares
 from stoker.order.selected import exclude_of, weights_of
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.graph.normal import pipeline_id
@@ -26,7 +26,6 @@ from stoker.pipeline.graph.schedule import facts_read
 from stoker.pipeline.planning.bucket_graph import Size, reads_bucket
 from stoker.pipeline.planning.memory_layout import Working, working_memory
 from stoker.pipeline.planning.plan import Plan
-from stoker.protocol.canonical import canonical_digest
 from stoker.protocol.errors import BuildError, StokerError
 from stoker.protocol.messages import MAX_CLASS_BYTES, MAX_CLASSES
 from stoker.protocol.request.stream_request import Selection
@@ -203,10 +202,14 @@ def _result(
     names = [source.wanted.name for source in sources]
     drawn, _, params_bytes = joined_records(plans[0], names)
     decoded, usual = map(max, zip(*shared, strict=True))
-    whole = built[0].fingerprint, built[0].rows, built[0].pipeline_id
+    is_mixture = sources[0].wanted.ratio is not None
+    whole = built[0].fingerprint, built[0].pipeline_id
+    fingerprint, pipeline = joined_digests(order_parts(built)) if is_mixture else whole
     return BuildResult(
         request.build,
-        *(whole if sources[0].wanted.ratio is None else _of_mixture(built)),
+        fingerprint=fingerprint,
+        rows=sum(one.rows for one in built),
+        pipeline_id=pipeline,
         outputs=(),
         sources=built,
         streams=tuple(sorted({name for one in built for name in one.streams})),
@@ -220,17 +223,6 @@ def _result(
         classes=_classes(sources[0].dataset),
         decoded_bytes=decoded,
         usual_bytes=usual,
-    )
-
-
-def _of_mixture(built: Sequence[BuiltSource]) -> tuple[str, int, str]:
-    """Return the fingerprint, number of samples and pipeline id that stand for all of a mixture."""
-    levels = [one.fingerprint.partition(":")[0] for one in built]
-    weakest = max(levels, key=("content", "stat", "declared").index)
-    return (
-        f"{weakest}:{canonical_digest([[one.fingerprint, one.rows] for one in built])}",
-        sum(one.rows for one in built),
-        canonical_digest([one.pipeline_id for one in built]),
     )
 
 
