@@ -34,6 +34,10 @@ COCO = {
     "annotations": [],
     "categories": [{"id": 1, "name": "dog"}],
 }
+OF_FOLDERS = (
+    "does not apply to ... , a source of the kind folder; expected image=image or "
+    "image=image[uint16] or image=image[int16] or image=image[float32], or another --kind"
+)
 PAIRS = ("images/a.png", "masks/a.png")
 
 
@@ -43,13 +47,13 @@ def picture(name, pixels=PIXELS):
     return out.getvalue()
 
 
-def packed(folder, *names, files=(), source="s", **options):
+def packed(folder, *names, files=(), source="s", dest="d", **options):
     """Pack a folder of images with these names, and of `files`, pairs of name and content."""
     for name, data in [*((name, picture(name)) for name in names), *files]:
         path = folder / "s" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return pack(folder / source, folder / "d", Options(workers=1, **options))
+    return pack(folder / source, folder / dest, Options(workers=1, **options))
 
 
 def masks(folder, kind, pixels):
@@ -152,6 +156,24 @@ ERRORS = [
     (lambda folder: write(folder / "d", LABEL, [{"label": 1}, {"label": 1, "lable": 2}]),
      UsageError, "row 1: expected the fields label, got label, lable"),
     # pack: options
+    (lambda folder: packed(folder, "cat/1.png", clip=True), UsageError,
+     "--clip does not apply to ... , a source of the kind folder; leave it out, or"),
+    (lambda folder: packed(folder, "cat/1.png", images="s"), UsageError,
+     "--images does not apply to ... , a source of the kind folder; leave it out, or"),
+    (lambda folder: packed(folder, "cat/1.png", masks="semantic"), UsageError,
+     "--masks does not apply to ... , a source of the kind folder; leave it out, or"),
+    (lambda folder: packed(folder, "cat/1.png", split="val"), UsageError,
+     "--split does not apply to ... , a source of the kind folder; leave it out, or"),
+    (lambda folder: packed(folder, "cat/1.png", fields={"x": "mask"}), UsageError,
+     f"--field x=mask {OF_FOLDERS}"),
+    (lambda folder: packed(folder, "cat/1.png", fields={"image": "mask"}), UsageError,
+     f"--field image=mask {OF_FOLDERS}"),
+    (lambda folder: packed(folder, "cat/1.png", fields={"images": "image"}), UsageError,
+     f"--field images=image {OF_FOLDERS}"),
+    (lambda folder: packed(folder, *PAIRS, fields={"masks": "label"}), UsageError,
+     "--field masks=label: expected one of image, mask"),
+    (lambda folder: packed(folder, *PAIRS, fields={"x": "mask"}), UsageError,
+     "has no folder x/ with images"),
     (lambda folder: packed(folder, *PAIRS, fields={"masks": "mask[int8]"}), UsageError,
      "expected one of image, mask, mask[uint16]"),
     (lambda folder: packed(folder, *PAIRS, fields={"masks": "mask,fill=white"}), UsageError,
@@ -169,7 +191,24 @@ ERRORS = [
                            files=[("labels/train/a.txt", ""),
                                   ("data.yaml", "train: images/train\nnames: [dog]\n")]),
      UsageError, "--split test: ... has no such split, only train"),
-    # pack: sources
+    # pack: sources and destinations
+    (lambda folder: packed(folder, source="missing"), UsageError,
+     "missing does not exist; check the path"),
+    (lambda folder: packed(folder, kind="folder"), UsageError,
+     "s does not exist; expected a folder"),
+    (lambda folder: packed(folder, files=[("file", b"")], source="s/file"), UsageError,
+     "file: the kind of this source is not recognized"),
+    (lambda folder: packed(folder, files=[("file", b"")], source="s/file", kind="parallel"),
+     UsageError, "is a file; expected a folder"),
+    (lambda folder: packed(folder, source="."), UsageError, "has no image"),
+    (lambda folder: packed(folder, "cat/1.png", "dog/1.png", kind="parallel"), UsageError,
+     "expected a folder images/ with images, or --field FOLDER=image, got cat/, dog/"),
+    (lambda folder: packed(folder, *PAIRS, files=[("mask/a.png", b"")]), UsageError,
+     "two folders give the field 'mask'; rename one"),
+    (lambda folder: packed(folder, "cat/1.png", dest="s/packed"), UsageError,
+     "would be inside its own source"),
+    (lambda folder: packed(folder, "cat/1.png", files=[("../file", b"")], dest="file"), UsageError,
+     "is a file, but a dataset is a folder"),
     (archive, DatasetError, "a.npz[0]: a.npz: its member images.npy is damaged"),
     (table, UsageError, "a.csv is larger than 4294967296 bytes; split it"),
     (lambda folder: packed(folder, "cat/1.png", "dog/1.png", classes=("cat",)), UsageError,

@@ -308,47 +308,6 @@ def test_one_packer_at_a_time(tmp_path, parallel_folders):
     assert seen
 
 
-def test_sources_that_cannot_be(tmp_path, image_folder, parallel_folders):
-    def fails(message, source, dest=tmp_path / "d", **options):
-        with pytest.raises(UsageError, match=message):
-            pack(source, dest, Options(workers=1, **options))
-
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").touch()
-    fails("missing does not exist; check the path", tmp_path / "missing")
-    fails("file: the kind of this source is not recognized", tmp_path / "file")
-    fails("missing does not exist; expected a folder", tmp_path / "missing", kind="folder")
-    fails("is a file; expected a folder", tmp_path / "file", kind="parallel")
-    fails("has no image", tmp_path / "empty")
-    fails(
-        "expected a folder images/ with images, or --field FOLDER=image, got animals/, things/",
-        image_folder,
-        kind="parallel",
-    )
-    for flag, asked in (("images", {"images": tmp_path}), ("split", {"split": "val"}),
-                        ("masks", {"masks": "semantic"}), ("clip", {"clip": True})):  # fmt: skip
-        message = f"--{flag} does not apply to .*, a source of the kind folder; leave it out, or"
-        fails(message, image_folder, **asked)
-    for name, kind in (("x", "mask"), ("image", "mask"), ("images", "image")):
-        message = (
-            f"--field {name}={kind} does not apply to .*, a source of the kind folder; expected "
-            r"image=image or image=image\[uint16\] or image=image\[int16\] or "
-            r"image=image\[float32\], or another --kind"
-        )
-        fails(message, image_folder, fields={name: kind})
-    fails("has no folder x/ with images", parallel_folders, fields={"x": "mask"})
-    fails(
-        "--field masks=label: expected one of image, mask",
-        parallel_folders,
-        fields={"masks": "label"},
-    )
-    fails("would be inside its own source", image_folder, image_folder / "packed")
-    fails("is a file, but a dataset is a folder", image_folder, tmp_path / "file")
-    (parallel_folders / "mask").mkdir()
-    (parallel_folders / "mask" / "a.png").touch()
-    fails("two folders give the field 'mask'; rename one", parallel_folders)
-
-
 def test_files_of_another_kind_are_counted(tmp_path, image_folder):
     np.save(image_folder / "mean.npy", np.zeros(3))
     report = pack(image_folder, tmp_path / "d", Options(workers=1, kind="folder"))
