@@ -17,7 +17,7 @@ from law_streams import options
 from loading import grouped
 
 from stoker.client import Buckets, Loader
-from stoker.protocol.errors import BuildError, UnknownNameError, UsageError
+from stoker.protocol.errors import BuildError, SampleError, UnknownNameError, UsageError
 
 pytestmark = pytest.mark.as_a_user
 
@@ -127,6 +127,20 @@ def test_an_id_tells_its_dataset_and_replays(address):
             pytest.raises(Exception, match=r"mix: was .* \(the datasets of the mixture, their pip"),
         ):
             other.load_state_dict(state)
+
+
+@pytest.mark.slow
+def test_an_error_of_a_users_function_names_the_dataset_and_its_sample(address, every):
+    given = {**options("own pipelines"), "freeze": {}, "pipeline": "refusing"}
+    with (
+        Loader(address, **grouped(**given)) as loader,
+        pytest.raises(SampleError, match="expected noise, got a photograph") as caught,
+    ):
+        next(iter(loader))
+    sample, path = caught.value.details["id"], caught.value.details["dataset"]
+    (name,) = (name for name, ids in loader.mixture.items() if sample in ids)
+    assert path == str(every[name])
+    assert f"(sample {sample - loader.mixture[name].start} of {path})" in str(caught.value)
 
 
 @pytest.mark.slow

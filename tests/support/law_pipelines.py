@@ -1,5 +1,7 @@
 """Pipelines of the Law test, served by name: every feature adds one."""
 
+import numpy as np
+
 from stoker import ops
 from stoker.pipeline import (
     augmix,
@@ -325,6 +327,19 @@ def cropped_flips(sample, ctx):
 def no_masks(sample):
     """The outputs of `blended` without its batch ops."""
     return {"image": ops.resize(sample.image, size=(48, 48))}
+
+
+def refuse(image):
+    if np.abs(np.diff(image.astype(int), axis=0)).mean() < 50:  # 85 in noise
+        raise ValueError("expected noise, got a photograph")
+    return image
+
+
+@pipeline
+def refusing(sample):
+    """Every photograph is a bad sample."""
+    image = ops.resize(sample.image, size=(48, 48))
+    return {"image": ops.python(refuse, image, randomness="none")}
 
 
 def windows_ops(image):

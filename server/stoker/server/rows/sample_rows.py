@@ -164,7 +164,13 @@ class SampleRows:
         number = self._order.dataset_of(row.id)
         if self.drawn is not None:
             *outputs, drawn = outputs
-        self._parts[number].compute(row, outputs)
+        part = self._parts[number]
+        try:
+            part.compute(row, outputs)
+        except SampleError as error:
+            if len(self._parts) == 1 or "dataset" in error.details:
+                raise
+            raise part.named(error, row) from error
         self.mixing.last = number
         if self.drawn is not None:
             self.drawn.write(number, drawn)
@@ -205,6 +211,12 @@ class _DatasetRows:
             self._compute_frames(self._clips, row, outputs)
         else:
             self._engine.run(row, self._inputs.read(row.id - self.first_id, row), outputs)
+
+    def named(self, error: SampleError, row: Row) -> SampleError:
+        """Return an error of a row that says which sample of this dataset the row is."""
+        path = str(self.dataset.path)
+        place = f"sample {row.id - self.first_id} of {path}"
+        return SampleError(f"{error.message} ({place})", **{**error.details, "dataset": path})
 
     def _compute_frames(self, clips: ClipDataset, row: Row, outputs: Sequence[np.ndarray]) -> None:
         """Write the frames of a row, the first side of its outputs; all draw with the row's key."""
