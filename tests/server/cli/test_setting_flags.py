@@ -59,6 +59,10 @@ def test_the_command_has_the_declared_flags_with_their_help() -> None:
             "--integrity=all",
             "flag --integrity: expected one of 'off', 'auto', 'rows', got 'all' - at",
         ),
+        (
+            "--jpeg=stocker",
+            "flag --jpeg: expected one of 'libjpeg', 'stoker', got 'stocker'; did yo",
+        ),
         ("--log-level=loud", "flag --log-level: expected one of 'debug', 'info', 'warning', 'er"),
         ("--log-format=xml", "flag --log-format: expected one of 'text', 'json', got 'xml' - at"),
         ("--metrics-address=here", "flag --metrics-address: expected HOST:PORT or PORT, such as"),

@@ -70,6 +70,17 @@ def test_the_file_may_be_named_by_the_environment(toml):
     assert load(environment={"STOKER_CONFIG": str(file)}).config.workers.count == 9
 
 
+def test_the_decoder_of_jpegs_has_a_short_name_in_the_environment(toml):
+    file = toml("[daemon]\njpeg = 'libjpeg'\n")
+    short, full = {"STOKER_JPEG": "stoker"}, {"STOKER_DAEMON_JPEG": "libjpeg"}
+    assert load(environment={}).config.daemon.jpeg == "libjpeg"
+    loaded = load(file, environment=short)
+    assert loaded.config.daemon.jpeg == "stoker"
+    assert 'daemon.jpeg = "stoker"  # environment variable STOKER_JPEG' in show(loaded)
+    assert load(environment=short | full).origins["daemon.jpeg"].endswith("STOKER_DAEMON_JPEG")
+    assert load(file, {"daemon.jpeg": "libjpeg"}, short).origins["daemon.jpeg"] == "flag --jpeg"
+
+
 def test_defaults_come_from_the_host():
     found, origins = load(environment={})
     assert 1 <= found.workers.count <= len(os.sched_getaffinity(0))
@@ -215,6 +226,12 @@ ERRORS = [
      "environment variable STOKER_DATASETS: 'photos' comes twice; give each name once"),
     (lambda: load(environment={"STOKER_PIPELINES": "train"}), ConfigError,
      "environment variable STOKER_PIPELINES: expected NAME=VALUE[,NAME=VALUE...], got 'train'"),
+    (lambda: load(environment={"STOKER_JPEG": "stokr"}), ConfigError,
+     "environment variable STOKER_JPEG: expected one of 'libjpeg', 'stoker', got 'stokr'; did you"
+     " mean 'stoker'? - at `$.daemon.jpeg`"),
+    (lambda: load(environment={"STOKER_DAEMON_JPEG": "x"}), ConfigError,
+     "environment variable STOKER_DAEMON_JPEG: expected one of 'libjpeg', 'stoker', got 'x' - at"
+     " `$.daemon.jpeg`"),
 ]  # fmt: skip
 
 

@@ -10,9 +10,11 @@ from typing import Annotated
 
 import typer
 
+from stoker.dataset.images.jpeg.decoding import choose_decoder
 from stoker.jit import cache_root, set_cache_root
 from stoker.protocol.errors import UsageError
 from stoker.server.rows.subject import open_subject
+from stoker.server.settings import config_loading as configuration
 
 
 def warm(
@@ -52,6 +54,7 @@ def warm(
     if pipeline is not None and dataset is not None:
         from stoker.server.workers.compiled_plan import compiled_plan  # noqa: PLC0415 - loads numba
 
+        choose_decoder(configuration.load().config.daemon.jpeg)
         with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
             compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)
         typer.echo(f"{pipeline}: compiled")

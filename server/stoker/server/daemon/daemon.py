@@ -116,6 +116,7 @@ class Daemon:
                 shares=config.workers.count,
                 debug_memory=config.workers.debug_memory,
                 integrity=config.daemon.integrity,
+                jpeg=config.daemon.jpeg,
                 build_deadline_s=config.workers.build_deadline_s,
                 start_deadline_s=config.workers.start_deadline_s,
                 claim_deadline_s=config.workers.claim_deadline_s,

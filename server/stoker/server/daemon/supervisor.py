@@ -64,6 +64,7 @@ class Supervisor:
         op_modules: Sequence[str] = (),
         debug_memory: bool = False,
         integrity: str = "auto",
+        jpeg: str = "libjpeg",
         build_deadline_s: float = 300.0,
         start_deadline_s: float = 60.0,
         claim_deadline_s: float = 60.0,
@@ -81,6 +82,7 @@ class Supervisor:
             op_modules: modules whose code the graph data of a client may name.
             debug_memory: run kernels between guard bytes.
             integrity: which rows are checked when they are read, see `open_dataset`.
+            jpeg: the decoder of JPEGs with a grid, `libjpeg` or `stoker`.
             build_deadline_s: a build without progress for this time is ended.
             start_deadline_s: a template that is not ready in this time is replaced, and one that
                 does not answer a fork within `FORK_SHARE` of it.
@@ -93,6 +95,7 @@ class Supervisor:
         self._op_modules = tuple(op_modules)
         self._debug_memory = debug_memory
         self._integrity = integrity
+        self._jpeg = jpeg
         self._build_deadline_s = build_deadline_s
         self._claim_deadline_s = claim_deadline_s
         self._fail_points = fail_points
@@ -176,6 +179,7 @@ class Supervisor:
                 debug_memory=self._debug_memory,
                 integrity=self._integrity,
                 claim_deadline_s=self._claim_deadline_s,
+                jpeg=self._jpeg,
             )
         )
 
@@ -292,7 +296,7 @@ class Supervisor:
         child.push(
             OneOffRequest(
                 request, self._cache_root, self._fail_points, self._op_modules,
-                self._build_deadline_s,
+                self._build_deadline_s, self._jpeg,
             )
         )  # fmt: skip
 

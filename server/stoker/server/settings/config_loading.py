@@ -1,10 +1,11 @@
 """The daemon's configuration: one frozen typed tree, merged once, handed down as arguments.
 
 Sources, the later wins: built-in defaults < the TOML file < `STOKER_<SECTION>_<KEY>` in the
-environment < command-line flags. Mappings (`datasets`, `pipelines`) are merged name by name. Every
-value remembers where it came from (`Loaded.origins`), and every mistake names that place. An
-unknown key is an error that names the nearest known one; so is an environment variable that begins
-with `STOKER_<SECTION>_` and names no key. Other `STOKER_` variables are left alone.
+environment < command-line flags. `STOKER_JPEG` is short for `STOKER_DAEMON_JPEG`. Mappings
+(`datasets`, `pipelines`) are merged name by name. Every value remembers where it came from
+(`Loaded.origins`), and every mistake names that place. An unknown key is an error that names the
+nearest known one; so is an environment variable that begins with `STOKER_<SECTION>_` and names no
+key. Other `STOKER_` variables are left alone.
 
 Sizes are bytes and may be written with a unit ("6 GiB", "500MB"); times are seconds. Relative paths
 count from the file's folder, or from the working folder where they come from elsewhere. No other
@@ -17,7 +18,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -37,6 +38,8 @@ from stoker.server.settings.config_types import (
 
 PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
+SHORT_NAMES: Final = {f"{PREFIX}JPEG": ("daemon", "jpeg")}
+"""Variables whose names leave out the section; the full name goes before."""
 _PATHS: Final = (("daemon", "cache_root"), ("daemon", "key"), ("daemon", "clients"))
 
 
@@ -137,6 +140,10 @@ def _from_file(path: Path) -> Iterable[_Value]:
 
 
 def _from_environment(variables: Mapping[str, str]) -> Iterable[_Value]:
+    for name, place in SHORT_NAMES.items():
+        if name in variables:
+            origin = f"environment variable {name}"
+            yield _Value(place, variables[name], origin, Path.cwd(), text=True)
     for section, keys in key_types().items():
         start = f"{PREFIX}{section.upper()}"
         for name, text in sorted(variables.items()):
@@ -206,6 +213,12 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
 
 
+def _near_value(raw: object, kind: Any) -> str:
+    """Return a question with the nearest of the values that a key lists, if one is near."""
+    close = difflib.get_close_matches(str(raw), map(str, get_args(kind)), n=1)
+    return f"; did you mean {close[0]!r}?" if close and get_origin(kind) is Literal else ""
+
+
 def _merge(values: Iterable[_Value]) -> Loaded:
     types = key_types()
     tree: dict[str, dict[str, object]] = {section: {} for section in types}
@@ -237,7 +250,7 @@ def _typed(value: _Value, kind: Any) -> object:
         wording = str(error).partition(" - at `$")[0]
         if isinstance(raw, str | list) and (values := expected(kind)):
             got = "no text" if raw == "" else f"{raw!r:.200}"
-            wording = f"expected {values}, got {got}"
+            wording = f"expected {values}, got {got}{_near_value(raw, kind)}"
         elif ", got" not in wording:
             wording += f", got {raw!r:.200}"
         raise ConfigError(

@@ -81,6 +81,8 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         cache_root: folder of compiled kernels.
         integrity: "rows" to compare each row that is read with the check stored at packing, "auto"
             for datasets with images to be decoded, or "off".
+        jpeg: decoder of JPEGs with a grid, which changes no pixel: "libjpeg", or "stoker" for
+            Stoker's own.
         first_client_s: with `exit_with_last_client`, end if no client came in that time.
         grace_s: seconds that the first SIGTERM waits for chunks under way.
         max_sessions: most sessions at a time.
@@ -115,6 +117,10 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         Literal["off", "auto", "rows"],
         DeclaredFlag("Compare rows with their stored check when they are read: auto, rows or off."),
     ] = "auto"
+    jpeg: Annotated[
+        Literal["libjpeg", "stoker"],
+        DeclaredFlag("Decoder of JPEGs with a grid, with equal pixels: libjpeg or stoker."),
+    ] = "libjpeg"
     first_client_s: Positive = 30.0
     grace_s: Positive = 10.0
     max_sessions: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024

@@ -24,7 +24,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):
     `share` of `shares` is its home: the part of every dataset whose rows count as local.
     `debug_memory`: run kernels between guard bytes. `integrity`: the rows that are checked when
     they are read, see `open_dataset`. `claim_deadline_s`: a worker is killed if a chunk takes
-    longer.
+    longer. `jpeg`: the decoder of JPEGs with a grid.
     """
 
     worker: int
@@ -35,13 +35,15 @@ class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):
     debug_memory: bool = False
     integrity: str = "auto"
     claim_deadline_s: float = 60.0
+    jpeg: str = "libjpeg"
 
 
 class OneOffRequest(msgspec.Struct, frozen=True, array_like=True, tag="one_off"):
     """First and only packet to a one-off child: a builder or a replayer.
 
     `op_modules`: modules from which the graph data of a client may name code. A builder without
-    progress for a little less than `deadline_s` writes down its stack.
+    progress for a little less than `deadline_s` writes down its stack. `jpeg`: the decoder of JPEGs
+    with a grid.
     """
 
     request: BuildRequest | ReplayRequest
@@ -49,3 +51,4 @@ class OneOffRequest(msgspec.Struct, frozen=True, array_like=True, tag="one_off")
     fail_points: str
     op_modules: tuple[str, ...] = ()
     deadline_s: float = 300.0
+    jpeg: str = "libjpeg"

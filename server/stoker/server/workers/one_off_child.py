@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.dataset.images.jpeg.decoding import choose_decoder
 from stoker.jit import set_cache_root
 from stoker.jit.named import allow_modules
 from stoker.protocol.errors import StokerError
@@ -53,6 +54,7 @@ def serve(
         watch(sock, order.deadline_s)
     fail = FailPoints(order.fail_points, number)
     set_cache_root(order.cache_root)
+    choose_decoder(order.jpeg)
     allow_modules(*order.op_modules)
     answer: Answer
     try:

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
+from stoker.dataset.images.jpeg.decoding import choose_decoder
 from stoker.jit import activity, set_cache_root
 from stoker.jit.arithmetic import COMPILED
 from stoker.jit.named import EVERY_MODULE, allow_modules
@@ -322,6 +323,7 @@ def serve(sock: socket.socket, number: int) -> int:
     config, page = first
     assert page is not None
     set_cache_root(config.cache_root)
+    choose_decoder(config.jpeg)
     allow_modules(EVERY_MODULE)  # a builder has let pass what a worker is given
     progress = mmap.mmap(page, PROGRESS_BYTES)
     PROGRESS.pack_into(progress, 0, *IDLE)

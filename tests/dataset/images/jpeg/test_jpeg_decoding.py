@@ -10,21 +10,25 @@ import os
 import numpy as np
 import pytest
 import simplejpeg
+from damage import accept_damage
 from flat_jpeg import flat_jpeg
 from PIL import Image
 
 from stoker import ops
 from stoker.client import Loader
+from stoker.dataset import open_dataset, schema
 from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed, decode_gridded
-from stoker.dataset.images.jpeg import decoding, grid_rewrite, rewrite
+from stoker.dataset.images.jpeg import grid_rewrite, rewrite
 from stoker.dataset.images.jpeg.decoding import BoxDecoder
 from stoker.dataset.images.jpeg.decoding.sizes import BAND
 from stoker.dataset.images.jpeg.huffman import HuffmanTable
 from stoker.dataset.images.orientation import oriented
 from stoker.dataset.limits import CodecError
+from stoker.dataset.packing.build import write_dataset
 from stoker.dataset.packing.pack import Options, pack
 from stoker.ops._testing.painted import PaintedMemory
 from stoker.pipeline import pipeline
+from stoker.protocol.errors import SampleError
 
 pytestmark = pytest.mark.slow
 MUTATIONS = int(os.environ.get("STOKER_JPEG_MUTATIONS", "3000"))
@@ -174,14 +178,6 @@ def test_colors_other_than_ycbcr_are_left_to_libjpeg(photographs, decoder):
         assert decoded(decoder, other, pixels.shape[:2], (0, 0, 9, 9)) is None
 
 
-def test_the_choice_is_read_from_the_environment(monkeypatch):
-    for value, own in (("stoker", True), ("libjpeg", False)):
-        decoding.is_own_decoder_chosen.cache_clear()
-        monkeypatch.setenv("STOKER_JPEG", value)
-        assert decoding.is_own_decoder_chosen() is own
-    decoding.is_own_decoder_chosen.cache_clear()
-
-
 class _Guarded(BoxDecoder):
     """A decoder whose memory has exactly the size that it asks for, between painted margins."""
 
@@ -248,6 +244,11 @@ def whole_images(sample):
     return {"image": ops.resize(sample.image, size=(24, 40)), "label": sample.label}
 
 
+@pipeline
+def pictures(sample):
+    return {"image": ops.resize(sample.image, size=(24, 40))}
+
+
 @pytest.mark.usefixtures("forked_private_daemons")
 @pytest.mark.parametrize("wanted", [crops, whole_images])
 def test_both_ways_deliver_the_same_batches(tmp_path, image_folder, monkeypatch, wanted):
@@ -261,3 +262,46 @@ def test_both_ways_deliver_the_same_batches(tmp_path, image_folder, monkeypatch,
             seen[way] = [(b.stream_id, b.image.tobytes(), b.index.tolist()) for b in batches]
     assert seen["libjpeg"] == seen["stoker"]
     assert len(seen["stoker"]) > 2
+
+
+def accepted_by_libjpeg_alone(made, decoder, size):
+    """Return a damaged form of a file that Stoker's decoder refuses and libjpeg-turbo shows."""
+    rng = np.random.default_rng(3)
+    for _ in range(2000):
+        broken = bytearray(made.data)
+        broken[int(rng.integers(made.grid.offsets[0], len(broken) - 2))] ^= 1
+        other = dataclasses.replace(made, data=bytes(broken))
+        try:
+            simplejpeg.decode_jpeg(other.data)
+        except ValueError:
+            continue
+        try:
+            decoded(decoder, other, size, (0, 0, *size), 0)
+        except CodecError:
+            return other.data
+    raise AssertionError("no such form was found")
+
+
+@pytest.mark.usefixtures("forked_private_daemons")
+def test_workers_decode_in_the_way_that_is_set(tmp_path, photographs, decoder, monkeypatch):
+    """A damaged file of version 1, which has no checksums, tells the ways apart."""
+    pixels = photographs["china"][:70, :90]
+    made = rewrite(encoded(pixels, 80, "420"))
+    made = dataclasses.replace(made, grid=dataclasses.replace(made.grid, checksums=None))
+    monkeypatch.setattr("stoker.dataset.images.gridding.rewrite", lambda _: made)
+    dest = tmp_path / "packed"
+    write_dataset(dest, schema.Schema((schema.image(grid=True),)), [{"image": made.data}])
+    with open_dataset(dest) as dataset:
+        file, offset = dataset.locate("image", 0)
+        assert dataset.grid("image", 0)[0] == 1
+    with (dest / file.name).open("r+b") as stored:
+        stored.seek(offset)
+        stored.write(accepted_by_libjpeg_alone(made, decoder, pixels.shape[:2]))
+    accept_damage(dest)
+    load = {"pipeline": pictures, "batch_size": 1, "device": "numpy", "workers": 1}
+    with Loader(str(dest), **load) as loader:
+        assert len(list(loader)) == 1
+    monkeypatch.setenv("STOKER_JPEG", "stoker")
+    refused = pytest.raises(SampleError, match="the data of an interval does not fit its place")
+    with Loader(str(dest), **load) as loader, refused:
+        list(loader)

@@ -8,7 +8,7 @@ decides from the header whether a file is covered, `window` lays out the memory.
 over pixels or bits have vector forms in `simd`. docs/jpeg-decoding.md has pictures.
 """
 
-from stoker.dataset.images.jpeg.decoding.choice import is_own_decoder_chosen
+from stoker.dataset.images.jpeg.decoding.choice import choose_decoder, is_own_decoder_chosen
 from stoker.dataset.images.jpeg.decoding.decoder import BoxDecoder
 
-__all__ = ["BoxDecoder", "is_own_decoder_chosen"]
+__all__ = ["BoxDecoder", "choose_decoder", "is_own_decoder_chosen"]
