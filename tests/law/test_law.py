@@ -2,7 +2,8 @@
 
 `law_streams` has one table of streams; each is compared with the interpreter through 1 and 3
 workers (some 8), 1, 2 and 3 ranks, several prefetch depths, and after a resume at any step with
-another rank count; one of each kind after workers were killed. A later feature adds its stream.
+another rank count; one of each kind after workers were killed, and some with both decoders of
+JPEGs. A later feature adds its stream.
 """
 
 import functools
@@ -14,6 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import law_pipelines
 import numpy as np
 import pytest
 from daemons import children, state
@@ -163,6 +165,19 @@ def test_many_workers(daemon, law, expected):
     with daemon(8) as running:
         for name in ("padded", "views"):
             assert law.delivered(running.address, EPOCHS, **options(name)) == expected[name]
+
+
+@pytest.mark.slow
+def test_both_decoders_of_jpegs(tmp_path_factory, every, law, expected):
+    """Boxes, whole images, mixes and damage by Stoker's own; other daemons use libjpeg-turbo."""
+    with serving(tmp_path_factory.mktemp("decoder"), every, workers=2, jpeg="stoker") as running:
+        for name in ("crops", "padded", "evaluation", "mixed"):
+            assert law.delivered(running.address, EPOCHS, **options(name)) == expected[name]
+        for name in ("crops", "mixed"):
+            graph, given = getattr(law_pipelines, name).graph(), {"seed": 3, "on_error": "mask"}
+            wanted = law.reference(every["damaged"], graph, EPOCHS, batch_size=8, **given)
+            given |= {"pipeline": name, "dataset": "damaged", "global_batch_size": 8}
+            assert law.delivered(running.address, EPOCHS, **given) == wanted
 
 
 @pytest.mark.slow

@@ -181,6 +181,7 @@ def flags(
     *,
     chunk_rows: int = 0,
     at_once_bytes: int = 2**26,
+    jpeg: str = "libjpeg",
 ) -> list[str]:
     """Write a configuration into a folder; return the flags of a daemon that reads it."""
     names = (
@@ -193,6 +194,7 @@ def flags(
     config = [
         "[daemon]",
         f"python_path = [{json.dumps(str(HERE))}]",
+        f"jpeg = {json.dumps(jpeg)}",
         "[testing]",
         f"fail_points = {json.dumps(fail_points)}",
         f"chunk_rows = {chunk_rows}",
@@ -208,10 +210,15 @@ def flags(
 
 
 def serving(
-    folder: Path, datasets: dict[str, Path], workers: int, fail_points: str = "", more: str = ""
+    folder: Path,
+    datasets: dict[str, Path],
+    workers: int,
+    fail_points: str = "",
+    more: str = "",
+    jpeg: str = "libjpeg",
 ) -> AbstractContextManager[Daemon]:
     """Run a daemon whose files are all in a folder; `more` is further configuration."""
-    return daemons.serving(folder, *flags(folder, datasets, workers, fail_points, more))
+    return daemons.serving(folder, *flags(folder, datasets, workers, fail_points, more, jpeg=jpeg))
 
 
 @pytest.fixture

@@ -4,8 +4,11 @@ The reference is the whole file, decoded by libjpeg-turbo through simplejpeg.
 """
 
 import dataclasses
+import hashlib
 import io
+import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +25,7 @@ from stoker.dataset.images.jpeg import grid_rewrite, rewrite
 from stoker.dataset.images.jpeg.decoding import BoxDecoder
 from stoker.dataset.images.jpeg.decoding.sizes import BAND
 from stoker.dataset.images.jpeg.huffman import HuffmanTable
-from stoker.dataset.images.orientation import oriented
+from stoker.dataset.images.orientation import oriented, upright_size
 from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.build import write_dataset
 from stoker.dataset.packing.pack import Options, pack
@@ -110,6 +113,24 @@ def test_every_edge_of_a_band_and_of_an_interval(photographs, decoder):
             got = decoded(decoder, made, whole.shape[:2], (top, left, height, width))
             part = (slice(top, top + height), slice(left, left + width))
             assert np.array_equal(got[part], whole[part]), (top, left)
+
+
+def test_golden_images(decoder):
+    """Of docs/contracts/decoder.md: those that can have a grid have their golden pixels."""
+    page = Path(__file__).parents[4] / "docs/contracts/vectors/dataset.json"
+    seen = 0
+    for case in json.loads(page.read_text())["pictures"]:
+        try:
+            made = rewrite(bytes.fromhex(case["file"]))
+        except CodecError:
+            continue
+        stored = upright_size(case["height"], case["width"], case["orientation"])
+        got = decoded(decoder, made, stored, (0, 0, *stored))
+        pixels = np.ascontiguousarray(oriented(got, case["orientation"]))
+        digest = hashlib.blake2b(pixels.tobytes(), digest_size=16).hexdigest()
+        assert digest == case["blake2b_128"], case["what"]
+        seen += 1
+    assert seen >= 3
 
 
 def test_samplings_in_all_forms_of_their_factors(decoder):
