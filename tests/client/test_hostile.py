@@ -258,7 +258,7 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong_announcements_are_refused(daemon, same, what: str) -> None:
     daemon.alter_ready, expected = WRONG[what]
-    with load(daemon, prefetch=1) as loader:
+    with load(daemon, prefetch=1, timeout_s=60.0) as loader:
         batches = iter(loader)
         with pytest.raises(ProtocolError, match=expected):
             list(batches)
