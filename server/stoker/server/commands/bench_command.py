@@ -59,11 +59,10 @@ def bench(  # noqa: PLR0913 - one parameter a flag
     stream: StreamFlags,
 ) -> None:
     """Measure a pipeline over a dataset: stages of a row, rates over workers, the bottleneck."""
-    if seconds <= 0 or any(count < 1 for count in workers or ()):
-        raise UsageError(
-            f"stoker bench: expected seconds above 0 and workers from 1, got --seconds {seconds}, "
-            f"--workers {workers or []}"
-        )
+    if seconds <= 0:
+        raise UsageError(f"stoker bench: --seconds {seconds:g}: expected a number above 0")
+    if any(count < 1 for count in workers or ()):
+        raise UsageError(f"stoker bench: --workers {min(workers or ())}: expected a number from 1")
     check_plot(plot_file)
     named = stream.stream(pipeline, dataset)
     counts = sorted(set(workers)) if workers else _counts(cores()[0])

@@ -135,9 +135,11 @@ def _request(
         UsageError: flags of images and of sequences are mixed, or it cannot be.
     """
     if lengths is not None:
-        _only(of_images, IMAGES, "--lengths")
+        _check_unused(
+            of_images, IMAGES, "is for images, and --lengths for sequences: leave out one of them"
+        )
         return LengthBuckets(field=lengths, **of_lengths, **of_both)
-    _only(of_lengths, LENGTHS, "no --lengths")
+    _check_unused(of_lengths, LENGTHS, "is for sequences: add --lengths FIELD, or leave it out")
     return Buckets(**of_images, **of_both)
 
 
@@ -148,11 +150,11 @@ def _size(text: str) -> tuple[int, int]:
     return int(width), int(height)
 
 
-def _only(given: dict[str, Any], unset: dict[str, Any], beside: str) -> None:
+def _check_unused(given: dict[str, Any], unset: dict[str, Any], why: str) -> None:
     for name, value in given.items():
         if value != unset[name]:
             flag = name.replace("_", "-").replace("bounds", "bound").replace("sizes", "size")
-            raise UsageError(f"stoker buckets: --{flag} does not go with {beside}: leave it out")
+            raise UsageError(f"stoker buckets: --{flag} {why}")
 
 
 def _print(report: Report, console: Console) -> None:

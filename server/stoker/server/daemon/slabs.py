@@ -196,9 +196,10 @@ def _create(size_bytes: int) -> int:
 
 def too_little(needed: int, allowed: int, now: Room) -> ResourceError:
     """Return the error for a slab of `needed` bytes if only `allowed` bytes may be used."""
-    reason = (
-        f"the slab needs {human(needed)}, but only {human(allowed)} may be used ({now.limited_by})"
-    )
+    wanted, left = human(needed), human(allowed)
+    if wanted == left:
+        wanted, left = f"{needed} B", f"{allowed} B"
+    reason = f"the slab needs {wanted}, but only {left} may be used ({now.limited_by})"
     return ResourceError(
         f"{reason}; {_REMEDY}", reason=reason, needed_bytes=needed, allowed_bytes=allowed
     )
