@@ -29,7 +29,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick alone check bench golden-older hostile fuzz torture endurance clean
+.PHONY: help demo test quick alone check bench golden-older hostile fuzz torture endurance jpeg clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ torture: $(STAMP) ## kill everything at random 1,000 times while streams are rea
 
 endurance: $(STAMP) ## look at memory over 100,000 batches, and for what is left after 200 kills of everything (about an hour)
 	STOKER_ENDURANCE=100 $(BIN)/python -m pytest -x --timeout 1800 tests/torture/test_endurance.py
+
+jpeg: $(STAMP)   ## 10,000 files in 100,000 boxes and 10,000,000 mutations for Stoker's decoder of JPEGs (hours)
+	STOKER_JPEG_FILES=10000 STOKER_JPEG_MUTATIONS=10000000 $(BIN)/python -m pytest tests/dataset/images/jpeg/test_jpeg_decoding.py -k "random_files or damaged_intervals"
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json

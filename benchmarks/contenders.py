@@ -1,8 +1,10 @@
 """The contenders: their work, their script and its command line."""
 
+import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from workloads import packed_of, source_of
@@ -24,6 +26,7 @@ class Contender:
         options: options of the script.
         peer: name of the peer whose interpreter runs it, see `--peer`; "" means this one.
         workloads: the workloads that it supports.
+        environment: variables that are set for it.
     """
 
     what: str
@@ -32,6 +35,7 @@ class Contender:
     options: tuple[str, ...] = ()
     peer: str = ""
     workloads: tuple[str, ...] = ALL
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 CONTENDERS = {
@@ -55,6 +59,13 @@ CONTENDERS = {
         "packed",
         options=("--slots", "8"),
         workloads=("w2",),
+    ),
+    "j": Contender(
+        "Stoker, its own decoder of JPEGs",
+        "through_daemon.py",
+        "packed",
+        workloads=JPEGS,
+        environment={"STOKER_JPEG": "stoker"},
     ),
     "dali": Contender("DALI", "peers/dali_loader.py", peer="dali"),
     "tfdata": Contender("tf.data (not antialiased)", "peers/tfdata_loader.py", peer="tfdata"),
@@ -121,5 +132,5 @@ def output_of(
         command += [f"--{option}"] if value is True else [f"--{option}", str(value)]
     return subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, timeout=TIME_LIMIT_S,
-        start_new_session=True,
+        start_new_session=True, env={**os.environ, **contender.environment},
     ).stdout  # fmt: skip

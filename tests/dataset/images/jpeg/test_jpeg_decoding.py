@@ -35,6 +35,8 @@ from stoker.protocol.errors import SampleError
 
 pytestmark = pytest.mark.slow
 MUTATIONS = int(os.environ.get("STOKER_JPEG_MUTATIONS", "3000"))
+FILES = int(os.environ.get("STOKER_JPEG_FILES", "30"))
+FILES_FROM = int(os.environ.get("STOKER_JPEG_FILES_FROM", "0"))
 SAMPLINGS = ("444", "422", "420", "440", "411", "gray")
 
 
@@ -96,6 +98,18 @@ def test_narrow_and_low_images(photographs, decoder, sampling):
         for width in (1, 2, 3, 4, 5, 6, 8, 9, 13):
             data = encoded(photographs["china"][:height, :width], 90, sampling)
             assert differing(decoder, data, 4, width) == [], (height, width)
+
+
+def test_random_files_have_the_pixels_of_libjpeg(photographs, decoder):
+    """Ten boxes of each; `make jpeg` takes 10,000 files. A failure names its file's number."""
+    names = list(photographs)
+    for number in range(FILES_FROM, FILES_FROM + FILES):
+        rng = np.random.default_rng([11, number])
+        pixels = photographs[names[int(rng.integers(len(names)))]]
+        height, width = (int(rng.integers(1, side + 1)) for side in pixels.shape[:2])
+        sampling = SAMPLINGS[int(rng.integers(len(SAMPLINGS)))]
+        data = encoded(pixels[-height:, -width:], int(rng.integers(1, 101)), sampling)
+        assert differing(decoder, data, 9, number) == [], number
 
 
 def test_wide_and_high_images(photographs, decoder):
