@@ -132,7 +132,7 @@ def test_verify_names_what_is_bad_and_exits_with_one(folder, run):
     out = run("verify", folder, "--workers", 1, status=1)
     assert "1 of 6 samples are bad" in out
     assert f"{file.name}: its content no longer has the hash in the manifest" in out
-    assert "neither a JPEG nor a PNG" in out
+    assert "it does not have the checksums that its grid" in out
     report = json.loads(run("verify", folder, "--json", status=1))
     assert report["holds"] is False
     assert report["bad_rows"][0]["id"] == 2
