@@ -31,6 +31,11 @@ _compiler_lock: Any = global_compiler_lock
 class _OwnFolder(caching.UserProvidedCacheLocator):
     """Files are in the kernel's own folder, never next to the source, not even on a full disk."""
 
+    @classmethod
+    def get_suitable_cache_subpath(cls, _py_file: str) -> str:
+        """Return a name that does not depend on the source's folder: installations share code."""
+        return "code"
+
     def get_source_stamp(self) -> Any:
         """Return numba's digest of the source; nothing instead of its time, before numba 0.68.
 
