@@ -20,8 +20,10 @@ from stoker.jit.compiler_tables import fill_tables
 
 Tasks = Mapping[Hashable, Callable[[], object]]
 """What `activity` calls a function -> what compiles it."""
-MOST: Final = 255
-"""Functions at once: a number in the pipe is one byte."""
+NUMBER: Final = 2
+"""Bytes of a function's number in a pipe. A pipe gives and takes them at once."""
+MOST: Final = 2**14
+"""Functions at once: their numbers fit into a pipe."""
 WAIT_S: Final = 120.0
 """How long a process waits for its children when there is nothing else to compile."""
 
@@ -64,7 +66,7 @@ def compile_in_processes(tasks: Tasks, processes: int) -> None:
 def _filled(count: int) -> int:
     """Return the end of a pipe that gives the numbers below `count`, and then ends."""
     reader, writer = os.pipe()
-    os.write(writer, bytes(range(count)))
+    os.write(writer, b"".join(map(_to_bytes, range(count))))
     os.close(writer)
     return reader
 
@@ -84,15 +86,15 @@ def _forked(tasks: Tasks, keys: Sequence[Hashable], queue: int, writer: int) -> 
     try:
         activity.listen(None)
         for number in _compiled(tasks, keys, queue):
-            os.write(writer, bytes([number]))
+            os.write(writer, _to_bytes(number))
     finally:
         os._exit(0)
 
 
 def _compiled(tasks: Tasks, keys: Sequence[Hashable], queue: int) -> Iterator[int]:
     """Compile what no other process has taken; yield the number of each function."""
-    while taken := os.read(queue, 1):
-        (number,) = taken
+    while taken := os.read(queue, NUMBER):
+        number = int.from_bytes(taken)
         with contextlib.suppress(Exception):
             tasks[keys[number]]()
             yield number
@@ -105,9 +107,12 @@ def _wait(reader: int, keys: Sequence[Hashable]) -> None:
     ready.register(reader, select.POLLIN)
     while (left_s := until - time.monotonic()) > 0:
         if ready.poll(left_s * 1000):
-            numbers = os.read(reader, MOST)
-            if not numbers:
+            done = os.read(reader, NUMBER)
+            if not done:
                 return
-            for number in numbers:
-                activity.finished(keys[number])
+            activity.finished(keys[int.from_bytes(done)])
             activity.progressed()
+
+
+def _to_bytes(number: int) -> bytes:
+    return number.to_bytes(NUMBER)

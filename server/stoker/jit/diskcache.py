@@ -218,6 +218,11 @@ def _stored(make: Callable[[bool], Any], folder: Path) -> Any:
             config.CACHE_DIR = before
 
 
+def is_compiled(fast: Any, types: tuple[Any, ...]) -> bool:
+    """Return whether a dispatcher has code for argument types, or finds it in its cache."""
+    return types in fast.overloads or types in fast._cache.signatures(fast)
+
+
 def load_stored(fast: Any, most: int) -> int:
     """Load compiled forms of a dispatcher from its cache; return how many were loaded.
 

@@ -1,6 +1,7 @@
 """Pipelines look up exactly the kernels that are compiled ahead."""
 
 import numpy as np
+import pytest
 
 from stoker import ops
 from stoker.jit import compiled
@@ -45,9 +46,10 @@ def test_a_pipeline_asks_for_nothing_else(varied):
     assert asked <= set(op_calls(ours()))
 
 
-def test_what_is_there_is_not_compiled_again():
+@pytest.mark.parametrize("processes", [1, 3])
+def test_what_is_there_is_not_compiled_again(processes):
     calls = list(op_calls([lookup("invert")]))
-    first, second = warm(calls), warm(calls)
+    first, second = warm(calls, processes), warm(calls, processes)
     assert sum(first) == sum(second) == len(set(calls))
     assert second.compiled == 0
 

@@ -44,7 +44,7 @@ def test_a_warmed_pipeline_is_loaded(photos, root, python):
     told = done.stdout
     assert "command_pipelines:labels: compiled\n" in told
     assert f"kernels are in {root}; " in told
-    assert all(list(root.glob(f"{name}*/*_*/*")) for name in WANTED)
+    assert all(list(root.glob(f"{name}*/code/*")) for name in WANTED)
     before = sorted(os.walk(root))
     assert python(LATER, str(root), str(photos), str(HERE), warm=True) == "1 0"
     assert sorted(os.walk(root)) == before

@@ -10,12 +10,15 @@ kernels of batch ops. Imports numba.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from numba import float32, float64, int32, int64
 
 from stoker.jit import compiled
+from stoker.jit.compiling_processes import compile_in_processes
+from stoker.jit.diskcache import is_compiled
 from stoker.ops.contract.examples import smallest_of
 from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import batch_ops, folds, registered
@@ -126,21 +129,29 @@ def batch_calls() -> Iterator[Call]:
         yield move, (ITEMS, ITEMS, MAP, SIZES, int64)
 
 
-def warm(calls: Iterable[Call]) -> Warmed:
+def warm(calls: Iterable[Call], processes: int = 1) -> Warmed:
     """Compile functions into the kernel cache, unless they are already there.
+
+    Args:
+        calls: the functions, with their argument types.
+        processes: how many compile at once.
 
     Raises:
         ResourceError: the kernel cache cannot be written.
     """
-    hits = misses = 0
+    wanted = dict.fromkeys(calls)
+    missing = [(fn, types) for fn, types in wanted if not is_compiled(compiled(fn), types)]
+    tasks: dict[Hashable, Callable[[], Any]] = {"loop": compile_loop}
+    tasks |= {call: partial(_compile, *call) for call in missing}
+    compile_in_processes(tasks, processes)
     compile_loop()
-    for fn, types in dict.fromkeys(calls):
-        fast = compiled(fn)
-        before = sum(fast.stats.cache_misses.values())
-        fast.compile(types)
-        hit = sum(fast.stats.cache_misses.values()) == before
-        hits, misses = hits + hit, misses + (not hit)
-    return Warmed(misses, hits)
+    for call in wanted:  # loads all, and compiles what is damaged or could not be compiled
+        _compile(*call)
+    return Warmed(len(missing), len(wanted) - len(missing))
+
+
+def _compile(fn: Callable[..., Any], types: tuple[Any, ...]) -> None:
+    compiled(fn).compile(types)
 
 
 def _instances(cls: type[Op]) -> Iterator[Op]:

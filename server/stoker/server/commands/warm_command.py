@@ -15,6 +15,7 @@ from stoker.jit import cache_root, set_cache_root
 from stoker.protocol.errors import UsageError
 from stoker.server.rows.subject import open_subject
 from stoker.server.settings import config_loading as configuration
+from stoker.server.settings.cgroup import cores
 
 
 def warm(
@@ -49,7 +50,7 @@ def warm(
         from stoker.pipeline.compiled.warm_kernels import batch_calls, op_calls  # noqa: PLC0415 - loads numba
         from stoker.pipeline.compiled.warm_kernels import warm as warm_calls  # noqa: PLC0415
 
-        done = warm_calls([*op_calls(), *batch_calls()])
+        done = warm_calls([*op_calls(), *batch_calls()], cores()[0])
         typer.echo(f"ops: {done.compiled} functions compiled, {done.found} were there")
     if pipeline is not None and dataset is not None:
         from stoker.server.workers.compiled_plan import compiled_plan  # noqa: PLC0415 - loads numba
