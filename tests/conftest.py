@@ -112,7 +112,7 @@ def one_imports_first(config: pytest.Config) -> Iterator[None]:
     read. Without that, each process would do the same: 20 of 34 CPU-s in a new checkout. A process
     that crashes lets the next one begin.
     """
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+    if not hasattr(config, "workerinput"):  # the variable is there for what a test starts, too
         yield
         return
     path = Path(config.option.basetemp).parent / "imported"

@@ -57,17 +57,24 @@ def test_damage_is_named(folder, workers, monkeypatch):
     assert report.fingerprint_holds
 
 
-def test_changes_that_still_decode_are_found_by_the_checksums_of_the_grid(
-    folder, photographs, to_jpeg
-):
+@pytest.mark.parametrize(
+    ("grid", "field", "reason"),
+    [
+        (True, "image", "it does not have the checksums that its grid stores"),
+        (False, "", "its content no longer has the digest that it was packed with"),
+    ],
+)
+def test_changes_that_still_decode_are_found(tmp_path, parallel_folders, grid, field, reason):
     """Another quantization table: a fine JPEG, but not the one that was packed."""
+    folder = tmp_path / "d"
+    pack(parallel_folders, folder, Options(workers=1, cut=Cut(rows=3), grid=grid))
     with open_dataset(folder) as dataset:
         data = bytes(dataset.read("image", 2))
     table = data.index(b"\xff\xdb") + 10
     overwrite(folder, "image", 2, table, bytes([data[table] ^ 1]))
     report = verify(folder, 1)
-    assert [(row.id, row.field) for row in report.bad_rows] == [(2, "image")]
-    assert "it does not have the checksums that its grid stores" in report.bad_rows[0].reason
+    assert [(row.id, row.field) for row in report.bad_rows] == [(2, field)]
+    assert reason in report.bad_rows[0].reason
 
 
 def test_a_changed_digest_breaks_the_fingerprint(folder):

@@ -267,7 +267,7 @@ def test_a_byte_that_changed_is_found_by_verify(copy):
         [*STOKER, "verify", copy, "--workers=1"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "no longer has the digest" in done.stdout + done.stderr
+    assert "checksums" in done.stdout + done.stderr
 
 
 def change_numbers(copy: Path) -> None:

@@ -66,7 +66,7 @@ ERRORS = [
      r"choose another$"),
     (lambda _: host_and_port("localhost:99999"), ConfigError,
      r"^metrics\.address: expected host:port or a port, got 'localhost:99999'$"),
-    (slab_in_room_that_shrinks, ResourceError, r"64\.0 MiB may be used \(squeezed\)"),
+    (slab_in_room_that_shrinks, ResourceError, r"only 67112960 B may be used \(squeezed\)"),
     (slab_larger_than_a_file_may_be, ResourceError,
      r"^the kernel refused a slab of 2\.0 MiB: File too large; lower batch_size, prefetch or "),
     (slab_without_descriptors, ResourceError, "Too many open files"),
