@@ -91,13 +91,18 @@ def prepare() -> dict[str, Callable[[bytes], bool]]:
     import atheris  # noqa: PLC0415 - only where it is installed
 
     os.environ["NUMBA_DISABLE_JIT"] = "1"  # numba cannot read instrumented code
-    sys.path.insert(0, str(HERE))
+    find_modules()
     with (
         contextlib.redirect_stderr(io.StringIO()),  # it names each module
         atheris.instrument_imports(include=["stoker", *MODULES], enable_loader_override=False),
     ):
         import targets  # noqa: PLC0415
     return targets.TARGETS
+
+
+def find_modules() -> None:
+    """Let this process import the targets, their seeds, and what tests share."""
+    sys.path[:0] = [str(HERE), str(ROOT / "tests" / "support")]
 
 
 def start(name: str, target: Callable[[bytes], bool], runs: int, job: Job, crashes: Path) -> int:

@@ -1,7 +1,9 @@
 """tools/fuzz.py without atheris: shares of the runs, where it cannot run, what is stored."""
 
 import importlib.util
+import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +13,12 @@ import msgpack
 import pytest
 import targets
 
+TOOL = Path(__file__).parents[2] / "tools/fuzz.py"
+
 
 @pytest.fixture
 def tool() -> Iterator[ModuleType]:
-    path = Path(__file__).parents[2] / "tools/fuzz.py"
-    spec = importlib.util.spec_from_file_location("stoker_fuzz_tool", path)
+    spec = importlib.util.spec_from_file_location("stoker_fuzz_tool", TOOL)
     assert spec is not None
     assert spec.loader is not None
     made = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -34,6 +37,29 @@ def test_each_target_gets_20_000_of_a_million(tool) -> None:
 def test_a_few_runs_are_divided_too(tool) -> None:
     assert tool.shares(["manifest"], 100) == {"manifest": 100}
     assert tool.shares(["manifest", "key"], 100) == {"manifest": 2, "key": 98}
+
+
+IMPORTED = """
+import runpy
+import sys
+
+tool = runpy.run_path(sys.argv[1])
+tool["find_modules"]()
+import targets
+
+print(all(tool["inputs"](name) for name in targets.TARGETS if name not in tool["SLOW"]))
+"""
+
+
+@pytest.mark.slow
+def test_the_tool_finds_all_that_targets_and_seeds_import(tmp_path) -> None:
+    """Outside of pytest, whose settings name more folders of modules."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, TOOL],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
 @pytest.mark.parametrize("machine", ["aarch64", "x86_64"])
