@@ -2,8 +2,8 @@
 
 numba compiles in one thread of a process at a time. So a process with several functions to compile
 forks children, and all of them take the next function from one pipe until it is empty. A child that
-dies or stops costs time, nothing else: whoever needs its function compiles it then, and an error
-comes again there, where the user is told. For a process without other threads, such as a builder.
+dies or stops costs time, nothing else: its function is compiled when it is needed, and an error is
+raised then. For a process without other threads, such as a builder.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from stoker.jit import activity
 from stoker.jit.compiler_tables import fill_tables
 
 Tasks = Mapping[Hashable, Callable[[], object]]
-"""What `activity` calls a function -> what compiles it."""
+"""Names of functions, under which `activity` counts them, and their compilers."""
 NUMBER: Final = 2
 """Bytes of a function's number in a pipe. A pipe gives and takes them at once."""
 MOST: Final = 2**14
@@ -72,7 +72,7 @@ def _filled(count: int) -> int:
 
 
 def _forked(tasks: Tasks, keys: Sequence[Hashable], queue: int, writer: int) -> list[int]:
-    """Fork a child that compiles, and writes the number of each function that it has compiled.
+    """Fork a child that compiles functions and writes the number of each one when it is done.
 
     Returns:
         Its pid; an empty list if no process or no memory is left for one.
@@ -92,7 +92,7 @@ def _forked(tasks: Tasks, keys: Sequence[Hashable], queue: int, writer: int) -> 
 
 
 def _compiled(tasks: Tasks, keys: Sequence[Hashable], queue: int) -> Iterator[int]:
-    """Compile what no other process has taken; yield the number of each function."""
+    """Compile the functions that this process takes from the queue; yield their numbers."""
     while taken := os.read(queue, NUMBER):
         number = int.from_bytes(taken)
         with contextlib.suppress(Exception):
@@ -101,7 +101,7 @@ def _compiled(tasks: Tasks, keys: Sequence[Hashable], queue: int) -> Iterator[in
 
 
 def _wait(reader: int, keys: Sequence[Hashable]) -> None:
-    """Wait until all children have ended, and count what they have compiled."""
+    """Wait until all children have ended, and count the functions that they have compiled."""
     until = time.monotonic() + WAIT_S
     ready = select.poll()
     ready.register(reader, select.POLLIN)

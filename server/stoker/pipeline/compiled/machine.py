@@ -23,7 +23,7 @@ from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.protocol.errors import StokerError
 
 LOOP: Final = "loop"
-"""What `activity` calls the loop that executes programs."""
+"""Name of the loop that executes programs, for `activity`."""
 _compiling = threading.Lock()
 _addressed: dict[Callable[..., Any], None] = {}
 
@@ -122,7 +122,7 @@ class Machine:
 
 
 def functions_of(program: Program) -> dict[Hashable, Callable[[], Any]]:
-    """Return what `activity` calls each function of a program -> what compiles or loads it."""
+    """Return the functions of a program: names for `activity`, and what compiles or loads each."""
     from stoker.pipeline.compiled.loop import compile_loop  # noqa: PLC0415 - loads numba
 
     calls = program.calls.values()
