@@ -31,10 +31,17 @@ def with_grid(picture: Picture, scratch: Scratches) -> Picture:
     pixels = scratch.pixels.take(picture.height * picture.width * 3)
     again = scratch.again.take(pixels.size)
     decode_picture(made.data, "image", size, picture.orientation, again, scratch.turned)
-    if not np.array_equal(pixels, again):
+    if not _are_equal(pixels, again):
         return _as_it_came(picture, "decoders repair it in different ways")
     grid = made.grid.to_bytes()
     return replace(picture, data=made.data, grid=grid, came_bytes=len(picture.data))
+
+
+def _are_equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Compare bytes, eight at once."""
+    whole = a.size & ~7
+    words = [part[:whole].view(np.uint64) for part in (a, b)]
+    return np.array_equal(*words) and np.array_equal(a[whole:], b[whole:])
 
 
 def _as_it_came(picture: Picture, why: str) -> Picture:

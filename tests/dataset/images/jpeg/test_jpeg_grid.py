@@ -14,10 +14,12 @@ from PIL import Image
 
 from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed
 from stoker.dataset.images.jpeg import Splicer, UnindexableError, rewrite
+from stoker.dataset.images.jpeg.entropy_bits import bit_length, first_bit, places_of
 from stoker.dataset.images.jpeg.grid_rewrite import interval_of
 from stoker.dataset.images.jpeg.huffman import best_table, codes_of
 from stoker.dataset.images.jpeg.segments import read_segments
 from stoker.dataset.limits import CodecError
+from stoker.jit import compiled, kernel
 
 SIZES = [(150, 200), (101, 97), (64, 64), (7, 9), (1, 1), (90, 33), (50, 185)]
 
@@ -150,6 +152,33 @@ def least_bits(counts):
     return total
 
 
+def test_compiled_functions_on_bits_are_those_on_numbers():
+    rng = np.random.default_rng(4)
+    values = rng.integers(-3, 4, 640).astype(np.int16) * rng.integers(0, 2, 640).astype(np.int16)
+    values[63] = 1
+    bits = [places_of(values, at) for at in range(0, 640, 64)] + [1, -(2**63), 2**63 - 1]
+    assert bits[0] < 0
+    assert [compiled(_places)(values, at) for at in range(0, 640, 64)] == bits[:10]
+    assert [compiled(_first)(np.int64(n)) for n in bits] == [first_bit(n) for n in bits]
+    lengths = [0, 1, 2, 3, 255, 256, 2**31, 2**62]
+    assert [compiled(_length)(np.int64(n)) for n in lengths] == [bit_length(n) for n in lengths]
+
+
+@kernel
+def _places(values, at):
+    return places_of(values, at)
+
+
+@kernel
+def _first(bits):
+    return first_bit(bits)
+
+
+@kernel
+def _length(value):
+    return bit_length(value)
+
+
 def test_other_sorts_are_refused_with_the_reason(photographs):
     pixels = photographs["china"]
     out = io.BytesIO()
@@ -159,7 +188,9 @@ def test_other_sorts_are_refused_with_the_reason(photographs):
     with pytest.raises(UnindexableError, match="bytes after its end"):
         rewrite(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels)) + b"\0")
     baseline = bytearray(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels)))
-    frame = baseline.index(b"\xff\xc0")
+    tables, frame = baseline.index(b"\xff\xdb"), baseline.index(b"\xff\xc0")
+    with pytest.raises(UnindexableError, match="a quantization table is missing"):
+        rewrite(bytes(baseline[:tables] + baseline[frame:]))
     for marker, why in ((0xC9, "frame type 0xc9"), (0xC3, "frame type 0xc3")):
         baseline[frame + 1] = marker
         with pytest.raises(UnindexableError, match=why):

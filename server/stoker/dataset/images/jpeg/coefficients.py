@@ -24,7 +24,7 @@ from stoker.dataset.images.jpeg.entropy_bits import (
     symbol,
     take,
 )
-from stoker.dataset.images.jpeg.huffman import lookup
+from stoker.dataset.images.jpeg.huffman import SHORT, lookup, short_codes
 from stoker.dataset.images.jpeg.segments import Scan, Segments
 from stoker.dataset.limits import CodecError
 from stoker.jit import compiled, kernel
@@ -99,7 +99,7 @@ def read_coefficients(data: bytes, found: Segments) -> Coefficients:
     values = np.zeros(sum(64 * plane.blocks for plane in planes), np.int16)
     view = np.frombuffer(data, np.uint8)
     lowest = np.full((len(planes), 64), NOTHING_YET)
-    tables = np.zeros((2, 3, 1 << 16), np.uint16)
+    tables = np.zeros((2, len(planes), 1 << 16), np.uint16)
     for scan in found.scans:
         _check_band(scan, found.progressive, lowest)
         shape = np.zeros((len(scan.parts), 6), np.int64)
@@ -114,8 +114,9 @@ def read_coefficients(data: bytes, found: Segments) -> Coefficients:
                     lookup(table, tables[kind, i])
         band = np.array([scan.first, scan.last, scan.high, scan.low], np.int64)
         sizes = np.array([columns, rows, scan.restart, found.progressive], np.int64)
+        short = short_codes(tables[1])
         code = compiled(_scan)(
-            view[: scan.end], scan.start, tables[0], tables[1], shape, band, sizes, values
+            view[: scan.end], scan.start, tables, short, shape, band, sizes, values
         )
         if code:
             raise CodecError(f"it is damaged: {REASONS[code]}")
@@ -150,15 +151,15 @@ def _check_band(scan: Scan, progressive: bool, lowest: np.ndarray) -> None:
 
 @kernel
 def _scan(
-    data: Any, start: int, dc: Any, ac: Any, shape: Any, band: Any, sizes: Any, values: Any
+    data: Any, start: int, codes: Any, short: Any, shape: Any, band: Any, sizes: Any, values: Any
 ) -> int:
     """Decode a scan; returns a code of REASONS.
 
     Args:
         data: the file up to the scan's end.
         start: where the scan's data begins.
-        dc: (parts, 2^16) tables of first coefficients.
-        ac: the same for all others.
+        codes: (2, parts, 2^16) tables: of first coefficients, and of all others.
+        short: (parts, 2^10) `short_codes` of the latter.
         shape: (parts, 6): sampling h and v, block columns, real columns and rows, first number.
         band: first and last coefficient, high and low bit.
         sizes: MCU columns and rows, restart interval, whether progressive.
@@ -179,7 +180,7 @@ def _scan(
             if code:
                 return code
         y, x = number // across, number % across
-        code = _mcu(source, (dc, ac), shape, band, sizes[3], values, y, x)
+        code = _mcu(source, (codes[0], codes[1], short), shape, band, sizes[3], values, y, x)
         if code:
             return code
         if overrun(state):
@@ -196,7 +197,7 @@ def _mcu(
     source: Any, tables: Any, shape: Any, band: Any, progressive: Any, values: Any, y: Any, x: Any
 ) -> int:
     """Decode the blocks of an MCU; in a scan of one component that is one block."""
-    dc, ac = tables
+    dc, ac, short = tables
     parts = shape.shape[0]
     for i in range(parts):
         wide, high = np.int64(1), np.int64(1)
@@ -209,7 +210,7 @@ def _mcu(
             if progressive:
                 code = _band(source, dc[i], ac[i], band, i, block)
             else:
-                code = _sequential(source, dc[i], ac[i], i, block)
+                code = _sequential(source, dc[i], ac[i], short[i], i, block)
             if code:
                 return code
     return GOOD
@@ -251,7 +252,7 @@ def _dc(source: Any, table: Any, part: int, low: Any, block: Any) -> int:
 
 
 @kernel
-def _sequential(source: Any, dc: Any, ac: Any, part: int, block: Any) -> int:
+def _sequential(source: Any, dc: Any, ac: Any, short: Any, part: int, block: Any) -> int:
     """Decode a whole block (F.2.2)."""
     code = _dc(source, dc, part, 0, block)
     if code:
@@ -263,9 +264,11 @@ def _sequential(source: Any, dc: Any, ac: Any, part: int, block: Any) -> int:
     while k < 64:
         if count < 32:
             place, buffer, count, made_up = more(data, end, place, buffer, count, made_up)
-        found = np.int64(ac[np.uint64((buffer >> (count - LOOKAHEAD)) & 0xFFFF)])
+        found = np.int64(short[np.uint64((buffer >> (count - SHORT)) & 0x3FF)])
         if found == 0:
-            return NO_CODE
+            found = np.int64(ac[np.uint64((buffer >> (count - LOOKAHEAD)) & 0xFFFF)])
+            if found == 0:
+                return NO_CODE
         run, bits = (found >> 4) & 15, found & 15
         count -= found >> 8
         if bits == 0:

@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker.dataset.images.jpeg.checksums import checksums_of
 from stoker.dataset.images.jpeg.coefficients import Coefficients, read_coefficients
-from stoker.dataset.images.jpeg.entropy_bits import PLACE, category, flush, put
+from stoker.dataset.images.jpeg.entropy_bits import category, first_bit, flush, places_of, put_word
 from stoker.dataset.images.jpeg.grid import Grid
 from stoker.dataset.images.jpeg.huffman import best_table, codes_of
 from stoker.dataset.images.jpeg.segments import (
@@ -67,8 +67,8 @@ def rewrite(data: bytes) -> Rewritten:
     )
     scan, tables, offsets = _encode(coefficients, shape, interval)
     jfif, others, adobe = _sorted(found)
-    frame = _frame(found)
     head = b"".join([*adobe, _quantizers(found)])
+    frame = _frame(found)
     after = b"".join([_huffman(tables), _restart(interval), _scan_head(found)])
     before = SOI + jfif + others
     start = len(before) + len(head) + len(frame) + len(after)
@@ -97,25 +97,25 @@ def _encode(
     intervals = coefficients.mcu_columns // interval * coefficients.mcu_rows
     offsets = np.zeros(intervals + 1, np.int64)
     tokens = np.empty(coefficients.values.size + 1, np.uint32)
-    count = compiled(_tokens)(coefficients.values, shape, sizes, tokens, offsets)
+    counts = np.zeros(4 * 256, np.int64)
+    count = compiled(_tokens)(coefficients.values, shape, sizes, tokens, counts, offsets)
     if count == TOO_LARGE:
         raise UnindexableError("a coefficient that baseline files cannot hold")
-    tokens = tokens[:count]
-    symbols = np.bincount(tokens & 0x3FF, minlength=1024).reshape(4, 256)
+    symbols = counts.reshape(4, 256)
     used = 4 if len(coefficients.planes) > 1 else 2
     tables = [best_table(counted) for counted in symbols[:used]]
     codes, lengths = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
     for i, table in enumerate(tables):
         codes[256 * i : 256 * (i + 1)], lengths[256 * i : 256 * (i + 1)] = codes_of(table)
-    numbers = np.arange(16) @ np.bincount((tokens >> 10) & 15, minlength=16)
-    bits = int(numbers) + int((symbols.reshape(-1) * lengths).sum())
+    numbers = np.arange(1024) & 15  # bits behind the code of each symbol
+    bits = int(((lengths + numbers) * counts).sum())
     out = np.empty(2 * (bits // 8 + intervals) + 2 * intervals + 8, np.uint8)  # all bytes stuffed
     end = compiled(_write)(tokens, codes, lengths, out, offsets)
     return out[:end].tobytes(), tables, offsets
 
 
 @kernel
-def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, starts: Any) -> Any:
+def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, counts: Any, starts: Any) -> Any:
     """Convert all blocks to tokens; returns their number, or TOO_LARGE.
 
     A token has the table and the symbol (10 bits), how many bits follow the code (4), and these.
@@ -125,6 +125,7 @@ def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, starts: Any) -> An
         shape: (components, 5): sampling h and v, block columns, first coefficient, table.
         sizes: MCU columns and rows, MCUs of an interval.
         tokens: room for one token per coefficient.
+        counts: receives how often each table and symbol occurs; zeros before.
         starts: receives the first token of each interval, and the number of tokens.
     """
     last_dc, end = np.zeros(shape.shape[0], np.int64), np.int64(0)
@@ -138,69 +139,85 @@ def _tokens(values: Any, shape: Any, sizes: Any, tokens: Any, starts: Any) -> An
             for k in range(wide * high):
                 place = (y * high + k // wide) * shape[i, 2] + x * wide + k % wide
                 at = shape[i, 3] + 64 * place
-                block = values[at : at + 64]
-                end = _block(block, block[0] - last_dc[i], 512 * shape[i, 4], tokens, end)
+                difference = values[at] - last_dc[i]
+                end = _block(values, at, difference, 512 * shape[i, 4], tokens, counts, end)
                 if end < 0:
                     return TOO_LARGE
-                last_dc[i] = block[0]
+                last_dc[i] = values[at]
     starts[starts.size - 1] = end
     return end
 
 
 @kernel
-def _block(block: Any, difference: Any, table: Any, tokens: Any, end: Any) -> Any:
-    """Convert a block to tokens from place `end` on (T.81, F.1.2); returns the new end."""
+def _block(
+    values: Any, at: Any, difference: Any, table: Any, tokens: Any, counts: Any, end: Any
+) -> Any:
+    """Convert the block at `at` to tokens from place `end` on (T.81, F.1.2); returns the new end.
+
+    The places of coefficients that are not zero are found first, as bits of a number: a branch for
+    each coefficient would often be predicted wrong.
+    """
     bits = category(difference)
     if bits > 11:
         return TOO_LARGE
-    tokens[np.uint64(end)] = _token(table, bits, difference, bits)
-    end += 1
-    zeros = 0
-    for k in range(1, 64):
-        value = np.int64(block[np.uint64(k)])
-        if value == 0:
-            zeros += 1
-            continue
+    end = _token(table, bits, difference, bits, tokens, counts, end)
+    places, before = places_of(values, at) & ~1, np.int64(0)
+    while places:
+        k = first_bit(places)
+        places &= places - 1
+        value = np.int64(values[np.uint64(at + k)])
         bits = category(value)
         if bits > 10:
             return TOO_LARGE
+        zeros = k - before - 1
         while zeros > 15:
-            tokens[np.uint64(end)] = _token(table, 256 + 0xF0, 0, 0)
-            end += 1
+            end = _token(table, 256 + 0xF0, 0, 0, tokens, counts, end)
             zeros -= 16
-        tokens[np.uint64(end)] = _token(table, 256 + (zeros << 4 | bits), value, bits)
-        end += 1
-        zeros = 0
-    if zeros:
-        tokens[np.uint64(end)] = _token(table, 256, 0, 0)
-        end += 1
+        end = _token(table, 256 + (zeros << 4 | bits), value, bits, tokens, counts, end)
+        before = k
+    if before < 63:
+        end = _token(table, 256, 0, 0, tokens, counts, end)
     return end
 
 
 @kernel
-def _token(table: Any, found: Any, value: Any, bits: Any) -> Any:
-    number = (value if value >= 0 else value - 1) & ((1 << bits) - 1)
-    return np.uint32(table + found | bits << 10 | number << 14)
+def _token(
+    table: Any, symbol: Any, value: Any, bits: Any, tokens: Any, counts: Any, end: Any
+) -> Any:
+    """Write one token and count its symbol; returns the new end."""
+    number = (value + (value >> 63)) & ((1 << bits) - 1)
+    tokens[np.uint64(end)] = np.uint32(table + symbol | bits << 10 | number << 14)
+    counts[np.uint64(table + symbol)] += 1
+    return end + 1
 
 
 @kernel
 def _write(tokens: Any, codes: Any, lengths: Any, out: Any, offsets: Any) -> Any:
-    """Write all tokens; replaces the first tokens of intervals in `offsets` by byte offsets."""
-    state = np.zeros(3, np.int64)
-    intervals = offsets.size - 1
+    """Write all tokens; replaces the first tokens of intervals in `offsets` by byte offsets.
+
+    At most 31 bits wait in `buffer`, and a token has at most 27.
+    """
+    place, intervals = np.int64(0), offsets.size - 1
     for turn in range(intervals):
         first, last = offsets[turn], offsets[turn + 1]
         if turn:
-            out[state[PLACE]], out[state[PLACE] + 1] = 0xFF, 0xD0 + ((turn - 1) & 7)
-            state[PLACE] += 2
-        offsets[turn] = state[PLACE]
+            out[np.uint64(place)], out[np.uint64(place + 1)] = 0xFF, 0xD0 + ((turn - 1) & 7)
+            place += 2
+        offsets[turn] = place
+        buffer, count = np.int64(0), np.int64(0)
         for i in range(first, last):
             token = np.int64(tokens[np.uint64(i)])
             at, bits = np.uint64(token & 0x3FF), (token >> 10) & 15
-            put(out, state, (codes[at] << bits) | (token >> 14), lengths[at] + bits)
-        flush(out, state)
-    offsets[intervals] = state[PLACE] + 2
-    return state[PLACE]
+            size = lengths[at] + bits
+            buffer = (buffer << size) | (codes[at] << bits) | (token >> 14)
+            count += size
+            if count >= 32:
+                count -= 32
+                place = put_word(out, place, buffer >> count)
+                buffer &= (np.int64(1) << count) - 1
+        place = flush(out, place, buffer, count)
+    offsets[intervals] = place + 2
+    return place
 
 
 def _sorted(found: Segments) -> tuple[bytes, bytes, list[bytes]]:

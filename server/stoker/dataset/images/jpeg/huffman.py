@@ -14,6 +14,8 @@ from stoker.jit import compiled, kernel
 
 SYMBOLS: Final = 257
 """256 symbols, and one for the code of all ones."""
+SHORT: Final = 10
+"""Bits of the codes that `short_codes` holds."""
 
 
 def lookup(table: HuffmanTable, out: np.ndarray) -> None:
@@ -22,16 +24,30 @@ def lookup(table: HuffmanTable, out: np.ndarray) -> None:
     Raises:
         CodecError: there are more codes than their lengths allow.
     """
-    out[:] = 0
-    place, next_symbol = 0, 0
-    for length in range(1, 17):
-        span = 1 << (16 - length)
-        for _ in range(table.counts[length - 1]):
-            if place + span > 1 << 16:
-                raise CodecError("it is damaged: a Huffman table has too many codes")
-            out[place : place + span] = length << 8 | table.symbols[next_symbol]
-            place += span
-            next_symbol += 1
+    lengths = np.repeat(np.arange(1, 17), np.frombuffer(table.counts, np.uint8))
+    spans = 1 << (16 - lengths)
+    end = int(spans.sum())
+    if end > 1 << 16:
+        raise CodecError("it is damaged: a Huffman table has too many codes")
+    entries = lengths << 8 | np.frombuffer(table.symbols, np.uint8)
+    out[:end] = np.repeat(entries.astype(np.uint16), spans)
+    out[end:] = 0
+
+
+def short_codes(tables: np.ndarray) -> np.ndarray:
+    """Return the entries of codes of at most 10 bits, for the first 10 bits of each table.
+
+    Most symbols have a short code, and these tables of 2 KiB stay in the nearest cache.
+
+    Args:
+        tables: (..., 2^16), as `lookup` fills them.
+
+    Returns:
+        (..., 2^10); 0 for longer codes and where there is no code.
+    """
+    entries: np.ndarray = tables[..., :: 1 << (16 - SHORT)].copy()
+    entries[entries >> 8 > SHORT] = 0
+    return entries
 
 
 def codes_of(table: HuffmanTable) -> tuple[np.ndarray, np.ndarray]:
@@ -49,16 +65,16 @@ def codes_of(table: HuffmanTable) -> tuple[np.ndarray, np.ndarray]:
 
 def best_table(frequencies: np.ndarray) -> HuffmanTable:
     """Return the table with the fewest bits for these symbol frequencies, (256,) int64."""
-    sizes = np.zeros(SYMBOLS, np.int64)
     counted = np.append(frequencies, 1).astype(np.int64)
-    compiled(_code_sizes)(counted, sizes)
+    used = counted.nonzero()[0]
+    sizes = np.zeros(used.size, np.int64)
+    compiled(_code_sizes)(counted[used], sizes)
     by_length = np.bincount(sizes, minlength=SYMBOLS)
     _limit(by_length)
-    longest = int(by_length.nonzero()[0][1:].max())
-    by_length[longest] -= 1  # the code of all ones
-    order = np.lexsort((np.arange(SYMBOLS), sizes))
-    symbols = [int(s) for s in order if sizes[s] and s < 256]
-    return HuffmanTable(bytes(int(n) for n in by_length[1:17]), bytes(symbols))
+    by_length[by_length.nonzero()[0].max()] -= 1  # the code of all ones
+    order = used[np.argsort(sizes, kind="stable")]
+    symbols = order[order < 256].astype(np.uint8)
+    return HuffmanTable(by_length[1:17].astype(np.uint8).tobytes(), symbols.tobytes())
 
 
 @kernel
@@ -91,7 +107,7 @@ def _code_sizes(frequencies: Any, sizes: Any) -> None:
 
 def _limit(by_length: np.ndarray) -> None:
     """Shorten codes to 16 bits (T.81, figure K.3)."""
-    for length in range(SYMBOLS - 1, 16, -1):
+    for length in range(int(by_length.nonzero()[0].max()), 16, -1):
         while by_length[length] > 0:
             shorter = length - 2
             while by_length[shorter] == 0:
