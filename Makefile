@@ -29,7 +29,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick alone check bench golden-older hostile fuzz torture endurance jpeg clean
+.PHONY: help demo test quick alone check bench proofs golden-older hostile fuzz torture endurance jpeg clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ check: $(STAMP)  ## style, types, layers, links of the documentation
 
 bench: $(STAMP)  ## compare with torch.utils.data.DataLoader on the same files (about 10 minutes)
 	$(BIN)/python benchmarks/throughput.py
+
+proofs: $(STAMP) ## the same weights after 20 kills; how busy loaders keep an accelerator (10 minutes); docs/proofs.md
+	$(BIN)/python benchmarks/same_weights.py
+	$(BIN)/python benchmarks/busy_accelerator.py $(PEERS)
 
 golden-older: $(OLDER)/.installed ## the frozen results with the oldest numba and NumPy (about an hour)
 	$(OLDER)/bin/python -m pytest $(PARALLEL) --dist loadscope --timeout 3600 $(FROZEN)

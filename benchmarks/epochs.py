@@ -7,11 +7,13 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accelerator import feed
 from meter import measure
 
 Batches = Callable[[], Iterable[tuple[Any, Any]]]
@@ -28,11 +30,12 @@ def parser(what: str) -> argparse.ArgumentParser:
     made.add_argument("--batch-size", type=int, default=256)
     made.add_argument("--epochs", type=int, default=3)
     made.add_argument("--check", action="store_true", help="print a summary of the batches instead")
+    made.add_argument("--step-s", type=float, help="feed an emulated accelerator instead")
     return made
 
 
 def show(batches: Batches, arguments: argparse.Namespace, packages: Iterable[str] = ()) -> None:
-    """Print the versions, then one JSON line per epoch, or with `--check` one for all of them.
+    """Print the versions, then one JSON line per epoch, or one for all of them.
 
     Args:
         batches: begins an epoch; yields (images, labels or masks), each with the rows first.
@@ -45,6 +48,10 @@ def show(batches: Batches, arguments: argparse.Namespace, packages: Iterable[str
         print(json.dumps({"versions": versions}))
     if arguments.check:
         print(json.dumps(summary(batches, arguments.epochs)))
+        return
+    if arguments.step_s:
+        stream = (images for _ in range(arguments.epochs) for images, _ in batches())
+        print(json.dumps(asdict(feed(stream, arguments.step_s))))
         return
     for _ in range(arguments.epochs):
         epoch = measure(lambda: (images for images, _ in batches()))

@@ -267,6 +267,23 @@ def test_an_epoch_is_measured_up_to_its_last_batch(root: Path) -> None:
     assert math.isclose(found.images_per_s, 12 / found.seconds)
 
 
+def test_an_accelerator_is_busy_for_its_steps(root: Path) -> None:
+    """The first steps do not count, and a step lasts as long as it should."""
+    accelerator = module(root, "accelerator")
+    batches = iter([np.ones((4, 2, 2, 3), np.uint8)] * (accelerator.SKIPPED + 3))
+    found = accelerator.feed(batches, 0.002)
+    assert found.images == 12
+    assert math.isclose(found.busy_s, 0.006)
+    assert found.seconds >= found.busy_s
+
+
+def test_a_loader_that_is_not_there_is_not_measured(root: Path) -> None:
+    busy = module(root, "busy_accelerator")
+    assert busy.row("dali", []) == "| DALI | not measured: it is not installed | | | |"
+    run = {"images": 4000, "seconds": 4.48, "busy_s": 2.24, "cpu_s": 8.0, "other_cpu_s": 0.0}
+    assert busy.row("dali", [run]) == "| DALI | 50% (50%..50%) | 500 | 3.2 | 0.00 |"
+
+
 def test_the_processor_time_of_children_is_counted(root: Path) -> None:
     meter = module(root, "meter")
     burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
