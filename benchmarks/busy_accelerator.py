@@ -93,10 +93,8 @@ def main() -> None:
     versions.pop("Python", None)
     told = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     print(f"{machine()}; peers: {told or 'none'}. {given.rounds} rounds.\n")
-    print(
-        "| loader | utilization | images/s | images per CPU-second | cores for 90 % | other load |"
-    )
-    print("|---|---|---|---|---|---|")
+    print("| loader | utilization | images per CPU-second | cores for 90 % | other load |")
+    print("|---|---|---|---|---|")
     for name in given.only:
         print(row(name, runs[name]), flush=True)
 

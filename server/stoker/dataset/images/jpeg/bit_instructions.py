@@ -29,7 +29,7 @@ def places_of(_context: Any, values: Any, at: Any) -> Any:
         zeros = ir.Constant(kind, [0] * COEFFICIENTS)
         return builder.bitcast(builder.icmp_signed("!=", block, zeros), I64)
 
-    return types.int64(values, types.int64), build
+    return types.uint64(values, types.int64), build
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -39,7 +39,7 @@ def first_bit(_context: Any, bits: Any) -> Any:
     def build(_: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(I1, 1))
 
-    return types.int64(types.int64), build
+    return types.int64(types.uint64), build
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -144,16 +144,16 @@ def has_no_ff(word: Any) -> bool:
 
 @kernel(twin="stoker.dataset.images.jpeg.bit_instructions:places_of")
 def places_of(values: Any, at: Any) -> Any:
-    """Return which of the 64 coefficients from `at` on are not zero, as bits of an int64."""
+    """Return which of the 64 coefficients from `at` on are not zero, as bits of a uint64."""
     found = 0
     for k in range(64):
         found |= int(values[at + k] != 0) << k
-    return found - (1 << 64) if found >> 63 else found
+    return np.uint64(found)
 
 
 @kernel(twin="stoker.dataset.images.jpeg.bit_instructions:first_bit")
 def first_bit(bits: Any) -> Any:
-    """Return the number of the lowest bit that is set, of an int64 that is not zero."""
+    """Return the number of the lowest bit that is set, of a uint64 that is not zero."""
     return (int(bits) & -int(bits)).bit_length() - 1
 
 

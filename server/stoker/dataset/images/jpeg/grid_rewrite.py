@@ -161,10 +161,10 @@ def _block(
     if bits > 11:
         return TOO_LARGE
     end = _token(table, bits, difference, bits, tokens, counts, end)
-    places, before = places_of(values, at) & ~1, np.int64(0)
+    places, before = places_of(values, at) & ~np.uint64(1), np.int64(0)
     while places:
         k = first_bit(places)
-        places &= places - 1
+        places &= places - np.uint64(1)
         value = np.int64(values[np.uint64(at + k)])
         bits = category(value)
         if bits > 10:
