@@ -455,8 +455,12 @@ def test_a_directory_that_names_nothing_usable_at_the_beginning() -> None:
     for listed, message in [
         (Listed(), "expected 1 to 64 addresses of daemons, got 0"),
         (Listed("ipc:///a", "ipc:///a"), "expected each address once, got ipc:///a 2 times"),
-        (Listed, "expected a list of addresses of daemons, or a Directory.*make an object of it"),
-        (7, "expected a list of addresses of daemons, or a Directory, got 7"),
+        (Listed, "a list of addresses of daemons, or a Directory.*make an object of it"),
+        (
+            7,
+            "expected the address of a daemon, the path of a dataset, a list of addresses of"
+            " daemons, or a Directory, got 7",
+        ),
     ]:
         with pytest.raises(UsageError, match=message):
             Loader(listed, **OPTIONS)

@@ -1,8 +1,10 @@
 """Descriptors over a real socket pair: owned, close-on-exec, none leaked by a wrong packet."""
 
 import array
+import contextlib
 import fcntl
 import os
+import resource
 import socket
 from collections.abc import Iterator
 
@@ -10,7 +12,7 @@ import pytest
 
 from stoker.protocol.codec import MAX_PACKET_BYTES
 from stoker.protocol.descriptors import peer_credentials, receive_packet, send_packet
-from stoker.protocol.errors import ProtocolError
+from stoker.protocol.errors import ProtocolError, ResourceError
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -69,6 +71,25 @@ def test_several_descriptors_are_closed(pair: Pair, count: int) -> None:
     with pytest.raises(ProtocolError, match="at most one descriptor"):
         receive_packet(pair[1])
     assert open_descriptors() == before
+
+
+def test_a_process_at_its_limit_says_so(pair: Pair) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    memory = os.memfd_create("slab")
+    send_packet(pair[0], b"lost", memory)
+    send_packet(pair[0], b"kept", memory)
+    os.close(memory)
+    with contextlib.ExitStack() as full:
+        full.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, open_descriptors())) + 1, hard))
+        with contextlib.suppress(OSError):
+            while True:
+                full.callback(os.close, os.dup(0))
+        with pytest.raises(ResourceError, match="a file from another process: process"):
+            receive_packet(pair[1])
+    data, descriptor = receive_packet(pair[1])
+    assert data == b"kept"
+    os.close(descriptor)
 
 
 def test_too_long_a_packet_closes_its_descriptor(pair: Pair) -> None:

@@ -34,7 +34,12 @@ from stoker.protocol.codec import (
     encode,
     encode_packet,
 )
-from stoker.protocol.descriptors import check_threads, receive_packet, send_packet
+from stoker.protocol.descriptors import (
+    check_descriptors,
+    check_threads,
+    receive_packet,
+    send_packet,
+)
 from stoker.protocol.errors import (
     ClosedError,
     DaemonLostError,
@@ -65,6 +70,8 @@ LAST_WORDS_MS = 100
 MAX_DRAIN = 1024
 ZMQ_THREADS = 2
 """I/O threads of each context."""
+CONNECTION_DESCRIPTORS = 16
+"""More than a connection needs: ZeroMQ's sockets and wake-ups, the side socket, TLS, a slab."""
 _EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
 """Plain integers: an enum would double the cost of each query."""
 Answer = TypeVar("Answer", Welcome, Opened)
@@ -99,6 +106,7 @@ class ClientSession:
                 answer comes in time.
             VersionError: the daemon speaks another version of the protocol.
             PeerError: the daemon refuses; it sent the error.
+            ResourceError: the system starts no more threads, or opens no more files.
         """
         self.address = check_address(address)
         self.hint: Callable[[], str] = str
@@ -115,6 +123,7 @@ class ClientSession:
         self._attached = False
         self._progress: PipelineWait | None = None
         deadline = time.monotonic() + connect_timeout_s
+        check_descriptors(CONNECTION_DESCRIPTORS, "a connection to the daemon")
         self._connect_side(connect_timeout_s, deadline)
         _open_sessions.add(self)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()

@@ -5,9 +5,11 @@ receiver and is close-on-exec; unexpected descriptors are closed at once.
 """
 
 import array
+import contextlib
 import errno
 import math
 import os
+import resource
 import select
 import socket
 import struct
@@ -21,6 +23,8 @@ MORE_PROCESSES = (
     " docker), or end other processes"
 )
 """The remedy if the system starts no process or thread."""
+MORE_FILES = "ulimit -n, LimitNOFILE of systemd, --ulimit nofile of docker"
+"""Where the limit on open files is set."""
 NO_PROCESS = frozenset((errno.EAGAIN, errno.ENOMEM))
 """Why a fork fails at a limit."""
 _INT = array.array("i").itemsize
@@ -47,6 +51,7 @@ def receive_packet(sock: socket.socket) -> tuple[bytes, int | None]:
 
     Raises:
         ProtocolError: the packet is too long or carries several descriptors.
+        ResourceError: this process has too many open files to take the descriptor, which is lost.
         BlockingIOError: the socket is non-blocking and nothing has arrived.
     """
     data, ancillary, flags, _ = sock.recvmsg(MAX_PACKET_BYTES, _ROOM, socket.MSG_CMSG_CLOEXEC)
@@ -56,6 +61,8 @@ def receive_packet(sock: socket.socket) -> tuple[bytes, int | None]:
             numbers = array.array("i")
             numbers.frombytes(content[: len(content) - len(content) % _INT])
             descriptors.extend(numbers)
+    if flags & _CUT_OFF == socket.MSG_CTRUNC and not descriptors:  # there was room for several
+        raise _too_many_files("a file from another process")
     if flags & _CUT_OFF or len(descriptors) > 1:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -101,6 +108,33 @@ def check_threads(count: int, what: str) -> None:
         end.set()
         for thread in started:
             thread.join()
+
+
+def check_descriptors(count: int, what: str) -> None:
+    """Check that this process can open files; ZeroMQ ends the process where it cannot.
+
+    Args:
+        count: how many.
+        what: needs them, in words.
+
+    Raises:
+        ResourceError: it cannot.
+    """
+    with contextlib.ExitStack() as opened:
+        try:
+            for _ in range(count):
+                opened.callback(os.close, os.eventfd(0, os.EFD_CLOEXEC))
+        except OSError:
+            raise _too_many_files(what) from None
+
+
+def _too_many_files(what: str) -> ResourceError:
+    """Return the error for something that needs a descriptor which cannot be opened."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return ResourceError(
+        f"{what}: process {os.getpid()} has too many open files, of at most {most}; raise the limit"
+        f" ({MORE_FILES}), or close files"
+    )
 
 
 def too_few_threads(what: str) -> ResourceError:

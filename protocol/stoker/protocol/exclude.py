@@ -61,8 +61,7 @@ class Excluded:
             raise UsageError(f"exclude: expected 8 bytes per id, got {len(data)} bytes")
         _check_count(len(data) // 8)
         ids = np.frombuffer(data, "<i8").astype(np.int64)
-        if len(ids) and not (ids[0] >= 0 and ids[-1] < MAX_ROWS and (np.diff(ids) > 0).all()):
-            raise UsageError("exclude: expected ids from 0, ascending, every id once")
+        _check_ascending(ids)
         return Excluded.of_ids(ids)
 
     def to_bytes(self) -> bytes:
@@ -143,6 +142,17 @@ def sample_id(value: object, argument: str = "exclude") -> int:
     if not 0 <= number < MAX_ROWS:
         raise UsageError(f"{argument}: expected sample ids from 0, below 2**48, got {number}")
     return number
+
+
+def _check_ascending(ids: Ids) -> None:
+    bad = np.flatnonzero((ids < 0) | (ids >= MAX_ROWS) | (np.diff(ids, prepend=-1) <= 0))
+    if len(bad):
+        place = int(bad[0])
+        after = f" after {ids[place - 1]}" if place else ""
+        raise UsageError(
+            "exclude: expected ids from 0, below 2**48, ascending, every id once, got"
+            f" {ids[place]}{after}"
+        )
 
 
 def _check_count(count: int) -> None:

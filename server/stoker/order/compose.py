@@ -170,14 +170,18 @@ def _check_digests(
     plan: BucketPlan | None,
 ) -> None:
     """Check that a spec was made with these datasets, samples, weights and buckets."""
-    for what, expected, got in (
-        ("the mixture", spec.mix, mix_digest(parts) if parts else None),
-        ("the exclude list", spec.exclude, exclude_of([s.excluded.digest for s in selections])),
-        ("the weights", spec.order.weights, weights_of([s.weights for s in selections])),
-        ("the bucket plan", spec.buckets, None if plan is None else plan.digest),
+    excluded = exclude_of([selection.excluded.digest for selection in selections])
+    weights = weights_of([selection.weights for selection in selections])
+    for what, options, expected, got in (
+        ("the mixture", "datasets and ratios", spec.mix, mix_digest(parts) if parts else None),
+        ("the exclude list", "exclude=, subset= and split=", spec.exclude, excluded),
+        ("the weights", "weights=", spec.order.weights, weights),
+        ("the bucket plan", "buckets=", spec.buckets, None if plan is None else plan.digest),
     ):
         if expected != got:
-            raise UsageError(f"the stream was made with {what} {expected}, got {got}")
+            raise UsageError(
+                f"the stream was made with {what} {expected}, got {got}: give the same {options}"
+            )
     rows = sum(selection.rows for selection in selections)
     if rows != spec.dataset_rows:
         raise UsageError(f"the stream was made for {spec.dataset_rows} samples, got {rows}")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from daemons import children
+from warm import Script
 
 from stoker.client.client_session import ClientSession
 from stoker.protocol.errors import ConnectError, TryAgainError
@@ -18,6 +19,7 @@ from stoker.protocol.errors import ConnectError, TryAgainError
 pytestmark = pytest.mark.slow
 LIMIT = 256
 RESERVE = 32
+HERE = Path(__file__).parent
 FEW = ["prlimit", f"--nofile={LIMIT}:{LIMIT}"]
 
 
@@ -130,3 +132,43 @@ def test_the_soft_limit_is_raised_to_the_hard_limit(serve):
     (files,) = [line.split() for line in limits if line.startswith("Max open files")]
     assert files[3:5] == ["4096", "4096"]
     assert children(daemon.pid)
+
+
+TRAINING = """
+import os, resource, sys
+from stoker.client import Loader
+from stoker.protocol.errors import ResourceError
+sys.path.insert(0, sys.argv[3])
+address, dataset = sys.argv[1:3]
+resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+held = []
+try:
+    while True:
+        held.append(os.dup(0))
+except OSError:
+    os.close(held.pop())
+def is_opened(where, **named):
+    try:
+        Loader(where, batch_size=5, device="numpy", **named).close()
+    except ResourceError as error:
+        print(error.message)
+        return False
+    return True
+assert not is_opened(dataset, pipeline="robust_pipelines:labels")
+while not is_opened(address, dataset="small", pipeline="labels"):
+    os.close(held.pop())
+"""
+
+
+def test_a_training_without_descriptors_gets_an_error_and_lives(serve, small_dataset) -> None:
+    """ZeroMQ alone would end it with abort()."""
+    daemon = serve(warm=True)
+    arguments = map(str, (daemon.address, small_dataset, HERE))
+    with Script("-c", TRAINING, *arguments, stdout=subprocess.PIPE) as script:
+        lines = set(script.communicate(timeout=120)[0].splitlines())
+    assert script.returncode == 0
+    assert lines == {
+        f"{what}: process {script.pid} has too many open files, of at most 512; raise the limit"
+        " (ulimit -n, LimitNOFILE of systemd, --ulimit nofile of docker), or close files"
+        for what in ("a connection to the daemon", "a private daemon")
+    }

@@ -33,7 +33,7 @@ def connect(
     if isinstance(where, Directory):
         key, daemon_key = key or where.key, daemon_key or where.daemon_key
     else:
-        where = check_addresses(where)
+        where = check_addresses(where, "the address of a daemon, the path of a dataset, ")
         _check_keys(where, key=key, daemon_key=daemon_key)
     local = dataclasses.replace(connection, reconnect_s=None, key=None, daemon_key=None)
     remote = dataclasses.replace(local, key=key, daemon_key=daemon_key)

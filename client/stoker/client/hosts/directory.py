@@ -44,8 +44,12 @@ class Directory(abc.ABC):
         """
 
 
-def check_addresses(addresses: object) -> list[str]:
+def check_addresses(addresses: object, also: str = "") -> list[str]:
     """Return the addresses of several daemons.
+
+    Args:
+        addresses: a user's value.
+        also: what else the caller takes, for the error.
 
     Raises:
         UsageError: it is not a list, it is empty or too long, an address comes twice, or an entry
@@ -54,7 +58,8 @@ def check_addresses(addresses: object) -> list[str]:
     if isinstance(addresses, str | type) or not isinstance(addresses, Iterable):
         hint = "; make an object of it first" if isinstance(addresses, type) else ""
         raise UsageError(
-            f"expected a list of addresses of daemons, or a Directory, got {addresses!r}{hint}"
+            f"expected {also}a list of addresses of daemons, or a Directory, got"
+            f" {addresses!r}{hint}"
         )
     found = [str(address) for address in addresses]
     if not 1 <= len(found) <= MAX_HOSTS:

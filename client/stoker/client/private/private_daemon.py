@@ -24,11 +24,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from stoker.client.client_session import ClientSession
+from stoker.client.client_session import CONNECTION_DESCRIPTORS, ClientSession
 from stoker.client.private.runtime_folder import RuntimeFolder, is_running
 from stoker.client.ranks.launcher import host_key
 from stoker.client.retrying import connect_with_retries
-from stoker.protocol.descriptors import MORE_PROCESSES, NO_PROCESS, await_readable
+from stoker.protocol.descriptors import (
+    MORE_PROCESSES,
+    NO_PROCESS,
+    await_readable,
+    check_descriptors,
+)
 from stoker.protocol.errors import (
     BuildError,
     ConfigError,
@@ -109,8 +114,10 @@ class PrivateDaemon:
         Raises:
             StokerError: the daemon cannot start; it sent the error.
             ConnectError: it ended without an error message, or does not answer.
-            ResourceError: its folder cannot be written, because the disk is full.
+            ResourceError: its folder cannot be written, because the disk is full, or this process
+                has too many open files.
         """
+        check_descriptors(CONNECTION_DESCRIPTORS, "a private daemon")
         try:
             return self._connect(deadline, start_s)
         except OSError as error:

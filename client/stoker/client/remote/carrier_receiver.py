@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stoker.client.remote.ring import Ring
 from stoker.protocol.codec import decode_packet
+from stoker.protocol.descriptors import MORE_FILES
 from stoker.protocol.errors import (
     AccessError,
     ConnectError,
@@ -98,7 +99,7 @@ class Carrier:
             sock.close()
             raise ResourceError(
                 f"this process cannot open a connection for batches: {error.strerror}; raise its"
-                " limit on open files (ulimit -n)"
+                f" limit on open files ({MORE_FILES})"
             ) from None
         self._ring: Ring | None = None
         self._closed = False

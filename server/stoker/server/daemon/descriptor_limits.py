@@ -9,6 +9,7 @@ import os
 import resource
 from typing import Final
 
+from stoker.protocol.descriptors import MORE_FILES
 from stoker.protocol.errors import ResourceError
 
 RESERVE: Final = 32
@@ -66,8 +67,7 @@ def session_limit(limit: int, workers: int) -> int:
         needed = OWN + 2 * PER_WORKER * workers + RESERVE + FLOOD + PER_SESSION
         raise ResourceError(
             f"the limit on open files is {limit}, but a daemon with {workers} workers needs at"
-            f" least {needed}; raise it (ulimit -n, LimitNOFILE of systemd, --ulimit nofile of"
-            " docker), or use fewer workers",
+            f" least {needed}; raise it ({MORE_FILES}), or use fewer workers",
             limit=limit,
             needed=needed,
         )

@@ -22,7 +22,13 @@ from typing import Final
 
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import peer_credentials, receive_packet, send_packet
-from stoker.protocol.errors import ProtocolError, StokerError, TryAgainError, UsageError
+from stoker.protocol.errors import (
+    ProtocolError,
+    ResourceError,
+    StokerError,
+    TryAgainError,
+    UsageError,
+)
 from stoker.server.daemon.accepting import accepted
 from stoker.server.daemon.descriptor_limits import half_open_limit
 from stoker.server.daemon.socket_folder import SIDE_SUFFIX, SocketFolder
@@ -301,7 +307,7 @@ def _received(sock: socket.socket) -> bytes | None:
         data, descriptor = receive_packet(sock)
     except BlockingIOError:
         return None
-    except (OSError, ProtocolError):
+    except (OSError, ProtocolError, ResourceError):
         return b""
     if descriptor is not None:
         os.close(descriptor)

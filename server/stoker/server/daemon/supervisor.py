@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from stoker.protocol.descriptors import MORE_PROCESSES
-from stoker.protocol.errors import ProtocolError
+from stoker.protocol.errors import ProtocolError, ResourceError
 from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, WorkerChild
 from stoker.server.daemon.launch import Launched
 from stoker.server.daemon.template_process import Answered, TemplateProcess
@@ -369,7 +369,7 @@ class Supervisor:
                 received = channel.receive(child.sock, child.packets)
             except BlockingIOError:
                 return
-            except (OSError, ProtocolError):
+            except (OSError, ProtocolError, ResourceError):
                 received = None
             if received is None:
                 # The template reports its death; no more packets will come.

@@ -118,7 +118,7 @@ class TemplateProcess:
                 received = channel.receive(self.control, Answered | TemplateReady | TemplateFailed)
             except BlockingIOError:
                 return None
-            except (OSError, ProtocolError):
+            except (OSError, ProtocolError, ResourceError):
                 received = None
             if received is None:
                 if self.ready:
