@@ -134,6 +134,10 @@ ARGUMENTS = [
         ({"verify": given}, f"verify={given!r}: expected True or False")
         for given in ("yes", 2, None)
     ],
+    *[
+        ({"name": given}, "name=.*: expected 1 to 64 printable characters, or None")
+        for given in ("", "n" * 65, "a\nb", "\x1b[31m", b"run", 17)
+    ],
     ({"batch_size": np.int64(4), "seed": np.uint64(2**64 - 1), "views": 0}, "^views=0: exp"),
     ({"views": 65536}, "views=65536: expected an integer from 1 to 65535"),
     ({"weight": [1]}, r"Loader has no argument 'weight'; did you mean 'weights'\?"),

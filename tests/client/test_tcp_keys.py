@@ -69,6 +69,15 @@ def test_keys_change_no_byte(served, options) -> None:
     assert digests(served.tcp, **served.keys, **options) == digests(served.ipc, **options)
 
 
+def test_the_log_has_the_key_and_the_address_next_to_what_the_client_says(served) -> None:
+    with Loader(served.tcp, **grouped(**OPTIONS, **served.keys, name="far run")):
+        pass
+    log = served.daemon.log.read_text()
+    who = f'client="far run" host={socket.gethostname()} pid={os.getpid()} user='
+    for event in ("client_greeted", "opened"):
+        assert re.search(rf' {event} {who}\S+ known_from="127.0.0.1, key alice" ', log), log
+
+
 def test_replay_travels_with_keys_too(served) -> None:
     with (
         Loader(served.ipc, **grouped(**OPTIONS)) as here,

@@ -4,10 +4,12 @@ import gc
 import importlib
 import json
 import os
+import pwd
 import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -119,6 +121,25 @@ def test_named_object_and_private_pipelines_are_one_stream(shared, dataset, refe
         dataset, pipeline=client_pipelines.train, global_batch_size=BATCH, device="numpy", workers=2
     ) as loader:
         assert digests(loader, 2) == reference
+
+
+def test_the_log_says_whose_stream_it_is_and_the_name_changes_no_byte(
+    folder, dataset, reference
+) -> None:
+    with running(folder, dataset) as daemon:
+        with load(folder, name="run 17") as loader:
+            assert digests(loader, 2) == reference
+            stream = loader.spec.stream_id
+        assert daemon.stop() == 0
+        lines = daemon.log.read_text().splitlines()
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    who = (
+        f'client="run 17" host={socket.gethostname()} pid={os.getpid()} user={user}'
+        f" known_from=kernel dataset=photos stream={stream[:8]} "
+    )
+    for event in ("opened", "session_ended"):
+        (line,) = [line for line in lines if f" info {event} " in line]
+        assert f" {event} {who}" in line
 
 
 def test_tensors_and_arrays_are_the_same_bytes(shared, reference) -> None:

@@ -101,6 +101,8 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert decode("client", usual(vectors, "open")[1][:4]).job == b""
     assert decode("client", usual(vectors, "seek")[1][:5]).hosts == []
     assert decode("client", usual(vectors, "hello")[1][:4]).certificate == b""
+    said = decode("client", usual(vectors, "hello")[1][:5])
+    assert (said.name, said.host, said.pid, said.user) == ("", "", 0, "")
     assert decode("daemon", usual(vectors, "welcome")[1][:4]).certificate == b""
     assert found.prefetch == 0
     assert (found.crash_policy, found.integrity) == ("", "")
@@ -120,6 +122,10 @@ BOUNDS = {
         "wire_max": SMALL,
         "client": "name",
         "certificate": [b"x" * 2049, "text", None],
+        "name": ["n" * 65, 7, None, b"name"],
+        "host": "name",
+        "pid": COUNT,
+        "user": "name",
     },
     "open": {
         "request": SMALL,
@@ -233,6 +239,7 @@ APPENDED = {("error", "run"), ("opened", "drawn"),
             ("open", "rank"), ("open", "world_size"), ("open", "job"), ("opened", "mix"),
             ("seek", "crashed"), ("ready", "crashed"), ("ready", "digests"),
             ("ready", "chain"), ("hello", "certificate"), ("welcome", "certificate"),
+            ("hello", "name"), ("hello", "host"), ("hello", "pid"), ("hello", "user"),
             ("seek", "hosts"), ("seek", "host"), ("opened", "crash_policy"),
             ("opened", "integrity"),
             ("carried", "ready"), ("ask_replay", "stored")}  # fmt: skip

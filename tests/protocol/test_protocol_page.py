@@ -197,7 +197,7 @@ def test_every_error_code_is_listed(page: str) -> None:
 def test_the_handshake_in_bytes(page: str) -> None:
     """The hex in the page is what the codec makes."""
     shown = re.findall(r"^    ([0-9a-f ]+)  ", section(page, "An example in bytes"), re.M)
-    hello = messages.Hello(1, 1, "a client")
+    hello = messages.Hello(1, 1, "a client", b"", "run-17", "node3", 4711, "anna")
     assert "".join(shown).replace(" ", "") == codec.encode(b"", [hello]).hex()
 
 

@@ -51,6 +51,7 @@ class EvaluationArguments(TypedDict, total=False):
     buckets: Buckets | LengthBuckets | None
     params: bool
     verify: bool
+    name: str | None
     connection: Connection | None
 
 

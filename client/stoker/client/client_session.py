@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 import zmq
 
 from stoker.client.address import check_address, socket_path
+from stoker.client.introduction import hello
 from stoker.client.options.delivery_options import OPEN_REQUEST
 from stoker.client.peer_credentials import check_listener
 from stoker.client.progress import PipelineWait
 from stoker.client.side_socket import as_connect_error, connect_side, forked_error, read_memory
-from stoker.protocol import version
 from stoker.protocol.codec import (
     MAX_MESSAGE_BYTES,
     decode_from_daemon,
@@ -57,7 +57,6 @@ from stoker.protocol.messages import (
     Close,
     DaemonRecord,
     Error,
-    Hello,
     Open,
     Opened,
     Replayed,
@@ -97,8 +96,13 @@ class ClientSession:
     own_memory = False
     _certificate = b""
 
-    def __init__(self, address: str, connect_timeout_s: float) -> None:
+    def __init__(self, address: str, connect_timeout_s: float, name: str = "") -> None:
         """Connect, send HELLO and attach the side socket.
+
+        Args:
+            address: the daemon's.
+            connect_timeout_s: time limit for all of it.
+            name: the loader's, for the daemon's log.
 
         Raises:
             UsageError: the address is not one.
@@ -111,6 +115,7 @@ class ClientSession:
         self.address = check_address(address)
         self.hint: Callable[[], str] = str
         self._pid = os.getpid()
+        self._name = name
         self._token = b""
         self._lost: str | None = None
         self._closed = False
@@ -156,8 +161,7 @@ class ClientSession:
         self._poller.register(self._side.fileno(), zmq.POLLIN)
 
     def _greet(self, deadline: float) -> None:
-        name = f"stoker.client {version.STOKER}, process {os.getpid()}"
-        self.send(Hello(version.WIRE, version.WIRE, name, self._certificate))
+        self.send(hello(self._name, self._certificate))
         welcome = self._answer(Welcome, deadline)
         self._token = welcome.token
         try:

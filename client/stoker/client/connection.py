@@ -74,17 +74,19 @@ class DaemonConnection:
         options: Connection,
         *,
         workers: int | None,
+        name: str = "",
         crashed: dict[int, tuple[int, int]] | None = None,
     ) -> None:
         """Connect, open the stream and map it.
 
-        The connections of a loader with several daemons share `crashed`.
+        The connections of a loader with several daemons share `crashed`. `name` is the loader's.
 
         Raises:
             StokerError: as in `Loader`.
         """
         self._keys = resolve_keys(os.fspath(address_or_path), options.key, options.daemon_key)
         self._pid = os.getpid()
+        self._name = name
         self._last: Statistics | None = None
         self._before = Statistics(0, 0, 0, 0.0, 0, 0)
         self._target = target
@@ -104,7 +106,7 @@ class DaemonConnection:
             _refuse_workers(address_or_path, workers)
         else:
             path = check_dataset(address_or_path)
-            self._daemon = PrivateDaemon(path, request, workers, meanwhile=target.load)
+            self._daemon = PrivateDaemon(path, request, workers, meanwhile=target.load, name=name)
             self._record = self._daemon.request
         try:
             self._daemon_stream = self._begin()
@@ -235,12 +237,14 @@ class DaemonConnection:
 
     def _connect(self, connect_s: float, start_s: float | None) -> ClientSession:
         if self._daemon is None:
-            address, keys = self._address, self._keys
+            address, keys, name = self._address, self._keys, self._name
             if address.startswith(SCHEME):
                 return connect_with_retries(
-                    lambda left_s: RemoteSession(address, left_s, keys), connect_s
+                    lambda left_s: RemoteSession(address, left_s, keys, name), connect_s
                 )
-            return connect_with_retries(lambda left_s: ClientSession(address, left_s), connect_s)
+            return connect_with_retries(
+                lambda left_s: ClientSession(address, left_s, name), connect_s
+            )
         return self._daemon.connect(time.monotonic() + connect_s, start_s)
 
     def _begin(self) -> DaemonStream:

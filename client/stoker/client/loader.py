@@ -48,7 +48,7 @@ from stoker.protocol.errors import ClosedError, UsageError
 from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.messages import Open
 from stoker.protocol.replayed_row import Replay
-from stoker.protocol.request.argument_checks import within
+from stoker.protocol.request.argument_checks import label_of, within
 from stoker.protocol.request.stream_arguments import stream_request
 from stoker.protocol.size_buckets import Buckets
 
@@ -113,6 +113,8 @@ class Loader(Resuming, Generic[Item]):
             `for images, labels in loader`.
         as_dict: names of outputs, such as the arguments of a model, or True for all entries; every
             batch is then a plain dict of them, as in `model(**batch)`.
+        name: what the daemon's log calls this loader, such as "run-17": 1 to 64 printable
+            characters.
         verify: whether each batch must have the digests that its workers computed (`Batch.digest`).
         connection: time limits, how long to wait for a lost daemon, and keys; see `Connection`.
 
@@ -175,6 +177,7 @@ class Loader(Resuming, Generic[Item]):
         as_tuple: Sequence[str] | None = None,
         as_dict: bool | Sequence[str] | None = None,
         verify: bool = False,
+        name: str | None = None,
         connection: Connection | None = None,
         **unknown: object,
     ) -> None:
@@ -206,8 +209,9 @@ class Loader(Resuming, Generic[Item]):
             job = job_key(place, world_size) if chosen else b""
             request = Open(OPEN_REQUEST, stream, delivery, rank, world_size, job)
             self._connection = connect(
-                address_or_path, request, target, connection_of(connection), workers
-            )
+                address_or_path, request, target, connection_of(connection), workers,
+                label_of("name", name),
+            )  # fmt: skip
         self._close = weakref.finalize(self, self._connection.close)
         self._turn = 0
         self._crashed = self._connection.crashed

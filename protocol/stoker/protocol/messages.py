@@ -18,6 +18,7 @@ import msgspec
 from stoker.protocol.chain import CHAIN_BYTES, MAX_VERIFIED_ROWS, ROW_DIGEST_BYTES
 from stoker.protocol.cursor import MAX_CRASHED
 from stoker.protocol.draw_records import MAX_DRAWN, Drawn
+from stoker.protocol.request.argument_checks import MAX_LABEL
 from stoker.protocol.request.stream_request import (
     MAX_HOSTS,
     MAX_SOURCES,
@@ -32,6 +33,7 @@ MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
 """Of all names of classes in OPENED; the fields that do not fit are left out."""
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
+Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL)]
 Hex32 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
 Token = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
@@ -55,13 +57,18 @@ class Hello(Record, frozen=True, tag="hello"):
     """First record of a client: the wire versions that it supports.
 
     `certificate` is what its carrier has to show, if the daemon has keys; see
-    `stoker.protocol.remote.tls`.
+    `stoker.protocol.remote.tls`. `name` is what the caller calls its training. `host`, `pid` and
+    `user` say whose process it is, for logs; the daemon believes none of them.
     """
 
     wire_min: Small
     wire_max: Small
     client: Name
     certificate: Certificate = b""
+    name: Label = ""
+    host: Name = ""
+    pid: Count = 0
+    user: Name = ""
 
 
 class Open(Record, frozen=True, tag="open"):

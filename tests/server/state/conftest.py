@@ -86,7 +86,7 @@ class Rig:
 
     def hello(self, attach: bool = True) -> bytes:
         token = next(self._tokens).to_bytes(16, "big")
-        said = self.do(ev.Greeted, b"peer", token, Hello(1, 1, "test"))
+        said = self.do(ev.Greeted, b"peer", token, Hello(1, 1, "test", b"", "run-17"))
         assert said == [
             ins.SendPeer(b"peer", (Welcome(1, token, said[0].records[0].daemon),), token)
         ]

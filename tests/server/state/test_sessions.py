@@ -41,8 +41,8 @@ def test_a_stream_is_logged_with_the_names_of_its_dataset_and_pipeline(rig):
     rig.open(dataset="", pipeline="", graph=b"{}")
     found = logged(rig, "opened")
     assert [(one["client"], one["dataset"], one["pipeline"]) for one in found] == [
-        ("test", "photos", "train"),
-        ("test", "photos", "sent by the client"),
+        ("run-17", "photos", "train"),
+        ("run-17", "photos", "sent by the client"),
     ]
 
 
@@ -52,18 +52,28 @@ def test_a_refused_request_is_logged_with_its_names_and_the_reason(rig, make_ope
     rig.send(token, make_open(dataset="", pipeline="plain"))
     rig.do(ev.BuildFailed, 1, "build", "x" * 2000, {})
     unknown, early, failed = logged(rig, "request_refused")
+    who = {"client": "run-17", "host": "-", "pid": 0, "user": "-", "known_from": "-", "stream": "-"}
     assert unknown == {
-        "client": "test", "request": "OPEN", "dataset": "foto", "pipeline": "train",
+        **who, "request": "OPEN", "dataset": "foto", "pipeline": "train",
         "code": "unknown_name", "reason": rig.errors(token)[0].message,
     }  # fmt: skip
     assert early == {
-        "client": "test", "request": "SEEK", "code": "protocol",
+        **who, "request": "SEEK", "dataset": "foto",
+        "code": "protocol",
         "reason": "SEEK came before OPENED; open a stream first",
     }  # fmt: skip
     assert failed == {
-        "client": "test", "request": "OPEN", "dataset": "photos", "pipeline": "plain",
+        **who, "request": "OPEN", "dataset": "photos", "pipeline": "plain",
         "code": "build", "reason": "x" * 997 + "...",
     }  # fmt: skip
+
+
+def test_what_a_client_says_of_itself_is_printable_and_short_in_the_log(rig):
+    said = Hello(7, 9, "x" * 256, b"", "a\nb\x1b", "h" * 256, 7, "\u202euser")
+    refusal(rig.do(ev.Greeted, b"peer", b"t" * 16, said))
+    facts = rig.said[-1].facts
+    assert (facts["client"], facts["host"]) == ("a?b?", "h" * 64)
+    assert (facts["pid"], facts["user"], facts["release"]) == (7, "?user", "x" * 64)
 
 
 @pytest.mark.parametrize(("low", "high"), [(2, 5), (0, 0)])

@@ -20,7 +20,12 @@ Where = str | os.PathLike[str] | Sequence[str] | Directory
 
 
 def connect(
-    where: Where, request: Open, target: Target, connection: Connection, workers: int | None
+    where: Where,
+    request: Open,
+    target: Target,
+    connection: Connection,
+    workers: int | None,
+    name: str = "",
 ) -> DaemonConnection | Fleet:
     """Open the stream at an address, a path, or the addresses of a list or directory.
 
@@ -28,7 +33,7 @@ def connect(
         StokerError: as in `Loader`.
     """
     if isinstance(where, str | os.PathLike):
-        return DaemonConnection(where, request, target, connection, workers=workers)
+        return DaemonConnection(where, request, target, connection, workers=workers, name=name)
     key, daemon_key = connection.key, connection.daemon_key
     if isinstance(where, Directory):
         key, daemon_key = key or where.key, daemon_key or where.daemon_key
@@ -41,7 +46,9 @@ def connect(
     def open_at(address: str, crashed: dict[int, tuple[int, int]], later: bool) -> DaemonConnection:
         chosen = remote if address.startswith(SCHEME) else local
         asked = _of_several(request, where, later=later)
-        return DaemonConnection(address, asked, target, chosen, workers=workers, crashed=crashed)
+        return DaemonConnection(
+            address, asked, target, chosen, workers=workers, name=name, crashed=crashed
+        )
 
     group = request.delivery.group
     return Fleet(

@@ -77,6 +77,7 @@ class PrivateDaemon:
         request: Open,
         workers: int | None,
         meanwhile: Callable[[], None] = lambda: None,
+        name: str = "",
     ) -> None:
         """Check the arguments; starts nothing yet.
 
@@ -85,6 +86,7 @@ class PrivateDaemon:
             request: of the loader.
             workers: number of worker processes; None lets the daemon choose.
             meanwhile: called while a daemon starts, which takes seconds.
+            name: the loader's, for the daemon's log.
 
         Raises:
             UsageError: `dataset`, `pipeline` or `workers` do not go with a path.
@@ -98,6 +100,7 @@ class PrivateDaemon:
         self._dataset = dataset
         self._workers = number
         self._meanwhile = meanwhile
+        self._name = name
         key = host_key(request.world_size) or f"{os.getpid()}/{os.urandom(8).hex()}"
         parts = "\0".join([dataset, self._code or "", str(number), key, *_places_of_code()])
         name = hashlib.blake2b(os.fsencode(parts), digest_size=8).hexdigest()
@@ -164,7 +167,7 @@ class PrivateDaemon:
         if current is None or not is_running(current[1]):
             return None
         try:
-            return _session(current[0], deadline)
+            return _session(current[0], deadline, self._name)
         except ConnectError:  # it is shutting down; a new daemon's sockets get other names
             return None
 
@@ -180,7 +183,7 @@ class PrivateDaemon:
             _children[self._folder.path].remove(child)
             end(child, time.monotonic())
             raise
-        return _session(address, deadline)
+        return _session(address, deadline, self._name)
 
     def _start(self, address: str, deadline: float) -> "subprocess.Popen[bytes]":
         reader, writer = os.pipe()
@@ -276,9 +279,9 @@ class PrivateDaemon:
         return f"\nthe end of its log:\n{text}" if text else ""
 
 
-def _session(address: str, deadline: float) -> ClientSession:
+def _session(address: str, deadline: float, name: str) -> ClientSession:
     limit_s = max(deadline - time.monotonic(), 1.0)
-    return connect_with_retries(lambda left_s: ClientSession(address, left_s), limit_s)
+    return connect_with_retries(lambda left_s: ClientSession(address, left_s, name), limit_s)
 
 
 def _private_request(request: Open) -> tuple[Open, str | None]:

@@ -66,7 +66,9 @@ class RemoteSession(ClientSession):
 
     own_memory = True
 
-    def __init__(self, address: str, connect_timeout_s: float, keys: Keys | None = None) -> None:
+    def __init__(
+        self, address: str, connect_timeout_s: float, keys: Keys | None = None, name: str = ""
+    ) -> None:
         """Connect as `ClientSession` does, with keys if there are any.
 
         Raises:
@@ -80,7 +82,7 @@ class RemoteSession(ClientSession):
 
             self._identity = make_identity("stoker client")
             self._certificate = self._identity.certificate
-        super().__init__(address, connect_timeout_s)
+        super().__init__(address, connect_timeout_s, name)
 
     def _connect_side(self, timeout_s: float, deadline: float) -> None:
         self._where: TcpAddress = tcp_address(self.address)

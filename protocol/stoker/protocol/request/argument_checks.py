@@ -12,6 +12,8 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import as_integer
 
 MAX_NAME = 256
+MAX_LABEL = 64
+"""Characters of the name of a loader, which goes into logs."""
 
 
 def within(name: str, value: object, low: int, high: int, otherwise: str = "") -> int:
@@ -60,6 +62,21 @@ def name_of(name: str, value: object) -> str:
     if not isinstance(value, str) or len(value) > MAX_NAME or not is_utf8(value):
         raise UsageError(
             f"{name}={value!r}: expected text of at most {MAX_NAME} characters, in UTF-8"
+        )
+    return value
+
+
+def label_of(name: str, value: object) -> str:
+    """Return an argument that logs show; None is the empty text.
+
+    Raises:
+        UsageError: it is not text, is empty or too long, or has characters that cannot be printed.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_LABEL or not value.isprintable():
+        raise UsageError(
+            f"{name}={value!r:.200}: expected 1 to {MAX_LABEL} printable characters, or None"
         )
     return value
 

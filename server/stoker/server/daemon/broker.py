@@ -23,7 +23,7 @@ lost: `send` returns False, and the daemon ends the session.
 import errno
 import os
 import socket as unix
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -73,6 +73,7 @@ class Broker:
         now: monotonic seconds.
         guard: of unexpected exceptions; they end the connection of the message.
         on_failed: called with the token of a session whose message raised one.
+        facts_of: returns what a log line says about the client of a session.
         tcp: where to listen too, for other hosts.
 
     Attributes:
@@ -88,6 +89,7 @@ class Broker:
         now: Callable[[], float],
         guard: Guard,
         on_failed: Callable[[bytes], None],
+        facts_of: Callable[[bytes], Mapping[str, object]],
         tcp: TcpListener | None = None,
     ) -> None:
         self._on_hello = on_hello
@@ -95,6 +97,7 @@ class Broker:
         self._now = now
         self._guard = guard
         self._on_failed = on_failed
+        self.facts_of = facts_of
         self._peers: dict[bytes, bytes] = {}
         self._tokens: dict[bytes, bytes] = {}
         self._greeting: set[bytes] = set()
@@ -281,7 +284,10 @@ class Broker:
         self.refused_messages += 1
         suppressed = self._log_limit.allow("message", self._now())
         if suppressed is not None:
-            logs.log("warning", "message_refused", reason=error.message, suppressed=suppressed)
+            facts = self.facts_of(self._tokens.get(peer, b""))
+            logs.log(
+                "warning", "message_refused", **facts, reason=error.message, suppressed=suppressed
+            )
         code, message, details = error.to_record()
         self._send(peer, b"", [messages.Error(0, code, message, details)])
 

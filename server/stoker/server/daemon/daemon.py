@@ -37,6 +37,7 @@ from stoker.server.daemon.descriptor_limits import open_count
 from stoker.server.daemon.dispatcher import Dispatcher
 from stoker.server.daemon.guard import EXIT_CODE, Guard, StateInDoubtError, session_failed
 from stoker.server.daemon.lifelines import Lifelines
+from stoker.server.daemon.peers import Peers
 from stoker.server.daemon.poller import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
@@ -92,7 +93,7 @@ class Daemon:
         self._stops_asked = 0
         self._next_tick = now()
         self._access: Access | None = None
-        self._poller, self._turns = Poller(), TurnTimes()
+        self._poller, self._turns, self._peers = Poller(), TurnTimes(), Peers()
         self._guard = Guard(now, config.testing.fail_points)
         self._slow_log = logs.RateLimit(burst=1, period_s=10.0)
         with contextlib.ExitStack() as stack:
@@ -128,8 +129,9 @@ class Daemon:
             self._side = self._lifelines(place, config, stack)
             stack.callback(self._side.close)
             self._broker = Broker(
-                place, self._hello, self._received, now, self._guard, self._failed, self._side.tcp
-            )
+                place, self._hello, self._received, now, self._guard, self._failed,
+                self._core.client_facts, self._side.tcp,
+            )  # fmt: skip
             stack.callback(self._broker.close)
             self._dispatcher = Dispatcher(
                 self._broker, self._side, self._reserver, self._supervisor, bad_samples,
@@ -305,12 +307,15 @@ class Daemon:
     # ---------------------------------------------------------------- events
 
     def _hello(self, peer: bytes, hello: messages.Hello, process: str, key: str) -> None:
+        name = None
         if self._access is not None and key:
             self._side.check_certificate(hello.certificate)
             name = self._access.name_of(bytes.fromhex(key))
-            logs.log("info", "client_greeted", name=name, address=process)
+        client = self._peers.of(hello, process, name)
+        if name is not None:
+            logs.log("info", "client_greeted", **client.facts(), key=name, address=process)
         token = secrets.token_bytes(16)
-        self._events.append(events.Greeted(self._now(), peer, token, hello, process))
+        self._events.append(events.Greeted(self._now(), peer, token, hello, process, client))
 
     def _received(self, token: bytes, records: tuple[messages.ClientRecord, ...]) -> None:
         if self._side.is_remote(token):  # what was sent is released by `_sent` alone

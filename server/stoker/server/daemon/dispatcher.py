@@ -223,7 +223,7 @@ class Dispatcher:
 
     def _lose(self, token: bytes, why: str) -> None:
         """End a session that cannot be reached: hang up its lifeline and notify the core."""
-        logs.log("warning", "session_lost", reason=why)
+        logs.log("warning", "session_lost", **self._broker.facts_of(token), reason=why)
         self._side.hang_up(token)
         self._emit(events.LifelineDown(self._now(), token, by_daemon=True))
 

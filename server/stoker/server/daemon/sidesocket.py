@@ -274,16 +274,17 @@ class SideSocket:
         self._on_down(token)
 
     def _refuse(self, sock: socket.socket, error: StokerError) -> None:
-        self._note(error.message)
+        process, user, _ = peer_credentials(sock)
+        self._note(error.message, pid=process, user=user)
         code, message, details = error.to_record()
         _sent(sock, messages.Error(0, code, message, details))
         self._drop(sock)
 
-    def _note(self, reason: str) -> None:
+    def _note(self, reason: str, **facts: object) -> None:
         self.refused_connections += 1
         suppressed = self._log_limit.allow("connection", self._now())
         if suppressed is not None:
-            logs.log("warning", "connection_refused", reason=reason, suppressed=suppressed)
+            logs.log("warning", "connection_refused", **facts, reason=reason, suppressed=suppressed)
 
     def _drop(self, sock: socket.socket) -> None:
         del self._half_open[sock]

@@ -113,6 +113,10 @@ class Core:
         self._stopping.check()
         return self._flush()
 
+    def client_facts(self, token: bytes) -> dict[str, object]:
+        """Return what a log line says about the client of a session; empty if there is none."""
+        return self._sessions.facts(token)
+
     def rest_s(self) -> float:
         """Return for how many seconds no process needs an answer; see `Scheduler.rest_s`."""
         return self._scheduler.rest_s()

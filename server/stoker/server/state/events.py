@@ -7,6 +7,7 @@ import msgspec
 
 from stoker.protocol.errors import Detail
 from stoker.protocol.messages import ClientRecord, Hello
+from stoker.server.state.clients import Client
 from stoker.server.work.work_records import BuildResult, Done
 
 
@@ -19,13 +20,15 @@ class Event(msgspec.Struct, frozen=True):
 class Greeted(Event, frozen=True):
     """A peer sent HELLO; `token` is fresh randomness for its session, if it gets one.
 
-    `process` names the peer's process; peers of one process share what one peer may have.
+    `process` names the peer's process; peers of one process share what one peer may have. `client`
+    is what the daemon knows of it; None: only what HELLO says.
     """
 
     peer: bytes
     token: bytes
     hello: Hello
     process: str = ""
+    client: Client | None = None
 
 
 class Received(Event, frozen=True):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from stoker.protocol.exclude import Excluded
 from stoker.protocol.messages import Open
+from stoker.server.state.clients import Client
 from stoker.server.state.groups.group import Group
 from stoker.server.work.cuts import Share
 from stoker.server.work.work_records import StreamToBuild
@@ -47,17 +48,24 @@ class Session:
     Attributes:
         token: its token.
         greeted_at: time of its HELLO.
-        client: the client's name for itself.
+        client: who it is.
         process: the process that it belongs to.
         attached: whether its lifeline is up.
         opening: its pending OPEN.
         group: the group of its open stream.
+        dataset: the name of the dataset in its last OPEN.
     """
 
     token: bytes
     greeted_at: float
-    client: str
+    client: Client
     process: str = ""
     attached: bool = False
     opening: PendingOpen | None = None
     group: Group | None = None
+    dataset: str = ""
+
+    def facts(self) -> dict[str, object]:
+        """Return what a log line says about its client."""
+        stream = "" if self.group is None else self.group.stream.stream_id
+        return self.client.facts(self.dataset, stream)

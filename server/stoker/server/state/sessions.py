@@ -33,6 +33,7 @@ from stoker.protocol.messages import (
     Status,
     Welcome,
 )
+from stoker.server.state.clients import claimed
 from stoker.server.state.core_context import CoreContext, error_record
 from stoker.server.state.core_instructions import EndSession, SendPeer
 from stoker.server.state.events import Greeted, Received
@@ -76,16 +77,17 @@ class Sessions:
 
     def greeted(self, event: Greeted) -> None:
         """Answer HELLO with a token or an error."""
+        client = event.client or claimed(event.hello)
         try:
             self._check_hello(event.hello)
         except StokerError as error:
             self._context.counts.errors += 1
             record = error_record(*error.to_record())
             self._context.out.append(SendPeer(event.peer, (record,)))
-            client = event.hello.client
-            self._context.log_refusal("client_refused", error.to_record(), client=client)
+            facts = {**client.facts(), "release": client.release}
+            self._context.log_refusal("client_refused", error.to_record(), **facts)
             return
-        session = Session(event.token, event.now, event.hello.client, event.process)
+        session = Session(event.token, event.now, client, event.process)
         self.by_token[event.token] = self._unattached[event.token] = session
         self._context.counts.sessions += 1
         welcome = Welcome(version.WIRE, event.token, DAEMON)
@@ -133,13 +135,14 @@ class Sessions:
         if session is None:
             self._groups.free_departed(token)
             return
+        facts = session.facts()
         self._unattached.pop(token, None)
         self._openings.leave(session)
         self._replays.leave(token)
         if session.group is not None:
             self._groups.close(session.group, token, reads_on=reads_on)
         self._context.out.append(EndSession(token))
-        self._context.log("info", "session_ended", client=session.client, reason=reason)
+        self._context.log("info", "session_ended", **facts, reason=reason)
 
     def end_all(self, reason: str) -> None:
         """Accept no new sessions; send BYE to all existing ones."""
@@ -147,6 +150,11 @@ class Sessions:
         for token in list(self.by_token):
             self._context.send(token, Bye(reason))
             self.end(token, reason, reads_on=True)
+
+    def facts(self, token: bytes) -> dict[str, object]:
+        """Return what a log line says about the client of a session; empty if there is none."""
+        session = self.by_token.get(token)
+        return {} if session is None else session.facts()
 
     def tick(self) -> None:
         """End sessions whose lifeline did not come up in time; they are in order of HELLO."""
@@ -157,11 +165,10 @@ class Sessions:
             self.end(token, "no lifeline in time")
 
     def _log_refusal(self, session: Session, record: ClientRecord, error: StokerError) -> None:
-        asked: dict[str, object] = {"request": _name(record)}
+        asked: dict[str, object] = session.facts() | {"request": _name(record)}
         if isinstance(record, Open):
-            asked |= names_of(record.stream)
-        fault = error.to_record()
-        self._context.log_refusal("request_refused", fault, client=session.client, **asked)
+            asked["pipeline"] = names_of(record.stream)["pipeline"]
+        self._context.log_refusal("request_refused", error.to_record(), **asked)
 
     def _check_hello(self, hello: Hello) -> None:
         if not hello.wire_min <= version.WIRE <= hello.wire_max:

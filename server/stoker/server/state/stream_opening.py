@@ -18,6 +18,7 @@ from stoker.protocol.slot_layout import check_outputs
 from stoker.protocol.spec import StreamSpec
 from stoker.server.state.budget import REMEDY, Budget
 from stoker.server.state.builds import Builds
+from stoker.server.state.clients import harmless
 from stoker.server.state.core_context import CoreContext, Fault, error_record
 from stoker.server.state.core_instructions import ReserveSlab, SendSlab
 from stoker.server.state.events import BuildDied, BuildFailed
@@ -75,6 +76,7 @@ class Openings:
             ResourceError: there is not enough memory.
         """
         settings = self._context.settings
+        session.dataset = harmless(names_of(request.stream, settings.datasets)["dataset"])
         share = check_request(request)
         excluded = [Excluded.from_bytes(one.selection.exclude) for one in request.stream.sources]
         stream = resolve_names(request.stream, settings.datasets, settings.pipelines)
@@ -207,9 +209,10 @@ class Openings:
             ),
         )
         self._context.log(
-            "info", "opened", client=session.client,
-            **names_of(opening.request.stream, self._context.settings.datasets),
-            stream=group.stream.stream_id, slab=slab.number, slab_bytes=slots * slab.slot_bytes,
+            "info", "opened", **session.facts(),
+            pipeline=names_of(opening.request.stream)["pipeline"],
+            stream_id=group.stream.stream_id,
+            slab=slab.number, slab_bytes=slots * slab.slot_bytes,
             group=group.name or None, members=len(group.members),
             rank=opening.request.rank, world_size=opening.request.world_size,
         )  # fmt: skip
@@ -365,9 +368,9 @@ class Openings:
         if opening is not None:
             self._context.counts.errors += 1
             self._context.send(session.token, error_record(*fault, request=opening.request.request))
-            names = names_of(opening.request.stream, self._context.settings.datasets)
+            pipeline = names_of(opening.request.stream)["pipeline"]
             self._context.log_refusal(
-                "request_refused", fault, client=session.client, request="OPEN", **names
+                "request_refused", fault, **session.facts(), request="OPEN", pipeline=pipeline
             )
 
 
