@@ -21,7 +21,10 @@ EPOCHS, BATCH, ROWS = 2, 4, 24
 @pytest.fixture
 def proof(monkeypatch: pytest.MonkeyPatch):
     """The script; what it sets in PyTorch is set back, and the scripts that it imports go."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    scripts = Path(__file__).parents[2] / "benchmarks"
+    monkeypatch.syspath_prepend(str(scripts))
+    for script in scripts.glob("*.py"):  # modules of tests may have the same name
+        monkeypatch.delitem(sys.modules, script.stem, raising=False)
     before = set(sys.modules)
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     yield importlib.import_module("same_weights")

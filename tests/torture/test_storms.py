@@ -66,6 +66,7 @@ def test_storms_draw_every_argument_of_a_loader_but_these():
         "device", "as_tuple", "as_dict",  # where batches go
         "connect_timeout_s", "reconnect_s",  # for how long to wait
         "workers",  # of private daemons
+        "name",  # for the log
     }  # fmt: skip
 
 

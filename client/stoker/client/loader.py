@@ -113,9 +113,9 @@ class Loader(Resuming, Generic[Item]):
             `for images, labels in loader`.
         as_dict: names of outputs, such as the arguments of a model, or True for all entries; every
             batch is then a plain dict of them, as in `model(**batch)`.
+        verify: whether each batch must have the digests that its workers computed (`Batch.digest`).
         name: what the daemon's log calls this loader, such as "run-17": 1 to 64 printable
             characters.
-        verify: whether each batch must have the digests that its workers computed (`Batch.digest`).
         connection: time limits, how long to wait for a lost daemon, and keys; see `Connection`.
 
     Raises:

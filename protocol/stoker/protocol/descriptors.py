@@ -16,15 +16,13 @@ import struct
 import threading
 
 from stoker.protocol.codec import MAX_PACKET_BYTES
-from stoker.protocol.errors import ProtocolError, ResourceError
+from stoker.protocol.errors import MORE_FILES, ProtocolError, ResourceError
 
 MORE_PROCESSES = (
     "raise the limit on processes and threads (ulimit -u, TasksMax of systemd, --pids-limit of"
     " docker), or end other processes"
 )
 """The remedy if the system starts no process or thread."""
-MORE_FILES = "ulimit -n, LimitNOFILE of systemd, --ulimit nofile of docker"
-"""Where the limit on open files is set."""
 NO_PROCESS = frozenset((errno.EAGAIN, errno.ENOMEM))
 """Why a fork fails at a limit."""
 _INT = array.array("i").itemsize

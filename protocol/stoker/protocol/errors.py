@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from typing import ClassVar, TypeGuard
 
 Detail = str | int | bool | None
+MORE_FILES = "ulimit -n, LimitNOFILE of systemd, --ulimit nofile of docker"
+"""Where the limit on open files is set."""
 
 
 class StokerError(Exception):

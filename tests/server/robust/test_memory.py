@@ -36,7 +36,7 @@ def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, lo
     assert f"resize ({source}:{line + 1}) needs the most" in message
     assert caught.value.details["needed_bytes"] >= 2 * 3 * 20000**2
     line = next(line for line in daemon.log.read_text().splitlines() if "request_refused" in line)
-    assert "request=OPEN dataset=small pipeline=huge code=resource" in line
+    assert "dataset=small stream=- request=OPEN pipeline=huge code=resource" in line
     assert "needs the most" in line
     numbers = r"needed \d+ bytes .* allowed 41943040; .* raise memory.session_limit of the daemon"
     with pytest.raises(ResourceError, match=numbers):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stoker.client.remote.ring import Ring
 from stoker.protocol.codec import decode_packet
-from stoker.protocol.descriptors import MORE_FILES
 from stoker.protocol.errors import (
+    MORE_FILES,
     AccessError,
     ConnectError,
     PeerError,

@@ -9,8 +9,7 @@ import os
 import resource
 from typing import Final
 
-from stoker.protocol.descriptors import MORE_FILES
-from stoker.protocol.errors import ResourceError
+from stoker.protocol.errors import MORE_FILES, ResourceError
 
 RESERVE: Final = 32
 """The daemon keeps at least this many descriptors free."""
