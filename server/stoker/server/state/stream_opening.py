@@ -28,7 +28,7 @@ from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS, Deliveri
 from stoker.server.state.groups.group_joining import SPARE
 from stoker.server.state.groups.group_slab import GroupSlab
 from stoker.server.state.jobs import Jobs
-from stoker.server.state.names import names_of, resolve_names
+from stoker.server.state.names import dataset_name, pipeline_name, resolve_names
 from stoker.server.state.prefetch import chosen_prefetch
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.served_streams import (
@@ -76,7 +76,7 @@ class Openings:
             ResourceError: there is not enough memory.
         """
         settings = self._context.settings
-        session.dataset = harmless(names_of(request.stream, settings.datasets)["dataset"])
+        session.dataset = harmless(dataset_name(request.stream, settings.datasets))
         share = check_request(request)
         excluded = [Excluded.from_bytes(one.selection.exclude) for one in request.stream.sources]
         stream = resolve_names(request.stream, settings.datasets, settings.pipelines)
@@ -210,7 +210,7 @@ class Openings:
         )
         self._context.log(
             "info", "opened", **session.facts(),
-            pipeline=names_of(opening.request.stream)["pipeline"],
+            pipeline=pipeline_name(opening.request.stream),
             stream_id=group.stream.stream_id,
             slab=slab.number, slab_bytes=slots * slab.slot_bytes,
             group=group.name or None, members=len(group.members),
@@ -368,7 +368,7 @@ class Openings:
         if opening is not None:
             self._context.counts.errors += 1
             self._context.send(session.token, error_record(*fault, request=opening.request.request))
-            pipeline = names_of(opening.request.stream)["pipeline"]
+            pipeline = pipeline_name(opening.request.stream)
             self._context.log_refusal(
                 "request_refused", fault, **session.facts(), request="OPEN", pipeline=pipeline
             )
