@@ -104,6 +104,8 @@ def test_appended_fields_have_defaults(vectors) -> None:
     said = decode("client", usual(vectors, "hello")[1][:5])
     assert (said.name, said.host, said.pid, said.user) == ("", "", 0, "")
     assert decode("daemon", usual(vectors, "welcome")[1][:4]).certificate == b""
+    assert decode("client", ["ask_status"]) == messages.AskStatus(sessions=False)
+    assert decode("daemon", ["status", {"a": 1}]) == messages.Status({"a": 1}, [], [], [], "", 0)
     assert found.prefetch == 0
     assert (found.crash_policy, found.integrity) == ("", "")
     assert decode("side", usual(vectors, "carried")[1][:5]).ready is None
@@ -115,6 +117,22 @@ def usual(vectors, tag: str) -> tuple[str, list]:
 
 
 COUNT, SMALL = 2**48, 2**24
+SESSION = [
+    "run-17", "node3", 4711, "anna", "kernel", "open", "photos", "train", "0" * 32, "", 0, 1, 3,
+    120, 500, 90, 1620, 1618, 2, 7, 12.5, 300.25,
+]  # fmt: skip
+WRONG_OF_SESSIONS = [
+    *((at, wrong) for at in (0, 1, 3, 4, 6, 7, 8, 9) for wrong in ("n" * 65, 7, None, b"name")),
+    *((at, wrong) for at in (2, *range(10, 20)) for wrong in (-1, COUNT + 1, "1", 1.5, None)),
+    *((at, "1") for at in (20, 21)), (5, "closed"), (5, None), (10, SMALL + 1), (19, SMALL + 1),
+]  # fmt: skip
+"""Place in SESSION -> a value that it cannot have."""
+
+
+def changed(values: list, at: int, value: object) -> list:
+    return [*values[:at], value, *values[at + 1 :]]
+
+
 CRASHED = [None, 3, [-1], [COUNT + 1], ["1"], list(range(9))]
 BOUNDS = {
     "hello": {
@@ -145,7 +163,7 @@ BOUNDS = {
                   [[0, 0]] * 4097, [[0, 0, 0]]],
     },
     "close": {},
-    "ask_status": {},
+    "ask_status": {"sessions": [0, "yes", None]},
     "ask_replay": {
         "request": SMALL, "id": COUNT, "epoch": COUNT, "visit": COUNT, "view": 2**16 - 2,
         "stored": [None, 1, "true"],
@@ -209,7 +227,15 @@ BOUNDS = {
                     {str(number): 1 for number in range(65)}],
         "run": [-1, COUNT + 1, "1"],
     },
-    "status": {"counters": [None, {"a": "1"}, {1: 1}, {str(n): 1 for n in range(4097)}]},
+    "status": {
+        "counters": [None, {"a": "1"}, {1: 1}, {str(n): 1 for n in range(4097)}],
+        "sessions": [None, {}, [None], [{}], [[]], [SESSION[:-1]], [SESSION] * 1025,
+                     *([changed(SESSION, at, wrong)] for at, wrong in WRONG_OF_SESSIONS)],
+        "datasets": [None, "photos", [1], ["n" * 257], [""] * 1025],
+        "pipelines": [None, "train", [1], ["n" * 257], [""] * 1025],
+        "unready": ["m" * 16385, None, b"m"],
+        "pid": COUNT,
+    },
     "bye": {"reason": ["r" * 16385, None]},
     "attach": {"token": [b"", b"x" * 15, b"x" * 17, None]},
     "attached": {},
@@ -242,6 +268,8 @@ APPENDED = {("error", "run"), ("opened", "drawn"),
             ("hello", "name"), ("hello", "host"), ("hello", "pid"), ("hello", "user"),
             ("seek", "hosts"), ("seek", "host"), ("opened", "crash_policy"),
             ("opened", "integrity"),
+            ("ask_status", "sessions"), ("status", "sessions"), ("status", "datasets"),
+            ("status", "pipelines"), ("status", "unready"), ("status", "pid"),
             ("carried", "ready"), ("ask_replay", "stored")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]

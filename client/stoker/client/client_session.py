@@ -49,6 +49,7 @@ from stoker.protocol.errors import (
 )
 from stoker.protocol.messages import (
     AskReplay,
+    AskStatus,
     Attach,
     Attached,
     Building,
@@ -61,6 +62,7 @@ from stoker.protocol.messages import (
     Opened,
     Replayed,
     Slab,
+    Status,
     Welcome,
 )
 
@@ -73,7 +75,7 @@ CONNECTION_DESCRIPTORS = 16
 """More than a connection needs: ZeroMQ's sockets and wake-ups, the side socket, TLS, a slab."""
 _EVENTS, _POLLIN, _RCVMORE = int(zmq.EVENTS), int(zmq.POLLIN), int(zmq.RCVMORE)
 """Plain integers: an enum would double the cost of each query."""
-Answer = TypeVar("Answer", Welcome, Opened)
+Answer = TypeVar("Answer", Welcome, Opened, Status)
 _open_sessions: "weakref.WeakSet[ClientSession]" = weakref.WeakSet()
 
 Asked = tuple[int, int, int, int, bool]
@@ -232,6 +234,16 @@ class ClientSession:
         finally:
             self._awaited = 0
             self._drop_replay()
+
+    def ask_status(self, timeout_s: float) -> Status:
+        """Ask for the counters, sessions and names of the daemon; no stream may be open.
+
+        Raises:
+            DaemonLostError: the daemon went away.
+            PeerError: no answer in time.
+        """
+        self.send(AskStatus(sessions=True))
+        return self._answer(Status, time.monotonic() + timeout_s)
 
     def _raise_refusal(self) -> None:
         """Raise the error that answers the pending replay, if it is in the inbox."""

@@ -2,12 +2,12 @@
 
 import functools
 import os
+import pwd
 import socket
 
 from stoker.protocol import version
 from stoker.protocol.messages import Hello
 from stoker.protocol.request.argument_checks import MAX_NAME
-from stoker.protocol.users import user_name
 
 
 def hello(name: str, certificate: bytes = b"") -> Hello:
@@ -23,9 +23,12 @@ def hello(name: str, certificate: bytes = b"") -> Hello:
     )  # fmt: skip
 
 
-@functools.cache  # a directory service can take seconds
+@functools.cache
 def _user(number: int) -> str:
-    return _sendable(user_name(number))
+    try:
+        return _sendable(pwd.getpwuid(number).pw_name)
+    except KeyError:  # containers may run as a number
+        return str(number)
 
 
 def _sendable(text: str) -> str:

@@ -11,7 +11,7 @@ An envelope is `[WIRE, token, [record, ...]]`: one ZeroMQ message carries many r
 names the session (empty before WELCOME); ZeroMQ routing ids identify no session.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -32,6 +32,8 @@ from stoker.protocol.slot_layout import Output, Placed
 MAX_CLASSES = 2**16
 MAX_CLASS_BYTES = 2**20
 """Of all names of classes in OPENED; the fields that do not fit are left out."""
+MAX_LISTED = 1024
+"""Of sessions, and of names, in STATUS; so that it fits into a message, whatever they are."""
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
 Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL)]
 Hex32 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
@@ -43,6 +45,8 @@ CrashedIds = Annotated[list[Count], msgspec.Meta(max_length=MAX_CRASHED)]
 Classes = Annotated[list[Text], msgspec.Meta(max_length=MAX_CLASSES)]
 HostKeys = Annotated[list[Key], msgspec.Meta(max_length=MAX_HOSTS)]
 JobKey = Annotated[bytes, msgspec.Meta(max_length=16)]
+Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_LISTED)]
+SessionState = Literal["greeted", "attached", "opening", "open"]
 Certificate = Annotated[bytes, msgspec.Meta(max_length=2048)]
 
 
@@ -122,7 +126,9 @@ class Close(Record, frozen=True, tag="close"):
 
 
 class AskStatus(Record, frozen=True, tag="ask_status"):
-    """Ask for STATUS."""
+    """Ask for STATUS; with `sessions` also for the sessions, names and facts of the daemon."""
+
+    sessions: bool = False
 
 
 class AskReplay(Record, frozen=True, tag="ask_replay"):
@@ -252,10 +258,59 @@ class Error(Record, frozen=True, tag="error"):
     run: Count | None = None
 
 
+class SessionStatus(msgspec.Struct, frozen=True, array_like=True):
+    """One session of a daemon, for people.
+
+    The first fields say who the client is, and `known_from` who says so; see HELLO. `state` is
+    "greeted" (no lifeline yet), "attached", "opening" (an OPEN is pending) or "open". `epoch` and
+    `step` are those of the next batch to be announced, `steps` is the number of steps of that
+    epoch; `epochs` is the length of the training if the OPEN said it, otherwise 0.
+
+    `announced` and `returned` count batches since OPENED. `untaken` batches are announced and, as
+    the credits say, not taken yet. `slots` is how many it may use. `waited_s` are the seconds in
+    which it had granted all its credits and had no batch left to take, `age_s` those since HELLO.
+    """
+
+    name: Label
+    host: Label
+    pid: Count
+    user: Label
+    known_from: Label
+    state: SessionState
+    dataset: Label
+    pipeline: Label
+    stream: Label
+    group: Label
+    rank: Small
+    world_size: Small
+    epoch: Count
+    step: Count
+    steps: Count
+    epochs: Count
+    announced: Count
+    returned: Count
+    untaken: Count
+    slots: Small
+    waited_s: float
+    age_s: float
+
+
 class Status(Record, frozen=True, tag="status"):
-    """Counters of the daemon, by metric name."""
+    """Counters of the daemon, by metric name; the other fields only if ASK_STATUS asked for them.
+
+    `sessions` are in the order of their HELLO, without the one that asks; the first
+    `MAX_LISTED` of them. `datasets` and `pipelines` are the names that the daemon serves.
+    `unready` says why new clients are not welcome; empty: they are. `pid` is the daemon's process.
+    """
 
     counters: Annotated[dict[Name, int | float], msgspec.Meta(max_length=4096)]
+    sessions: Annotated[list[SessionStatus], msgspec.Meta(max_length=MAX_LISTED)] = msgspec.field(
+        default_factory=list
+    )
+    datasets: Names = msgspec.field(default_factory=list)
+    pipelines: Names = msgspec.field(default_factory=list)
+    unready: Text = ""
+    pid: Count = 0
 
 
 class Bye(Record, frozen=True, tag="bye"):

@@ -32,6 +32,7 @@ COMMANDS = {
     "replay": ("stoker.server.commands.replay_command", "replay"),
     "buckets": ("stoker.server.commands.buckets_command", "buckets"),
     "bench": ("stoker.server.commands.bench_command", "bench"),
+    "status": ("stoker.server.commands.status_command", "status"),
     "warm": ("stoker.server.commands.warm_command", "warm"),
     "config": ("stoker.server.commands.config_command", "config"),
 }

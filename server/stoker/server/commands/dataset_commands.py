@@ -27,16 +27,15 @@ from stoker.dataset.verify import MAX_BAD
 from stoker.dataset.verify import verify as verify_dataset
 from stoker.protocol.errors import UsageError
 from stoker.server.commands.dataset_tables import (
-    number_of,
     print_fields,
     print_notes,
     print_packed,
     print_samples,
     print_verified,
     progress_bar,
-    size_text,
 )
 from stoker.server.commands.named_values import named
+from stoker.server.commands.readable_units import number_of, size_text
 
 ALL_BAD = 2**48
 FIELD_FORM = "NAME=KIND, such as masks=mask"

@@ -21,6 +21,7 @@ from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import PackReport
 from stoker.dataset.reading.describe import describe
 from stoker.dataset.verify import VerifyReport
+from stoker.server.commands.readable_units import number_of, size_text
 
 
 def progress_bar(what: str) -> Progress:
@@ -52,20 +53,6 @@ class _RateColumn(ProgressColumn):
         if size_bytes := task.fields.get("size_bytes"):
             rate += f" {size_text(size_bytes / elapsed)}/s"
         return Text(rate)
-
-
-def number_of(number: int, what: str) -> str:
-    """Return "1 file" or "3 files"."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def size_text(size_bytes: float) -> str:
-    """Return bytes in a unit that people read."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size_bytes < 1024:
-            return f"{size_bytes:.0f} {unit}" if unit == "bytes" else f"{size_bytes:.1f} {unit}"
-        size_bytes /= 1024
-    return f"{size_bytes:.1f} TiB"
 
 
 def print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> None:

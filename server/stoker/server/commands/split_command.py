@@ -12,7 +12,7 @@ from stoker.dataset.packing.splitting import split as split_dataset
 from stoker.protocol.errors import UsageError
 from stoker.protocol.exclude import read_ids
 from stoker.protocol.spec import MAX_SEED
-from stoker.server.commands.dataset_tables import number_of
+from stoker.server.commands.readable_units import number_of
 
 
 def split(

@@ -29,6 +29,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from stoker.protocol import messages
 from stoker.server.daemon.accept_limit import AcceptLimit
 from stoker.server.daemon.broker import Broker
@@ -356,17 +358,17 @@ class Daemon:
 
     def _completed(self, record: messages.DaemonRecord) -> messages.DaemonRecord:
         if isinstance(record, messages.Status):
-            return messages.Status({**record.counters, **self._own_counters()})
+            counters = {**record.counters, **self._own_counters()}
+            unready = self._readiness.unready(bool(self._stops_asked), counters)
+            return msgspec.structs.replace(
+                record, counters=counters, unready=unready, pid=os.getpid()
+            )
         return record
 
     def _take_snapshot(self) -> Snapshot:
         counters = {**self._core.counters(), **self._own_counters()}
-        return Snapshot(
-            self._now(),
-            self._readiness.unready(bool(self._stops_asked), counters),
-            counters,
-            self._turns.copy(),
-        )
+        unready = self._readiness.unready(bool(self._stops_asked), counters)
+        return Snapshot(self._now(), unready, counters, self._turns.copy())
 
     def _own_counters(self) -> dict[str, int | float]:
         return {

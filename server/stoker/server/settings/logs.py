@@ -57,8 +57,8 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         when = datetime.datetime.fromtimestamp(record.created).isoformat(" ", "milliseconds")
-        facts = "".join(f" {key}={_text(value)}" for key, value in _facts(record).items())
-        return f"{when} {record.levelname.lower()} {record.getMessage()}{facts}"
+        facts = key_values(_facts(record))
+        return f"{when} {record.levelname.lower()} {record.getMessage()} {facts}".rstrip()
 
 
 class JsonFormatter(logging.Formatter):
@@ -179,6 +179,11 @@ def _facts(record: logging.LogRecord) -> dict[str, object]:
 
 def _harmless(value: object) -> object:
     return f"<{len(value)} bytes>" if isinstance(value, (bytes, bytearray, memoryview)) else value
+
+
+def key_values(facts: Mapping[str, object]) -> str:
+    """Return `key=value key=value ...`; a value with spaces, quotes or controls is quoted."""
+    return " ".join(f"{key}={_text(value)}" for key, value in facts.items())
 
 
 def _text(value: object) -> str:

@@ -54,6 +54,8 @@ class Session:
         opening: its pending OPEN.
         group: the group of its open stream.
         dataset: the name of the dataset in its last OPEN.
+        pipeline: the same of the pipeline.
+        epochs: the length of the training that it named; 0: it named none.
     """
 
     token: bytes
@@ -64,6 +66,8 @@ class Session:
     opening: PendingOpen | None = None
     group: Group | None = None
     dataset: str = ""
+    pipeline: str = ""
+    epochs: int = 0
 
     def facts(self) -> dict[str, object]:
         """Return what a log line says about its client."""

@@ -10,6 +10,7 @@ as there are slots, and `MAX_FAULTS` errors; a session that causes more errors i
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 
 from stoker.protocol import version
 from stoker.protocol.errors import (
@@ -20,6 +21,7 @@ from stoker.protocol.errors import (
     VersionError,
 )
 from stoker.protocol.messages import (
+    MAX_LISTED,
     AskReplay,
     AskStatus,
     Bye,
@@ -39,9 +41,10 @@ from stoker.server.state.core_instructions import EndSession, SendPeer
 from stoker.server.state.events import Greeted, Received
 from stoker.server.state.groups.group import Group
 from stoker.server.state.groups.group_delivery import Deliveries
-from stoker.server.state.names import pipeline_name
+from stoker.server.state.names import names_of
 from stoker.server.state.replays import Replays
 from stoker.server.state.session_state import Session
+from stoker.server.state.session_status import session_status
 from stoker.server.state.stream_opening import Openings
 from stoker.server.state.worker_faults import broken
 from stoker.server.state.workers import Pool
@@ -167,7 +170,7 @@ class Sessions:
     def _log_refusal(self, session: Session, record: ClientRecord, error: StokerError) -> None:
         asked: dict[str, object] = session.facts() | {"request": _name(record)}
         if isinstance(record, Open):
-            asked["pipeline"] = pipeline_name(record.stream)
+            asked["pipeline"] = names_of(record.stream)["pipeline"]
         self._context.log_refusal("request_refused", error.to_record(), **asked)
 
     def _check_hello(self, hello: Hello) -> None:
@@ -227,10 +230,25 @@ class Sessions:
             self._replays.ask(session.token, self._group(session, record), record)
         elif isinstance(record, AskStatus):
             if not self._told:
-                self._context.send(session.token, Status(self._status()))
+                self._context.send(session.token, self._status_for(session, record))
             self._told = True
         else:
             raise ProtocolError("expected one HELLO per session, got a second one")
+
+    def _status_for(self, session: Session, record: AskStatus) -> Status:
+        """Return STATUS; O(sessions) if they are asked for."""
+        if not record.sessions:
+            return Status(self._status())
+        settings, others = (
+            self._context.settings,
+            (one for one in self.by_token.values() if one is not session),
+        )
+        return Status(
+            self._status(),
+            [session_status(one, self._context.now) for one in islice(others, MAX_LISTED)],
+            list(settings.datasets)[:MAX_LISTED],
+            list(settings.pipelines)[:MAX_LISTED],
+        )
 
     def _open(self, session: Session, record: Open) -> None:
         if session.opening is not None or session.group is not None:

@@ -28,7 +28,7 @@ from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS, Deliveri
 from stoker.server.state.groups.group_joining import SPARE
 from stoker.server.state.groups.group_slab import GroupSlab
 from stoker.server.state.jobs import Jobs
-from stoker.server.state.names import dataset_name, pipeline_name, resolve_names
+from stoker.server.state.names import names_of, resolve_names
 from stoker.server.state.prefetch import chosen_prefetch
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.served_streams import (
@@ -76,7 +76,9 @@ class Openings:
             ResourceError: there is not enough memory.
         """
         settings = self._context.settings
-        session.dataset = harmless(dataset_name(request.stream, settings.datasets))
+        names = names_of(request.stream, settings.datasets)
+        session.dataset, session.pipeline = map(harmless, (names["dataset"], names["pipeline"]))
+        session.epochs = request.stream.draws.total_epochs or 0
         share = check_request(request)
         excluded = [Excluded.from_bytes(one.selection.exclude) for one in request.stream.sources]
         stream = resolve_names(request.stream, settings.datasets, settings.pipelines)
@@ -210,7 +212,7 @@ class Openings:
         )
         self._context.log(
             "info", "opened", **session.facts(),
-            pipeline=pipeline_name(opening.request.stream),
+            pipeline=session.pipeline,
             stream_id=group.stream.stream_id,
             slab=slab.number, slab_bytes=slots * slab.slot_bytes,
             group=group.name or None, members=len(group.members),
@@ -368,10 +370,10 @@ class Openings:
         if opening is not None:
             self._context.counts.errors += 1
             self._context.send(session.token, error_record(*fault, request=opening.request.request))
-            pipeline = pipeline_name(opening.request.stream)
             self._context.log_refusal(
-                "request_refused", fault, **session.facts(), request="OPEN", pipeline=pipeline
-            )
+                "request_refused", fault, **session.facts(), request="OPEN",
+                pipeline=session.pipeline,
+            )  # fmt: skip
 
 
 def _refused_memory(group: Group, slots: int, reason: str) -> ResourceError:

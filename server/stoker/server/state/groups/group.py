@@ -27,6 +27,7 @@ from stoker.protocol.slot_layout import Placed, batch_layout, told_shapes
 from stoker.server.state.core_context import Fault
 from stoker.server.state.groups.group_slab import GroupSlab
 from stoker.server.state.groups.slot_pool import Slot, SlotPool, SlotState
+from stoker.server.state.groups.tally import Tally
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.served_streams import Stream
 from stoker.server.work.work_records import OpenStream
@@ -41,6 +42,7 @@ class Run:
     Attributes:
         number: the client's number for it.
         credits: number of announcements that the client still grants.
+        window: number of the first credits, and so of the batches that the client has at a time.
         epoch: epoch of the next step to begin.
         step: the next step to begin.
         begun: number of batches begun for it, or shared with it.
@@ -55,14 +57,14 @@ class Run:
 
     __slots__ = (
         "begun", "chain", "crashed", "credits", "ended", "ending", "epoch", "number", "pending",
-        "share", "step",
+        "share", "step", "window",
     )  # fmt: skip
 
     def __init__(self, number: int, epoch: int, step: int, crashed: Iterable[int] = ()) -> None:
         self.number = number
         self.share: HostShare | None = None
         self.crashed = frozenset(crashed)
-        self.credits = 0
+        self.credits = self.window = 0
         self.epoch = epoch
         self.step = step
         self.begun = 0
@@ -93,15 +95,17 @@ class Member:
         quota: slots that it brought, whose memory is there, and that it may use at a time.
         held: slots that were announced to it and that it has not released.
         run: its current run.
+        tally: what it got, gave back and waited for.
     """
 
-    __slots__ = ("held", "quota", "run", "token")
+    __slots__ = ("held", "quota", "run", "tally", "token")
 
     def __init__(self, token: bytes, quota: int) -> None:
         self.token = token
         self.quota = quota
         self.held = 0
         self.run: Run | None = None
+        self.tally = Tally()
 
     @property
     def place(self) -> Place:

@@ -65,6 +65,7 @@ class Deliveries:
         if before is not None:
             self._void(group, before, 0)
         member.run = run = Run(record.run, record.epoch, record.step, record.crashed)
+        member.tally.end_wait(self._context.now)
         run.share = share
         if group.record.verify:
             run.chain = chain_start(group.stream.stream_id, run.epoch, run.step)
@@ -86,6 +87,9 @@ class Deliveries:
         run = member.run
         if run is not None and run.number == record.run:
             run.credits = min(run.credits + record.batches, MAX_CREDITS)
+            run.window = run.window or run.credits
+            if run.credits >= run.window > 0 and not run.ended:
+                member.tally.begin_wait(self._context.now)
             self._deliver(group, member)
 
     def release(self, group: Group, token: bytes, record: Release) -> None:
@@ -94,6 +98,7 @@ class Deliveries:
         for index, generation in record.slots:
             if group.slots.release(index, generation, token):
                 member.held -= 1
+                member.tally.returned += 1
             else:
                 self._context.counts.stale_releases += 1
         group.starved |= group.record.fork > 0
@@ -174,6 +179,8 @@ class Deliveries:
             records.append(self._announce(group, member, run, pending.popleft()))
         if records:
             self._context.counts.batches += len(records)
+            member.tally.announced += len(records)
+            member.tally.end_wait(self._context.now)
             self._context.send(member.token, *records)
         first = pending[0] if pending and run.credits else None
         if first is not None and first.failure is not None and first.settled:
@@ -377,6 +384,7 @@ class Deliveries:
         run = member.run
         assert run is not None  # its caller knows it
         run.ended = True
+        member.tally.end_wait(self._context.now)
         self._void(group, run, 0)
         self._context.counts.errors += 1
         self._context.send(member.token, error_record(*fault, run=run.number))

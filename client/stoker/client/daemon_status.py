@@ -1,0 +1,41 @@
+"""Asks a daemon what it does, for `stoker status`; opens no stream."""
+
+import contextlib
+
+from stoker.client.client_session import ClientSession
+from stoker.client.remote.loader_keys import PathOrText, resolve_keys
+from stoker.client.remote.remote_session import RemoteSession
+from stoker.protocol.messages import Status
+from stoker.protocol.remote.tcp import SCHEME
+
+NAME = "stoker status"
+"""What the log of the daemon calls the session."""
+
+
+def ask_status(
+    address: str,
+    timeout_s: float = 10.0,
+    key: PathOrText | None = None,
+    daemon_key: PathOrText | None = None,
+) -> Status:
+    """Return the status of a daemon.
+
+    Args:
+        address: `ipc:///path` or `tcp://HOST:PORT`.
+        timeout_s: time limit for the connection, and for the answer.
+        key: as in `Loader`.
+        daemon_key: as in `Loader`.
+
+    Raises:
+        UsageError: the address or the keys cannot be used.
+        ConnectError: no daemon listens there, or it accepts no connection in time.
+        TryAgainError: all sessions of the daemon are taken.
+        PeerError: the daemon refuses, went away, or does not answer in time.
+    """
+    keys = resolve_keys(address, key, daemon_key)
+    if address.startswith(SCHEME):
+        session: ClientSession = RemoteSession(address, timeout_s, keys, NAME)
+    else:
+        session = ClientSession(address, timeout_s, NAME)
+    with contextlib.closing(session):
+        return session.ask_status(timeout_s)

@@ -1,0 +1,52 @@
+"""`stoker status`: what a running daemon does: its sessions, workers, slots and names.
+
+A table on a terminal, lines of `key=value` into a pipe, or JSON. It is a client of the daemon, so
+it needs what a Loader needs: the same host and user, or the keys of a client.
+"""
+
+import json
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from stoker.server.commands.status_tables import print_lines, print_tables
+from stoker.server.settings import config_loading as configuration
+
+
+def status(
+    where: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ADDRESS|CONFIG",
+            help="Address of the daemon, or its TOML file; by default as `stoker serve` finds it.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    key: Annotated[
+        str | None, typer.Option(help="File of a client's secret key, for tcp://.")
+    ] = None,
+    daemon_key: Annotated[
+        str | None, typer.Option(help="The daemon's public key, or its file, for tcp://.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds to wait for the daemon's answer.")
+    ] = 10.0,
+) -> None:
+    """Show what a running daemon does: sessions, workers, slots, datasets and pipelines."""
+    from stoker.client.daemon_status import ask_status  # noqa: PLC0415 - needs zmq
+
+    address = where if where and "://" in where else configuration.load(where).config.daemon.address
+    told = ask_status(address, timeout, key, daemon_key)
+    if as_json:
+        facts = {
+            "address": address,
+            **{name: getattr(told, name) for name in told.__struct_fields__},
+        }
+        facts["sessions"] = [msgspec.structs.asdict(session) for session in told.sessions]
+        typer.echo(json.dumps(facts))
+    elif (console := Console(soft_wrap=False)).is_terminal:
+        print_tables(console, address, told)
+    else:
+        print_lines(address, told)
