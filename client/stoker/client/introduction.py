@@ -2,12 +2,12 @@
 
 import functools
 import os
-import pwd
 import socket
 
 from stoker.protocol import version
 from stoker.protocol.messages import Hello
 from stoker.protocol.request.argument_checks import MAX_NAME
+from stoker.protocol.users import user_name
 
 
 def hello(name: str, certificate: bytes = b"") -> Hello:
@@ -23,12 +23,9 @@ def hello(name: str, certificate: bytes = b"") -> Hello:
     )  # fmt: skip
 
 
-@functools.cache
+@functools.cache  # a directory service can take seconds
 def _user(number: int) -> str:
-    try:
-        return _sendable(pwd.getpwuid(number).pw_name)
-    except KeyError:  # containers may run as a number
-        return str(number)
+    return _sendable(user_name(number))
 
 
 def _sendable(text: str) -> str:

@@ -9,7 +9,6 @@ can write to the folder could put another socket in its place; the daemon's own 
 others do that.
 """
 
-import contextlib
 import errno
 import os
 import pwd
@@ -19,6 +18,7 @@ import time
 from typing import Final
 
 from stoker.protocol.errors import ConfigError, ConnectError
+from stoker.protocol.users import user_name
 
 TRUSTED: Final = "STOKER_TRUSTED_USER"
 """Environment variable: name or number of another user whose daemon may be used."""
@@ -88,6 +88,5 @@ def _trusted() -> int | None:
 
 
 def _named(uid: int) -> str:
-    with contextlib.suppress(KeyError):
-        return f"{uid} ({pwd.getpwuid(uid).pw_name})"
-    return str(uid)
+    name = user_name(uid)
+    return name if name == str(uid) else f"{uid} ({name})"

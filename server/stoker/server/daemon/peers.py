@@ -6,7 +6,6 @@ Names of users are looked up once, at start, because a directory service can tak
 """
 
 import os
-import pwd
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 import msgspec
 
 from stoker.protocol.messages import Hello
+from stoker.protocol.users import user_name
 from stoker.server.state.clients import Client, claimed, harmless
 
 _LOCAL: Final = re.compile(r":(\d+):(\d+):(\d+)\Z")
@@ -23,7 +23,9 @@ class Peers:
     """Describes clients; made once, at start."""
 
     def __init__(self) -> None:
-        self._names: Mapping[int, str] = {number: _name(number) for number in {0, os.geteuid()}}
+        self._names: Mapping[int, str] = {
+            number: harmless(user_name(number)) for number in {0, os.geteuid()}
+        }
 
     def of(self, hello: Hello, address: str, key: str | None = None) -> Client:
         """Return the client that sent a HELLO.
@@ -49,10 +51,3 @@ class Peers:
     def user(self, number: int) -> str:
         """Return the name of a user, or its number if the name is not known without a look-up."""
         return self._names.get(number, str(number))
-
-
-def _name(number: int) -> str:
-    try:
-        return harmless(pwd.getpwuid(number).pw_name)
-    except KeyError:
-        return str(number)

@@ -1,11 +1,14 @@
 """Resolve the operator's names of datasets and pipelines; errors list the known names."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from stoker.protocol.errors import UsageError
 from stoker.protocol.request.stream_request import Selection, StreamRequest
 from stoker.server.work.suggestions import listed, resolve
 from stoker.server.work.work_records import SourceToBuild, StreamToBuild
+
+_MIXTURE: Final = "a mixture"
 
 
 def resolve_dataset(name: str, known: Mapping[str, str]) -> str:
@@ -74,16 +77,22 @@ def _read_by_build(selection: Selection, *, all_of_it: bool) -> Selection:
     return selection if all_of_it or selection != listed else Selection()
 
 
-def names_of(request: StreamRequest, datasets: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the names in an OPEN, for logs.
+def pipeline_name(request: StreamRequest) -> str:
+    """Return the name of the pipeline that an OPEN asks for, for logs; empty if it names none."""
+    if request.is_mixture:
+        return _MIXTURE
+    source = request.sources[0]
+    return source.pipeline or ("sent by the client" if source.graph else "")
+
+
+def dataset_name(request: StreamRequest, datasets: Mapping[str, str]) -> str:
+    """Return the name of the dataset that an OPEN asks for, for logs; it may not exist.
 
     Args:
         request: the stream that it asks for.
-        datasets: the daemon's; None: the request may name no dataset that exists.
+        datasets: the daemon's; a single one needs no name.
     """
-    source = request.sources[0]
     if request.is_mixture:
-        return {"dataset": "a mixture", "pipeline": "a mixture"}
-    only = next(iter(datasets)) if datasets and not source.dataset else ""
-    pipeline = source.pipeline or ("sent by the client" if source.graph else "")
-    return {"dataset": source.dataset or only, "pipeline": pipeline}
+        return _MIXTURE
+    only = next(iter(datasets)) if len(datasets) == 1 else ""
+    return request.sources[0].dataset or only

@@ -41,7 +41,7 @@ from stoker.server.state.core_instructions import EndSession, SendPeer
 from stoker.server.state.events import Greeted, Received
 from stoker.server.state.groups.group import Group
 from stoker.server.state.groups.group_delivery import Deliveries
-from stoker.server.state.names import names_of
+from stoker.server.state.names import pipeline_name
 from stoker.server.state.replays import Replays
 from stoker.server.state.session_state import Session
 from stoker.server.state.session_status import session_status
@@ -170,7 +170,7 @@ class Sessions:
     def _log_refusal(self, session: Session, record: ClientRecord, error: StokerError) -> None:
         asked: dict[str, object] = session.facts() | {"request": _name(record)}
         if isinstance(record, Open):
-            asked["pipeline"] = names_of(record.stream)["pipeline"]
+            asked["pipeline"] = pipeline_name(record.stream)
         self._context.log_refusal("request_refused", error.to_record(), **asked)
 
     def _check_hello(self, hello: Hello) -> None:

@@ -28,7 +28,7 @@ from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS, Deliveri
 from stoker.server.state.groups.group_joining import SPARE
 from stoker.server.state.groups.group_slab import GroupSlab
 from stoker.server.state.jobs import Jobs
-from stoker.server.state.names import names_of, resolve_names
+from stoker.server.state.names import dataset_name, pipeline_name, resolve_names
 from stoker.server.state.prefetch import chosen_prefetch
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.served_streams import (
@@ -76,8 +76,8 @@ class Openings:
             ResourceError: there is not enough memory.
         """
         settings = self._context.settings
-        names = names_of(request.stream, settings.datasets)
-        session.dataset, session.pipeline = map(harmless, (names["dataset"], names["pipeline"]))
+        session.dataset = harmless(dataset_name(request.stream, settings.datasets))
+        session.pipeline = harmless(pipeline_name(request.stream))
         session.epochs = request.stream.draws.total_epochs or 0
         share = check_request(request)
         excluded = [Excluded.from_bytes(one.selection.exclude) for one in request.stream.sources]
