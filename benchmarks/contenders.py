@@ -39,7 +39,12 @@ class Contender:
 
 
 CONTENDERS = {
-    "a": Contender("Stoker, daemon and client", "through_daemon.py", "packed"),
+    "a": Contender(
+        "Stoker, daemon and client, libjpeg-turbo",
+        "through_daemon.py",
+        "packed",
+        environment={"STOKER_JPEG": "libjpeg"},
+    ),
     "b": Contender(
         "DataLoader, OpenCV (not antialiased)", "torch_loader.py", options=("--style", "cv2")
     ),

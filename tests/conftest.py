@@ -27,6 +27,9 @@ from stoker.jit import set_cache_root
 
 pytest_plugins = ["leaks", "starts"]
 
+os.environ.setdefault("STOKER_JPEG", "libjpeg")
+"""Daemons of tests do not compile the decoder of JPEGs beside their work, unless a test asks."""
+
 LONGEST = (
     "front_door/test_lock.py",  # two minutes of waiting for a lock, which take no processor
     "ops/test_contract.py",

@@ -73,7 +73,7 @@ def test_the_file_may_be_named_by_the_environment(toml):
 def test_the_decoder_of_jpegs_has_a_short_name_in_the_environment(toml):
     file = toml("[daemon]\njpeg = 'libjpeg'\n")
     short, full = {"STOKER_JPEG": "stoker"}, {"STOKER_DAEMON_JPEG": "libjpeg"}
-    assert load(environment={}).config.daemon.jpeg == "libjpeg"
+    assert load(environment={}).config.daemon.jpeg == "auto"
     loaded = load(file, environment=short)
     assert loaded.config.daemon.jpeg == "stoker"
     assert 'daemon.jpeg = "stoker"  # environment variable STOKER_JPEG' in show(loaded)
@@ -227,11 +227,11 @@ ERRORS = [
     (lambda: load(environment={"STOKER_PIPELINES": "train"}), ConfigError,
      "environment variable STOKER_PIPELINES: expected NAME=VALUE[,NAME=VALUE...], got 'train'"),
     (lambda: load(environment={"STOKER_JPEG": "stokr"}), ConfigError,
-     "environment variable STOKER_JPEG: expected one of 'libjpeg', 'stoker', got 'stokr'; did you"
-     " mean 'stoker'? - at `$.daemon.jpeg`"),
+     "environment variable STOKER_JPEG: expected one of 'auto', 'libjpeg', 'stoker', got 'stokr';"
+     " did you mean 'stoker'? - at `$.daemon.jpeg`"),
     (lambda: load(environment={"STOKER_DAEMON_JPEG": "x"}), ConfigError,
-     "environment variable STOKER_DAEMON_JPEG: expected one of 'libjpeg', 'stoker', got 'x' - at"
-     " `$.daemon.jpeg`"),
+     "environment variable STOKER_DAEMON_JPEG: expected one of 'auto', 'libjpeg', 'stoker', got 'x'"
+     " - at `$.daemon.jpeg`"),
 ]  # fmt: skip
 
 

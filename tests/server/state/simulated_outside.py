@@ -69,6 +69,23 @@ class Outside:
     def do_DropReplay(self, do: ins.DropReplay) -> None:
         self.replays.discard(do.replay)
 
+    def do_CompileDecoder(self, do: ins.CompileDecoder) -> None:
+        assert not self.compiling, "one at a time"
+        self.compiling = True
+
+        def end() -> None:
+            self.compiling = False
+            if self.chance(self.faults):
+                self.event(ev.DecoderFailed, "signal 9", self.chance(0.9))
+            else:
+                self.event(ev.DecoderReady)
+
+        self.later(self.random.uniform(0, 9), end)
+
+    def do_TellDecoder(self, do: ins.TellDecoder) -> None:
+        if do.worker in self.workers:
+            self.workers[do.worker].own_decoder = True
+
     def do_ReserveSlab(self, do: ins.ReserveSlab) -> None:
         self.reserved[do.slab] = do.size_bytes
         assert sum(self.reserved.values()) <= self.settings.memory_limit_bytes

@@ -95,6 +95,7 @@ class World(Outside):
         self.reserved: dict[int, int] = {}
         self.replays: set[int] = set()
         self.builds: set[int] = set()
+        self.compiling = False
         self.core = Core(self.settings)
         self.carry_out(self.core.start())
         for _ in range(self.todo):
@@ -133,6 +134,9 @@ class World(Outside):
         for name in kept:
             assert left[name] == 0, (name, left)
         assert left["workers"] == left["workers_up"] == self.settings.workers
+        if left["own_decoder"]:
+            up = [worker for worker in self.workers.values() if worker.state == "up"]
+            assert all(worker.own_decoder for worker in up)
         assert not self.reserved
         assert not self.replays
         core = self.core

@@ -7,8 +7,10 @@ from pathlib import Path
 from stoker.server.state.settings import Settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "contracts" / "scheduling.md"
-ELSEWHERE = {"workers", "memory_limit_bytes", "datasets", "pipelines", "exit_with_last_client",
-             "crash_policy", "sessions_limited_by", "integrity", "session_limit_bytes"}  # fmt: skip
+ELSEWHERE = {
+    "workers", "memory_limit_bytes", "datasets", "pipelines", "exit_with_last_client",
+    "crash_policy", "sessions_limited_by", "integrity", "jpeg", "session_limit_bytes",
+}  # fmt: skip
 
 
 def rows(heading):

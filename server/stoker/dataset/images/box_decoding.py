@@ -59,7 +59,7 @@ def decode_boxed(
     stored = upright_size(*size, orientation)
     inner = stored_box(box, stored, orientation)
     most = int(WORTH * stored[0] * stored[1])
-    if is_own_decoder_chosen() and _decoded(
+    if is_own_decoder_chosen(grid) and _decoded(
         data, grid, (stored, inner, most), orientation, box, out, scratch
     ):
         return True
@@ -89,7 +89,7 @@ def decode_gridded(
     Raises:
         CodecError: the file is damaged.
     """
-    if not is_own_decoder_chosen():
+    if not is_own_decoder_chosen(grid):
         return False
     stored = upright_size(*size, orientation)
     asked = stored, (0, 0, *stored), 0

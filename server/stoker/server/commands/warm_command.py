@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from stoker.dataset.images.jpeg.decoding import choose_decoder
+from stoker.dataset.images.jpeg.decoding.choice import AUTO, OWN, choose_decoder
 from stoker.jit import cache_root, set_cache_root
 from stoker.protocol.errors import UsageError
 from stoker.server.rows.subject import open_subject
@@ -55,7 +55,8 @@ def warm(
     if pipeline is not None and dataset is not None:
         from stoker.server.workers.compiled_plan import compiled_plan  # noqa: PLC0415 - loads numba
 
-        choose_decoder(configuration.load().config.daemon.jpeg)
+        wanted = configuration.load().config.daemon.jpeg
+        choose_decoder(OWN if wanted == AUTO else wanted)
         with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
             compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)
         typer.echo(f"{pipeline}: compiled")

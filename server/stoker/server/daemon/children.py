@@ -1,4 +1,4 @@
-"""Children of the template: a worker, a builder or a replayer, each with its socket.
+"""Children of the template, each with its socket: a worker, a builder, a replayer and so on.
 
 A child owns its descriptors and a queue of packets that its socket has no room for yet. Its class
 turns its packets and its death into events. Nothing here blocks, except `await_death`,
@@ -26,6 +26,8 @@ from stoker.server.state.events import (
     Built,
     ChunkDone,
     ChunkFailed,
+    DecoderFailed,
+    DecoderReady,
     Event,
     KernelsUnstored,
     ReplayEnded,
@@ -36,6 +38,7 @@ from stoker.server.state.events import (
 )
 from stoker.server.work.work_records import (
     BuildResult,
+    DecoderCompiled,
     Done,
     Failed,
     FromWorker,
@@ -57,7 +60,7 @@ class Child(ABC):
     """A child process and its socket.
 
     Attributes:
-        role: what the template forks: "worker", "builder" or "replayer".
+        role: what the template forks, one of its `ROLES`.
         packets: the records that it sends.
         number: its number, given by the supervisor.
         sock: the daemon's end of its socket.
@@ -328,3 +331,21 @@ class ReplayerChild(Child):
             f"the process that replays the sample died ({reason}); reading it or an op crashed"
         )
         return ReplayFailed(now, self.replay, *error.to_record())
+
+
+class DecoderChild(Child):
+    """A compiler of Stoker's own decoder of JPEGs."""
+
+    role = "decoder_compiler"
+    packets = DecoderCompiled | Failed
+
+    def event(self, record: Any, now: float) -> Event:
+        """Return the event of its answer."""
+        self.answered = True
+        if isinstance(record, DecoderCompiled):
+            return DecoderReady(now)
+        return DecoderFailed(now, record.message, died=False)
+
+    def death(self, reason: str, blame: bool, now: float) -> Event | None:
+        """Return DecoderFailed, unless it answered."""
+        return None if self.answered else DecoderFailed(now, reason, died=True)

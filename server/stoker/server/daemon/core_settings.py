@@ -38,6 +38,7 @@ def settings(config: Config) -> Settings:
         crash_policy=config.bad_samples.crash_policy,
         session_limit_bytes=int(config.memory.session_limit),
         integrity=config.daemon.integrity,
+        jpeg=config.daemon.jpeg,
         at_once_bytes=config.testing.at_once_bytes,
         chunk_rows=config.testing.chunk_rows,
     )

@@ -24,7 +24,7 @@ from stoker.server.daemon.reserver import Reserver
 from stoker.server.settings import logs
 from stoker.server.state import core_instructions as ins
 from stoker.server.state import events
-from stoker.server.work.work_records import AddSlab, CloseStream, DropSlab
+from stoker.server.work.work_records import AddSlab, CloseStream, DropSlab, UseDecoder
 
 _BESIDE: Final = frozenset((ins.Send, ins.Assign, ins.Recall, ins.Log, ins.Quarantine))
 """Instructions that do not force collected records to be sent before them."""
@@ -82,6 +82,8 @@ class Dispatcher:
             ins.StartReplay: lambda do: processes.start_replay(do.request),
             ins.SendReplay: self._send_replay,
             ins.DropReplay: lambda do: processes.drop_replay(do.replay),
+            ins.CompileDecoder: lambda do: processes.compile_decoder(),
+            ins.TellDecoder: lambda do: processes.send(do.worker, UseDecoder()),
             ins.ReserveSlab: self._reserve_slab,
             ins.GrowSlab: self._grow_slab,
             ins.ShrinkSlab: lambda do: reserver.shrink(do.slab, do.slots, do.slot_bytes),

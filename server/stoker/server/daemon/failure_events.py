@@ -37,6 +37,10 @@ def _not_started(do: ins.StartWorker, now: float) -> events.Event:
     return events.WorkerDown(now, do.worker, _WHY.format(what="started it"), blame=False)
 
 
+def _decoder_failed(_: ins.CompileDecoder, now: float) -> events.Event:
+    return events.DecoderFailed(now, _WHY.format(what="started its compiler"), died=True)
+
+
 _AFTER: Mapping[type, Callable[[Any, float], events.Event | None]] = {
     ins.Send: _session_ended,
     ins.SendPeer: _session_ended,
@@ -46,12 +50,14 @@ _AFTER: Mapping[type, Callable[[Any, float], events.Event | None]] = {
     ins.StartBuild: _build_failed,
     ins.EndBuild: _build_failed,
     ins.StartReplay: _replay_failed,
+    ins.CompileDecoder: _decoder_failed,
     ins.ReserveSlab: _refused,
     ins.GrowSlab: _refused,
     ins.StartWorker: _not_started,
 }
 FOR_A_WORKER: Final = (
-    ins.StartWorker, ins.KillWorker, ins.TellStream, ins.ForgetStream, ins.Assign, ins.Recall,
+    ins.StartWorker, ins.KillWorker, ins.TellDecoder, ins.TellStream, ins.ForgetStream, ins.Assign,
+    ins.Recall,
 )  # fmt: skip
 """Instructions for one worker. It is killed, if it runs; then its death is the event."""
 

@@ -42,6 +42,9 @@ class Processes(Protocol):
     def start_replay(self, request: ReplayRequest) -> None:
         """Start a one-off replayer."""
 
+    def compile_decoder(self) -> None:
+        """Start a one-off compiler of Stoker's own decoder of JPEGs."""
+
     def take_replay(self, replay: int) -> int | None:
         """Return the descriptor of a replay's memory; the caller owns it."""
 

@@ -18,12 +18,19 @@ import msgspec
 
 from stoker.protocol.descriptors import MORE_PROCESSES
 from stoker.protocol.errors import ProtocolError, ResourceError
-from stoker.server.daemon.children import BuilderChild, Child, ReplayerChild, WorkerChild
+from stoker.server.daemon.children import (
+    BuilderChild,
+    Child,
+    DecoderChild,
+    ReplayerChild,
+    WorkerChild,
+)
 from stoker.server.daemon.launch import Launched
 from stoker.server.daemon.template_process import Answered, TemplateProcess
 from stoker.server.state.events import Event, Recalled, WorkerDown
 from stoker.server.work.work_records import (
     BuildRequest,
+    DecoderRequest,
     ReplayMade,
     ReplayRequest,
     StackFile,
@@ -82,7 +89,7 @@ class Supervisor:
             op_modules: modules whose code the graph data of a client may name.
             debug_memory: run kernels between guard bytes.
             integrity: which rows are checked when they are read, see `open_dataset`.
-            jpeg: the decoder of JPEGs with a grid, `libjpeg` or `stoker`.
+            jpeg: the decoder of JPEGs with a grid, `libjpeg`, `stoker` or `auto`.
             build_deadline_s: a build without progress for this time is ended.
             start_deadline_s: a template that is not ready in this time is replaced, and one that
                 does not answer a fork within `FORK_SHARE` of it.
@@ -203,6 +210,11 @@ class Supervisor:
         request = msgspec.structs.replace(request, integrity=self._integrity)
         self._order(ReplayerChild(self._next_child, ours, request.replay), theirs, request)
 
+    def compile_decoder(self) -> None:
+        """Fork a compiler of the decoder; answered by DecoderReady or DecoderFailed."""
+        ours, theirs = self._pair()
+        self._order(DecoderChild(self._next_child, ours), theirs, DecoderRequest())
+
     def take_replay(self, replay: int) -> int | None:
         """Return the descriptor of a replay's memory, which the caller owns; None if missing."""
         return self._replays.pop(replay, None)
@@ -290,7 +302,10 @@ class Supervisor:
             )
 
     def _order(
-        self, child: Child, theirs: socket.socket, request: BuildRequest | ReplayRequest
+        self,
+        child: Child,
+        theirs: socket.socket,
+        request: BuildRequest | ReplayRequest | DecoderRequest,
     ) -> None:
         self._fork(child, theirs)
         child.push(

@@ -81,8 +81,8 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         cache_root: folder of compiled kernels.
         integrity: "rows" to compare each row that is read with the check stored at packing, "auto"
             for datasets with images to be decoded, or "off".
-        jpeg: decoder of JPEGs with a grid, which changes no pixel: "libjpeg", or "stoker" for
-            Stoker's own.
+        jpeg: decoder of JPEGs with a grid, which changes no pixel: "libjpeg", "stoker" for
+            Stoker's own, or "auto" for the own one once it is compiled in the background.
         first_client_s: with `exit_with_last_client`, end if no client came in that time.
         grace_s: seconds that the first SIGTERM waits for chunks under way.
         max_sessions: most sessions at a time.
@@ -118,9 +118,9 @@ class DaemonSection(Section, frozen=True, kw_only=True):
         DeclaredFlag("Compare rows with their stored check when they are read: auto, rows or off."),
     ] = "auto"
     jpeg: Annotated[
-        Literal["libjpeg", "stoker"],
-        DeclaredFlag("Decoder of JPEGs with a grid, with equal pixels: libjpeg or stoker."),
-    ] = "libjpeg"
+        Literal["auto", "libjpeg", "stoker"],
+        DeclaredFlag("Decoder of JPEGs with a grid, with equal pixels: auto, libjpeg or stoker."),
+    ] = "auto"
     first_client_s: Positive = 30.0
     grace_s: Positive = 10.0
     max_sessions: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024

@@ -20,6 +20,8 @@ from stoker.server.state.events import (
     Built,
     ChunkDone,
     ChunkFailed,
+    DecoderFailed,
+    DecoderReady,
     Event,
     Greeted,
     KernelsUnstored,
@@ -38,6 +40,7 @@ from stoker.server.state.events import (
     WorkerUp,
 )
 from stoker.server.state.groups.group_delivery import Deliveries
+from stoker.server.state.own_decoder import OwnDecoder
 from stoker.server.state.replays import Replays
 from stoker.server.state.scheduler import Scheduler
 from stoker.server.state.served_streams import Streams
@@ -69,6 +72,7 @@ class Core:
         )
         self._scheduler = Scheduler(context, self._groups, self._pool)
         self._faults = Faults(context, self._groups, self._pool, self._scheduler, self._builds)
+        self._decoder = OwnDecoder(context, self._pool, self._builds)
         self._stopping = Stopping(context, self._sessions, self._scheduler, self._pool)
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             Greeted: self._sessions.greeted,
@@ -83,13 +87,15 @@ class Core:
             BuildProgress: self._builds.progress,
             ReplayEnded: self._replays.ended,
             ReplayFailed: self._replays.failed,
+            DecoderReady: lambda _: self._decoder.ready(),
+            DecoderFailed: self._decoder.failed,
             SlabReserved: lambda event: self._openings.reserved(event.slab),
             SlabRefused: self._refused,
-            WorkerUp: lambda event: self._pool.came_up(event.worker),
+            WorkerUp: self._worker_up,
             WorkerDown: self._faults.worker_down,
             KernelsUnstored: lambda event: self._context.note_unstored(event.reason),
             WorkerBusy: lambda event: self._pool.is_busy(event.worker, event.compiling),
-            ChunkDone: lambda event: self._scheduler.done(event.worker, event.done),
+            ChunkDone: self._chunk_done,
             ChunkFailed: self._faults.failed,
             Recalled: lambda event: self._scheduler.recalled(event.worker, event.claim),
             Tick: self._tick,
@@ -133,6 +139,7 @@ class Core:
             "workers": len(self._pool.workers),
             "workers_up": self._pool.up,
             "claims": self._scheduler.claims,
+            "own_decoder": int(self._decoder.serves),
             "memory_used_bytes": self._budget.used_bytes,
             "memory_working_bytes": self._budget.working_bytes,
             "memory_limit_bytes": self._budget.limit_bytes,
@@ -144,6 +151,15 @@ class Core:
         token = self._openings.refused(event.slab, event.reason)
         if token:
             self._sessions.end(token, "the kernel refused memory for its slots", reads_on=True)
+
+    def _worker_up(self, event: WorkerUp) -> None:
+        self._pool.came_up(event.worker)
+        self._decoder.worker_up(event.worker)
+
+    def _chunk_done(self, event: ChunkDone) -> None:
+        self._scheduler.done(event.worker, event.done)
+        if event.done.wants_decoder:
+            self._decoder.want()
 
     def _begin(self, now: float) -> None:
         """Set the time from the first event: anything started before it counts from then."""
@@ -158,6 +174,7 @@ class Core:
         self._openings.tick()
         self._faults.tick()
         self._pool.restart_due()
+        self._decoder.tick()
 
     def _flush(self) -> list[Instruction]:
         out, self._context.out = self._context.out, []

@@ -49,6 +49,7 @@ class Counts:
     padded_positions: int = 0
     builds: int = 0
     replays: int = 0
+    decoder_compilations: int = 0
     errors: int = 0
     worker_starts: int = 0
     worker_deaths: int = 0

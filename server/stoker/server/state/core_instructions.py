@@ -79,6 +79,16 @@ class DropReplay(Instruction, frozen=True):
     replay: int
 
 
+class CompileDecoder(Instruction, frozen=True):
+    """Compile Stoker's own decoder of JPEGs; answered by DecoderReady or DecoderFailed."""
+
+
+class TellDecoder(Instruction, frozen=True):
+    """Tell a worker that the decoder is compiled."""
+
+    worker: int
+
+
 class ReserveSlab(Instruction, frozen=True):
     """Reserve the first memory of a slab; answered by SlabReserved or SlabRefused.
 

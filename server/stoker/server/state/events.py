@@ -97,6 +97,17 @@ class ReplayFailed(Event, frozen=True):
     details: dict[str, Detail]
 
 
+class DecoderReady(Event, frozen=True):
+    """Stoker's own decoder of JPEGs is in the cache of kernels."""
+
+
+class DecoderFailed(Event, frozen=True):
+    """It could not be compiled; or (`died`) the process that compiled it died."""
+
+    reason: str
+    died: bool
+
+
 class SlabReserved(Event, frozen=True):
     """The first memory of a slab, or that of a growth, is reserved."""
 

@@ -54,6 +54,7 @@ class Settings:
         crash_policy: what happens to a sample that crashes or hangs workers: its stream stops
             ("raise"), or continues with a substitute ("replace").
         integrity: which rows workers check when they read them; clients compare it.
+        jpeg: the decoder of JPEGs with a grid; with "auto", Stoker's own is compiled beside.
         session_limit_bytes: bound on the slots of one session; 0: none.
         at_once_bytes: a session whose slots have up to this size has all of them when it opens.
         chunk_rows: every chunk has that many rows, as far as views and groups of rows allow, for
@@ -98,6 +99,7 @@ class Settings:
     max_bad_fraction: float = 1.0
     crash_policy: Literal["raise", "replace"] = "raise"
     integrity: str = "auto"
+    jpeg: str = "auto"
     session_limit_bytes: int = 0
     at_once_bytes: int = 2**26
     chunk_rows: int = 0

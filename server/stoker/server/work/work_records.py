@@ -189,6 +189,18 @@ class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"
     size_bytes: int
 
 
+class DecoderRequest(msgspec.Struct, frozen=True, array_like=True, tag="decoder"):
+    """Compile Stoker's own decoder of JPEGs into the cache of kernels."""
+
+
+class DecoderCompiled(msgspec.Struct, frozen=True, array_like=True, tag="decoder_compiled"):
+    """The decoder is in the cache, for all processes."""
+
+
+class UseDecoder(msgspec.Struct, frozen=True, array_like=True, tag="use_decoder"):
+    """Tell a worker to load Stoker's own decoder of JPEGs, and to use it from now on."""
+
+
 class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"):
     """Tell a worker of a stream: everything it needs to compute any row of it.
 
@@ -270,7 +282,8 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     `shapes` are the shapes of a row in this batch, of each output that `is_told`; they are the
     same for all its chunks. `bad` are the bad samples that were met, at most `MAX_BAD_TOLD`.
     `digests` are those of its rows, if the stream is verified. For its rows `decodes`
-    encoded values of samples were decoded, each whole or a box of it.
+    encoded values of samples were decoded, each whole or a box of it. `wants_decoder`: the worker
+    has met JPEGs for Stoker's own decoder, and waits until it is compiled.
     """
 
     claim: int
@@ -282,6 +295,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     bad: tuple[BadSample, ...] = ()
     digests: bytes = b""
     decodes: int = 0
+    wants_decoder: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
@@ -301,7 +315,7 @@ class WorkerReady(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
     pid: int
 
 
-ToWorker = OpenStream | CloseStream | AddSlab | DropSlab | Work
+ToWorker = OpenStream | CloseStream | AddSlab | DropSlab | Work | UseDecoder
 
 
 class Unstored(msgspec.Struct, frozen=True, array_like=True, tag="unstored"):

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from stoker.server.work.work_records import BuildRequest, ReplayRequest
+from stoker.server.work.work_records import BuildRequest, DecoderRequest, ReplayRequest
 
 PROGRESS = struct.Struct("=qqq")
 """Progress of a worker: claim, row of the global batch, sample; -1 for any that is not begun."""
@@ -39,14 +39,14 @@ class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):
 
 
 class OneOffRequest(msgspec.Struct, frozen=True, array_like=True, tag="one_off"):
-    """First and only packet to a one-off child: a builder or a replayer.
+    """First and only packet to a one-off child: a builder, a replayer or a decoder compiler.
 
     `op_modules`: modules from which the graph data of a client may name code. A builder without
     progress for a little less than `deadline_s` writes down its stack. `jpeg`: the decoder of JPEGs
     with a grid.
     """
 
-    request: BuildRequest | ReplayRequest
+    request: BuildRequest | ReplayRequest | DecoderRequest
     cache_root: str
     fail_points: str
     op_modules: tuple[str, ...] = ()

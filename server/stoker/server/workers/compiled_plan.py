@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from stoker.dataset import Dataset
-from stoker.dataset.images.jpeg.decoding import is_own_decoder_chosen
+from stoker.dataset.images.jpeg.decoding.choice import needs_own_decoder
 from stoker.dataset.images.jpeg.decoding.decoder import compile_decoder
 from stoker.dataset.images.jpeg.splice import compile_splice
 from stoker.jit import activity
@@ -49,7 +49,7 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     others = [compile_permutation]
     if any(field.grid_column for field in read):
         others.append(compile_splice)
-        if is_own_decoder_chosen():
+        if needs_own_decoder():
             others.append(compile_decoder)
     activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
     program = write_program(plan)

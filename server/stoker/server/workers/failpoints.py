@@ -24,6 +24,8 @@ POINTS = {
     "builder.done": "a builder has compiled and has not said so",
     "replayer.start": "a replayer is up",
     "replayer.done": "a replayer has computed and has not said so",
+    "decoder_compiler.start": "a compiler of the decoder of JPEGs is up",
+    "decoder_compiler.done": "a compiler of the decoder of JPEGs has compiled and has not said so",
     "daemon.death": "the daemon reads that a child is dead",
     "daemon.message": "the daemon has handled a message of a client",
     "daemon.descriptor": "the daemon has handled a descriptor that is readable",

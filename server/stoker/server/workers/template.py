@@ -51,7 +51,7 @@ from stoker.server.workers.death import (
 _log = logging.getLogger(__name__)
 _ORPHANS_S = 1.0
 UNWANTED = ("torch", "pyarrow", "zmq")
-ROLES = ("worker", "builder", "replayer")
+ROLES = ("worker", "builder", "replayer", "decoder_compiler")
 """Roles of children; each is a module of this package with a `serve`."""
 # Modules that are otherwise imported at their first use, in each child.
 PRELOAD = (

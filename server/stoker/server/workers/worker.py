@@ -8,6 +8,7 @@ Every error of a sample or a stream goes back as a record; the process ends when
 """
 
 import contextlib
+import logging
 import mmap
 import os
 import signal
@@ -22,7 +23,12 @@ import msgspec
 import numpy as np
 
 from stoker.dataset import Dataset, open_dataset
-from stoker.dataset.images.jpeg.decoding import choose_decoder
+from stoker.dataset.images.jpeg.decoding.choice import (
+    change_to_own_decoder,
+    choose_decoder,
+    is_own_decoder_wanted,
+)
+from stoker.dataset.images.jpeg.decoding.decoder import load_decoder
 from stoker.jit import activity, set_cache_root
 from stoker.jit.arithmetic import COMPILED
 from stoker.jit.named import EVERY_MODULE, allow_modules
@@ -47,6 +53,7 @@ from stoker.server.work.work_records import (
     Failed,
     OpenStream,
     ToWorker,
+    UseDecoder,
     Work,
     WorkerReady,
 )
@@ -68,6 +75,7 @@ from stoker.server.workers.slab_pages import SlabPages
 from stoker.server.workers.template import threads
 from stoker.server.workers.user_code import Sources, UserCode
 
+_log = logging.getLogger(__name__)
 _NUMBER = struct.Struct("=q")
 
 
@@ -116,6 +124,8 @@ class Worker:
                 self._slabs[record.slab] = _slab(descriptor, record.size_bytes)
             case DropSlab():
                 self._slabs.pop(record.slab, None)
+            case UseDecoder():
+                _change_decoder()
             case Work():
                 return self._work(record)
         return None
@@ -229,7 +239,16 @@ class Worker:
             bad=tuple(counts.bad),
             digests=counts.digests,
             decodes=self._listener.decoded - decoded,
+            wants_decoder=is_own_decoder_wanted(),
         )
+
+
+def _change_decoder() -> None:
+    """Decode by Stoker's own decoder from now on; if the cache has lost it, as before."""
+    if load_decoder():
+        change_to_own_decoder()
+    else:
+        _log.warning("the kernel cache has lost the decoder of JPEGs: libjpeg-turbo goes on")
 
 
 def _slab(descriptor: int, size_bytes: int) -> SlabPages | Failed:

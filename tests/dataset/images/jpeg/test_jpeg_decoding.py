@@ -28,7 +28,6 @@ from stoker.dataset.images.jpeg.huffman import HuffmanTable
 from stoker.dataset.images.orientation import oriented, upright_size
 from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.build import write_dataset
-from stoker.dataset.packing.pack import Options, pack
 from stoker.ops._testing.painted import PaintedMemory
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import SampleError
@@ -183,7 +182,7 @@ def test_huffman_tables_of_other_shapes(photographs, decoder, monkeypatch):
 
 
 def test_orientations(photographs, to_jpeg, monkeypatch):
-    monkeypatch.setattr("stoker.dataset.images.box_decoding.is_own_decoder_chosen", lambda: True)
+    monkeypatch.setattr("stoker.dataset.images.box_decoding.is_own_decoder_chosen", lambda _: True)
     scratch = BoxScratch()
     for turn in range(1, 9):
         data = to_jpeg(photographs["astronaut"], orientation=turn)
@@ -270,33 +269,8 @@ def test_damaged_intervals_are_refused_and_nothing_is_written_elsewhere(photogra
 
 
 @pipeline
-def crops(sample):
-    return {"image": ops.random_resized_crop(sample.image, size=32), "label": sample.label}
-
-
-@pipeline
-def whole_images(sample):
-    return {"image": ops.resize(sample.image, size=(24, 40)), "label": sample.label}
-
-
-@pipeline
 def pictures(sample):
     return {"image": ops.resize(sample.image, size=(24, 40))}
-
-
-@pytest.mark.usefixtures("forked_private_daemons")
-@pytest.mark.parametrize("wanted", [crops, whole_images])
-def test_both_ways_deliver_the_same_batches(tmp_path, image_folder, monkeypatch, wanted):
-    pack(image_folder, tmp_path / "packed", Options(workers=1))
-    load = {"pipeline": wanted, "batch_size": 3, "device": "numpy", "workers": 1, "seed": 5}
-    seen = {}
-    for way in ("libjpeg", "stoker"):
-        monkeypatch.setenv("STOKER_JPEG", way)
-        with Loader(str(tmp_path / "packed"), **load) as loader:
-            batches = [batch for _ in range(2) for batch in loader]
-            seen[way] = [(b.stream_id, b.image.tobytes(), b.index.tolist()) for b in batches]
-    assert seen["libjpeg"] == seen["stoker"]
-    assert len(seen["stoker"]) > 2
 
 
 def accepted_by_libjpeg_alone(made, decoder, size):

@@ -31,6 +31,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
 from stoker.dataset.images.jpeg.splice import raise_status
 from stoker.dataset.limits import CodecError
 from stoker.jit import compiled
+from stoker.jit.diskcache import load_stored
 
 _PIXEL: Final = (
     "ffd8ffe000104a46494600010100000100010000ffdb004300100b0c0e0c0a100e0d0e1211101318281a1816161831"
@@ -40,6 +41,8 @@ _PIXEL: Final = (
     "01080800010001000100000014000000140000005e0000009e000000a2000000",
 )
 """A gray pixel on a grid, and its grid."""
+_FORMS: Final = 4
+"""More compiled forms than a kernel of the decoder has."""
 _ALIGNMENT: Final = 1 << 18
 """The largest slot, in bytes."""
 
@@ -130,6 +133,14 @@ def compile_decoder() -> None:
     out = np.zeros(3, np.uint8)
     data, grid = (memoryview(bytes.fromhex(text)) for text in _PIXEL)
     BoxDecoder().decode(data, grid, (1, 1), (0, 0, 1, 1), 1, (out, 0, 3))
+
+
+def load_decoder() -> bool:
+    """Load the decoder's code if the cache on disk has it; return whether it is loaded."""
+    found = [compiled(fn) for fn in (prepare, decode)]
+    for fast in found:
+        load_stored(fast, _FORMS)
+    return all(fast.overloads for fast in found)
 
 
 def _grown(memory: np.ndarray, size: Any) -> np.ndarray:

@@ -1,0 +1,85 @@
+"""Compiles Stoker's own decoder of JPEGs beside the work, with `daemon.jpeg = "auto"`.
+
+    not wanted -> wanted -> compiling -> ready
+                    ^           |
+                    +-- pause --+-- it failed, or died for the last time -> given up
+
+A worker that meets JPEGs for the decoder wants it; until it is ready, workers use libjpeg-turbo,
+with the same pixels. It is compiled once no pipeline is being built. If its process dies, another
+one starts after a pause that doubles, `MOST_DEATHS` times at most. If it is ready, all workers are
+told, and each later one as soon as it is up.
+"""
+
+from typing import Final
+
+from stoker.server.state.builds import Builds
+from stoker.server.state.core_context import CoreContext, backoff_s
+from stoker.server.state.core_instructions import CompileDecoder, TellDecoder
+from stoker.server.state.events import DecoderFailed
+from stoker.server.state.workers import Pool
+
+MOST_DEATHS: Final = 4
+
+
+class OwnDecoder:
+    """The decoder's way from the first file that wants it to all workers."""
+
+    def __init__(self, context: CoreContext, pool: Pool, builds: Builds) -> None:
+        self._context = context
+        self._pool = pool
+        self._builds = builds
+        self._wanted_at: float | None = None
+        self._compiling = False
+        self._ready = False
+        self._given_up = False
+        self._deaths = 0
+        self._again_at = 0.0
+
+    @property
+    def serves(self) -> bool:
+        """Whether workers decode by Stoker's own decoder what it covers."""
+        return self._ready or self._context.settings.jpeg == "stoker"
+
+    def want(self) -> None:
+        """Note that a worker waits for the decoder."""
+        if self._wanted_at is None:
+            self._wanted_at = self._context.now
+            self.tick()
+
+    def ready(self) -> None:
+        """Tell all workers that it is compiled."""
+        self._compiling, self._ready = False, True
+        seconds = round(self._context.now - (self._wanted_at or 0.0), 3)
+        self._context.log("info", "own_decoder_ready", seconds=seconds)
+        for worker in self._pool.workers.values():
+            if worker.up:
+                self.worker_up(worker.number)
+
+    def worker_up(self, worker: int) -> None:
+        """Tell a worker, if it is compiled."""
+        if self._ready:
+            self._context.out.append(TellDecoder(worker))
+
+    def failed(self, event: DecoderFailed) -> None:
+        """Compile it again later if its process died; otherwise libjpeg-turbo stays."""
+        self._compiling = False
+        self._deaths += 1
+        self._given_up = not event.died or self._deaths >= MOST_DEATHS
+        self._again_at = self._context.now + backoff_s(self._context.settings, self._deaths)
+        then = "it is compiled again soon"
+        if self._given_up:
+            then = (
+                "libjpeg-turbo decodes until the daemon starts again, with the same pixels; remove"
+                " the cause, compile ahead with `stoker warm`, or set daemon.jpeg to libjpeg"
+            )
+        self._context.log("warning", "own_decoder_failed", reason=event.reason, then=then)
+
+    def tick(self) -> None:
+        """Compile it once it is wanted, its pause is over, and no pipeline is being built."""
+        done = self._compiling or self._ready or self._given_up
+        if self._wanted_at is None or done or self._pool.closed or len(self._builds):
+            return
+        if self._context.now >= self._again_at:
+            self._compiling = True
+            self._context.counts.decoder_compilations += 1
+            self._context.out.append(CompileDecoder())

@@ -1,0 +1,49 @@
+"""Compiles Stoker's own decoder of JPEGs into the cache on disk, while libjpeg-turbo serves.
+
+Runs as a one-off child of the template, at a low priority. If the cache already has the decoder,
+nothing is compiled. The template of the next daemon loads the decoder before it forks workers.
+"""
+
+import os
+import socket
+from typing import Final
+
+from stoker.dataset.images.jpeg.decoding.decoder import compile_decoder, load_decoder
+from stoker.jit import activity
+from stoker.protocol.errors import BuildError, ResourceError
+from stoker.server.work.work_records import DecoderCompiled, DecoderRequest
+from stoker.server.workers import one_off_child
+from stoker.server.workers.recent_kernels import remember
+
+NICENESS: Final = 10
+"""Beside a busy process of normal priority, a tenth of a core is left."""
+
+
+def compile_for_workers(_request: DecoderRequest) -> one_off_child.Answer:
+    """Compile the decoder, and check that workers will find it.
+
+    Raises:
+        ResourceError: it cannot be stored.
+    """
+    if not load_decoder():
+        _check_storing()
+        compile_decoder()
+        _check_storing()
+    remember()
+    return DecoderCompiled(), None
+
+
+def _check_storing() -> None:
+    """Refuse to go on if kernels cannot be stored: workers could not find the decoder."""
+    if activity.unstored():
+        raise ResourceError(
+            f"{activity.unstored()}: the decoder of JPEGs cannot be stored; free some space, or"
+            " choose another folder with daemon.cache_root or XDG_CACHE_HOME"
+        )
+
+
+def serve(sock: socket.socket, number: int) -> int:
+    """Compile the decoder and answer; return the exit code."""
+    os.nice(NICENESS)
+    fault = BuildError("compiling the decoder of JPEGs")
+    return one_off_child.serve(sock, number, "decoder_compiler", compile_for_workers, fault)

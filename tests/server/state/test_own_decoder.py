@@ -1,0 +1,101 @@
+"""Stoker's own decoder of JPEGs is compiled once it is wanted; then all workers are told."""
+
+import pytest
+from decided import of
+
+from stoker.server.state import core_instructions as ins
+from stoker.server.state import events as ev
+from stoker.server.state.own_decoder import MOST_DEATHS
+from stoker.server.work.work_records import Done
+
+
+def want(rig, worker=1):
+    """A worker ends a chunk in which it met files for the decoder."""
+    claim = rig.claims(worker).pop(0)
+    return rig.do(ev.ChunkDone, worker, Done(claim.claim, 0.01, 0, wants_decoder=True))
+
+
+@pytest.fixture
+def running(rig):
+    """A stream is read."""
+    rig.run(rig.open())
+    return rig
+
+
+def told(said):
+    return [one.worker for one in of(said, ins.TellDecoder)]
+
+
+def lines(rig, event):
+    return [one.facts for one in of(rig.said, ins.Log) if one.event == event]
+
+
+def test_it_is_compiled_once_and_all_workers_are_told(running):
+    rig = running
+    rig.finish(2)
+    assert not of(rig.said, ins.CompileDecoder), "no file wanted it"
+    assert len(of(want(rig), ins.CompileDecoder)) == 1
+    want(rig, 2)
+    rig.tick(60.0)
+    assert len(of(rig.said, ins.CompileDecoder)) == 1
+    assert rig.counters()["own_decoder"] == 0
+    assert told(rig.do(ev.DecoderReady)) == [1, 2]
+    assert rig.counters()["own_decoder"] == 1
+    assert lines(rig, "own_decoder_ready") == [{"seconds": 60.0}]
+    want(rig)
+    assert rig.counters()["decoder_compilations_total"] == 1
+
+
+def test_a_worker_that_comes_up_later_is_told_then(running):
+    rig = running
+    want(rig)
+    rig.die(2)
+    assert told(rig.do(ev.DecoderReady)) == [1]
+    rig.tick()
+    assert told(rig.do(ev.WorkerUp, 3, 1003)) == [3]
+
+
+def test_it_waits_for_builds_of_pipelines(running, make_open, make_result):
+    rig = running
+    rig.send(rig.hello(), make_open(pipeline="plain"))
+    build = of(rig.said, ins.StartBuild)[-1].request.build
+    assert not of(want(rig), ins.CompileDecoder)
+    rig.do(ev.Built, make_result(build, pipeline_id="ef" * 16))
+    assert len(of(rig.tick(), ins.CompileDecoder)) == 1
+
+
+def test_a_compiler_that_is_killed_is_started_again_a_few_times(running):
+    rig = running
+    want(rig)
+    for deaths in range(1, MOST_DEATHS + 1):
+        assert rig.counters()["decoder_compilations_total"] == deaths
+        rig.do(ev.DecoderFailed, "signal 9", died=True)
+        assert not of(rig.tick(0.2), ins.CompileDecoder), "there is a pause"
+        rig.tick(60.0)
+    assert rig.counters()["decoder_compilations_total"] == MOST_DEATHS
+    *again, last = lines(rig, "own_decoder_failed")
+    assert [line["then"] for line in again] == ["it is compiled again soon"] * (MOST_DEATHS - 1)
+    assert "libjpeg-turbo decodes until the daemon starts again" in last["then"]
+    assert (last["reason"], rig.counters()["own_decoder"]) == ("signal 9", 0)
+
+
+def test_an_error_ends_the_attempts(running):
+    rig = running
+    want(rig)
+    rig.do(ev.DecoderFailed, "kernel cache /c: No space left on device", died=False)
+    rig.tick(60.0)
+    assert len(of(rig.said, ins.CompileDecoder)) == 1
+    (line,) = lines(rig, "own_decoder_failed")
+    assert "libjpeg-turbo decodes until the daemon starts again" in line["then"]
+
+
+def test_nothing_is_compiled_while_the_daemon_stops(running):
+    rig = running
+    rig.do(ev.StopAsked, at_once=False)
+    want(rig)
+    assert not of(rig.said, ins.CompileDecoder)
+
+
+@pytest.mark.parametrize(("jpeg", "serves"), [("auto", 0), ("libjpeg", 0), ("stoker", 1)])
+def test_the_counter_says_which_decoder_serves(make_rig, jpeg, serves):
+    assert make_rig(jpeg=jpeg).counters()["own_decoder"] == serves
