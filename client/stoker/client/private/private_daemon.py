@@ -206,6 +206,8 @@ class PrivateDaemon:
                 os.close(writer)
 
     def _execute(self, address: str, ready: int) -> "subprocess.Popen[bytes]":
+        environment = without_working_folder(os.environ)
+        environment.pop("NOTIFY_SOCKET", None)  # the daemon must not speak for the script's service
         with open(self._log_path, "ab") as log:
             try:
                 return subprocess.Popen(
@@ -214,7 +216,7 @@ class PrivateDaemon:
                     stdout=log,
                     stderr=log,
                     pass_fds=(ready,),
-                    env=without_working_folder(os.environ),
+                    env=environment,
                     cwd=None if working_folder() else "/",
                     start_new_session=True,
                 )

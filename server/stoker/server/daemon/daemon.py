@@ -47,6 +47,7 @@ from stoker.server.daemon.readiness import Readiness
 from stoker.server.daemon.remote.access import Access, access_of
 from stoker.server.daemon.remote.tcp_listener import TcpListener, check_exposure
 from stoker.server.daemon.reserver import Reserver
+from stoker.server.daemon.service_manager import ServiceManager
 from stoker.server.daemon.sidesocket import SideSocket
 from stoker.server.daemon.snapshot import Snapshot
 from stoker.server.daemon.socket_folder import (
@@ -107,10 +108,7 @@ class Daemon:
             stack.callback(place.close)
             self._reserver = Reserver(config.memory.limit)
             stack.callback(self._reserver.close)
-            folder = config.bad_samples.folder
-            bad_samples = QuarantineFiles(Path(folder)) if folder else None
-            if bad_samples is not None:
-                stack.callback(bad_samples.close)
+            bad_samples = _quarantine(config.bad_samples.folder, stack)
             self._supervisor = supervisor(
                 cache_root=config.daemon.cache_root,
                 python_path=list(config.daemon.python_path),
@@ -145,6 +143,7 @@ class Daemon:
                 self._broker.connections.fileno(): self._connected,
                 self._reserver.fileno(): self._reserved,
             }
+            self._service = stack.enter_context(contextlib.closing(ServiceManager()))
             self._readiness = Readiness(self._accept_limit, self._supervisor, now)
             self._snapshot = self._take_snapshot()
             if config.metrics.address:
@@ -198,6 +197,7 @@ class Daemon:
             logs.log("info", "listening_tcp", address=self.tcp_address, **self._access.facts())
         elif self.tcp_address is not None:
             logs.log("warning", "listening_unprotected", address=self.tcp_address)
+        self._service.ready()
         try:
             code = self._work()
         except StateInDoubtError as error:
@@ -295,6 +295,7 @@ class Daemon:
 
     def _publish(self) -> None:
         self._snapshot = self._take_snapshot()
+        self._service.tick(self._now(), self._snapshot.counters, self._snapshot.unready)
 
     def _note_slow_turn(self, took_s: float, cpu_s: float) -> None:
         # If the processor time is short, the loop did not work that long: the system did not run
@@ -348,6 +349,7 @@ class Daemon:
             if number == signal.SIGHUP and self._access is not None:
                 self._access.reread()
                 continue
+            self._service.stopping()
             self._stops_asked += 1
             at_once = self._stops_asked > 1
             self._snapshot = self._take_snapshot()  # not ready any more, as of now
@@ -383,6 +385,13 @@ class Daemon:
             "descriptors": open_count(),
             "accept_pauses_total": self._accept_limit.pauses,
         }
+
+
+def _quarantine(folder: str, stack: contextlib.ExitStack) -> QuarantineFiles | None:
+    """Return the writer of bad samples, which the stack closes; None without a folder."""
+    return (
+        stack.enter_context(contextlib.closing(QuarantineFiles(Path(folder)))) if folder else None
+    )
 
 
 def _nothing() -> None:
