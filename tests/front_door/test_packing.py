@@ -190,7 +190,7 @@ def test_folders_of_numbered_images_are_packed_after_a_choice_alone(tmp_path):
         (tmp_path / "s" / name).mkdir(parents=True)
         for number in range(3, 7):
             (tmp_path / "s" / name / f"frame_{number}.jpg").write_bytes(picture(0))
-    error = run("pack", tmp_path / "s", tmp_path / "d", "--workers=1", code=1)
+    error = run("pack", tmp_path / "s", tmp_path / "d", "--workers=1", code=2)
     assert "--kind clips" in error
     assert "--kind folder" in error
     run("pack", tmp_path / "s", tmp_path / "clips", "--workers=1", "--kind=clips")

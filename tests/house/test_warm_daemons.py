@@ -104,7 +104,7 @@ def test_exit_codes_and_errors(folder, warm):
                 assert served.process.wait(0.2 if number == signal.SIGSTOP else 20) == -9
     with contextlib.closing(Daemon(folder, "--dataset=numbers=nowhere", warm=warm)) as served:
         assert "nowhere" in served.ready["error"][1]
-        assert served.wait() == 1
+        assert served.wait() == 78
         assert served.log.read_text().startswith("stoker: ")
     with contextlib.closing(Daemon(folder, "--nonsense", warm=warm)) as served:
         assert (served.ready, served.wait()) == (None, 2)

@@ -2,8 +2,8 @@
 
 A command's module is imported when the command is used, so `stoker --help` is quick and a missing
 optional dependency hurts only the commands that need it. Every `StokerError` becomes one line on
-standard error and exit code 1, and so does a file that the system refuses; a wrong command line is
-exit code 2; a traceback is a bug.
+standard error and the exit status of its kind (`commands.exit_statuses`), and so does a file that
+the system refuses; a traceback is a bug.
 """
 
 import difflib
@@ -17,6 +17,7 @@ from typing import Any
 from stoker.protocol.datasets import is_utf8
 from stoker.protocol.errors import StokerError
 from stoker.protocol.importing import working_folder
+from stoker.server.commands.exit_statuses import FAILED, USAGE, status_of
 
 # command -> (module, attribute); the order is that of the help text.
 COMMANDS = {
@@ -52,24 +53,25 @@ def main() -> None:
         if not is_utf8(text):
             fail(
                 f"argument {text!r} is not UTF-8: rename the file that it names; if that is UTF-8 "
-                "on disk, this process reads names in another encoding: set PYTHONUTF8=1"
+                "on disk, this process reads names in another encoding: set PYTHONUTF8=1",
+                USAGE,
             )
     if working_folder() is None:
         fail("the working folder was removed, or this user cannot enter it: change to another one")
     try:
         application(prog_name="stoker")  # also if Python runs a module
     except StokerError as error:
-        fail(error.message)
+        fail(error.message, status_of(error))
     except OSError as error:
         if error.filename is None:
             raise
         fail(f"{os.fsdecode(error.filename)}: {error.strerror}")
 
 
-def fail(message: str) -> None:
-    """Print one clear message on standard error and exit with code 1."""
+def fail(message: str, status: int = FAILED) -> None:
+    """Print one clear message on standard error and exit."""
     print(f"stoker: {message}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(status)
 
 
 def _application() -> Any:

@@ -116,7 +116,7 @@ def test_parts_that_cannot_be(dataset, parts, message):
     if all(type(part) in (int, float) or part == "rest" for part in parts.values()):
         words = [f"{name}={part}" for name, part in parts.items()]
         code, _, error = call("split", dataset, *words, COLUMNS="9999")
-        assert (code, message in error) == (1, True), error
+        assert (code, message in error) == (2, True), error
     assert read_manifest(dataset) == before
 
 

@@ -218,7 +218,7 @@ def test_bombs_are_refused_in_one_line(tmp_path, pack, make):
     name = make(tmp_path)
     with little_memory():
         code, out = pack(name)
-    assert code == 1, out
+    assert code in (1, 2), out
     assert re.search(BOMBS[make], out), out
     left = {path.name for path in (tmp_path / "packed").rglob("*")}
     assert left <= {".packing", "listing", "lock", "00000.json"}, left
@@ -272,7 +272,7 @@ def test_a_lack_of_memory_is_told_in_one_line(tmp_path, pack):
     sparse(tmp_path / "a.json", b'{"images": [', 2 * SPARE)
     with little_memory():
         code, out = pack("a.json")
-    assert (code, "the memory does not suffice to pack" in out) == (1, True), out
+    assert (code, "the memory does not suffice to pack" in out) == (75, True), out
 
 
 def test_claims_of_arrow_files_are_those_of_their_buffers(tmp_path):

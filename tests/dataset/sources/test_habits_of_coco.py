@@ -75,7 +75,7 @@ def test_a_file_of_images_alone_is_packed_without_boxes(tmp_path, coco, categori
 )
 def test_files_that_are_refused(coco, parts, flags, said):
     code, out = coco({"images": images(), "categories": CATEGORIES, **parts}, *flags)
-    assert (code, said in out) == (1, True), out
+    assert (code, said in out) == (2, True), out
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def yolo(tmp_path, pack):
 )
 def test_a_data_yaml_that_is_refused(yolo, data, said):
     code, out = yolo(data, {"labels/train/0.txt": BOX})
-    assert (code, said in out) == (1, True), out
+    assert (code, said in out) == (2, True), out
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_images_and_labels_in_one_folder(yolo, tmp_path, place):
 
 def test_labels_of_other_images_alone_are_refused(yolo):
     code, out = yolo(f"{SPLIT}names: [a]\n", {"labels/train/7.txt": BOX}, "--skip-bad")
-    assert (code, "none of its 2 images has a file of labels" in out) == (1, True), out
+    assert (code, "none of its 2 images has a file of labels" in out) == (2, True), out
 
 
 def test_outlines_without_masks_are_boxes_and_counted(yolo, tmp_path):
@@ -170,15 +170,15 @@ def test_outlines_without_masks_are_boxes_and_counted(yolo, tmp_path):
 )
 def test_images_of_which_none_has_labels_are_refused(yolo, place, said):
     code, out = yolo(f"{SPLIT}names: [a]\n", {place: BOX})
-    assert (code, "none of its 2 images has a file of labels" in out) == (1, True), out
+    assert (code, "none of its 2 images has a file of labels" in out) == (2, True), out
     assert said in out
 
 
 @pytest.mark.parametrize(
     ("names", "code", "said"),
     [
-        ("a\n\nb\n", 1, "classes.txt, line 2 is blank, but each line is the name of a class"),
-        ("\na\n", 1, "classes.txt, line 1 is blank"),
+        ("a\n\nb\n", 2, "classes.txt, line 2 is blank, but each line is the name of a class"),
+        ("\na\n", 2, "classes.txt, line 1 is blank"),
         ("a\r\nb \r\n\r\n  \r\n", 0, "a: 1, b: 0"),
     ],
 )

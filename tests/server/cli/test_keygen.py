@@ -34,10 +34,10 @@ def test_keys_are_not_replaced(tmp_path) -> None:
     assert keygen(path).returncode == 0
     before = path.read_text()
     again = keygen(path)
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert "a key that is replaced cannot be made again" in again.stderr
     (tmp_path / "a.key.pub").unlink()
-    assert keygen(path).returncode == 1
+    assert keygen(path).returncode == 2
     assert path.read_text() == before
     assert not (tmp_path / "a.key.pub").exists()
 
@@ -45,7 +45,7 @@ def test_keys_are_not_replaced(tmp_path) -> None:
 @pytest.mark.parametrize("name", ["two words", "", "a#b", "a\nb"])
 def test_names_are_one_word(tmp_path, name) -> None:
     done = keygen(tmp_path / "a.key", "--name", name)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "expected one word without '#'" in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -53,6 +53,6 @@ def test_names_are_one_word(tmp_path, name) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path) -> None:
     (tmp_path / "file").touch()
     done = keygen(tmp_path / "file" / "a.key")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("stoker: ")
     assert "Traceback" not in done.stderr

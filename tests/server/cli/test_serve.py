@@ -67,8 +67,8 @@ def test_a_second_daemon_says_why_it_cannot_start(serve):
         f"address {first.address}: another daemon serves it; stop that one or choose another"
         + " address"
     )
-    assert second.ready == {"error": ["usage", message, {"address": first.address}]}
-    assert (second.wait(), second.log.read_text()) == (1, f"stoker: {message}\n")
+    assert second.ready == {"error": ["resource", message, {"address": first.address}]}
+    assert (second.wait(), second.log.read_text()) == (75, f"stoker: {message}\n")
     assert first.stop() == 0
 
 
@@ -162,7 +162,7 @@ def test_an_unread_standard_error_hangs_nothing(folder):
 def test_a_ready_descriptor_that_is_none(serve, folder):
     served = serve("--ready-fd=99", warm=True)  # the flag that comes last holds
     assert served.ready is None
-    assert served.wait() == 1
+    assert served.wait() == 2
     errors = served.log.read_text()
     assert "stoker: --ready-fd 99: Bad file descriptor; pass the number of an open" in errors
     assert os.listdir(folder / "run") == []
@@ -177,7 +177,7 @@ def test_a_file_in_the_place_of_the_lock_is_left_alone(serve, folder):
         "usage",
         f"{lock} exists and is not the lock of a daemon; move it away or choose another address",
     ]
-    assert served.wait() == 1
+    assert served.wait() == 2
     assert lock.read_text() == "precious"
 
 
@@ -199,4 +199,4 @@ def test_a_folder_of_caches_that_is_named_and_cannot_be_used(serve, folder, plac
     assert code == "resource"
     assert f"kernel cache {folder}/{place}: " in said
     assert message.replace("owner 0", f"owner {os.geteuid()}") in said
-    assert served.wait() == 1
+    assert served.wait() == 75

@@ -17,7 +17,7 @@ from commands import call
 from stoker.client import Loader
 
 pytestmark = pytest.mark.slow
-AWAY = USAGE = CONFIGURATION = 1
+USAGE, AWAY, CONFIGURATION = 2, 75, 78
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_daemon_on_another_host_needs_the_keys_of_a_client(served: SimpleNames
     keys = ("--key", served.root / "alice.key", "--daemon-key", served.public)
     assert told(served.tcp, *keys)["pid"] == served.daemon.pid
     code, printed, errors = call("status", served.tcp, *keys[:2])
-    assert (code, printed) == (1, "")
+    assert (code, printed) == (USAGE, "")
     assert "expected key= and daemon_key= together" in errors
 
 

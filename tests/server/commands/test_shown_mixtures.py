@@ -79,10 +79,10 @@ def test_a_preview_of_a_mixture_shows_samples_of_all_datasets(paths, tmp_path):
 )
 def test_a_mixture_that_cannot_be_is_refused(flags, said):
     code, _, error = call("replay", "command_pipelines:train", *flags, "--id=0", "--epoch=0")
-    assert code == 1
+    assert code == 2
     assert said in error
 
 
 def test_a_sample_that_a_mixture_does_not_have(paths):
     code, _, error = call("replay", "command_pipelines:train", *MIX, *paths, "--id=11", "--epoch=0")
-    assert (code, error) == (1, "stoker: id 11: the mixture has 11 samples, ids 0 to 10\n")
+    assert (code, error) == (2, "stoker: id 11: the mixture has 11 samples, ids 0 to 10\n")

@@ -149,7 +149,7 @@ def test_a_default_folder_that_others_can_write_is_refused(folder, above, mode, 
     run.chmod(above)
     (folder / "served.tar").touch()
     code, _, error = call("serve", f"--dataset=d={folder}/served.tar", XDG_RUNTIME_DIR=str(run))
-    assert code == 1
+    assert code == 2
     assert f"the default folder of the daemon's socket, {folder}/{at}: expected a folder" in error
     assert "that others cannot write" in error
     assert "remove it, or choose another place with --address" in error

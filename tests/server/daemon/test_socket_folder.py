@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from stoker.protocol.errors import UsageError
+from stoker.protocol.errors import ResourceError, UsageError
 from stoker.server.daemon.daemon import Daemon
 from stoker.server.daemon.socket_folder import (
     MAX_PATH_BYTES,
@@ -50,7 +50,7 @@ def test_modes_do_not_depend_on_the_umask(folder):
 
 
 def test_the_second_daemon_on_an_address_is_told(daemon, make_config, connect):
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(ResourceError) as caught:
         Daemon(make_config())
     assert caught.value.message == (
         f"address {daemon.address}: another daemon serves it; stop that one or choose another"
@@ -92,7 +92,7 @@ def test_an_empty_lock_file_of_another_program_stays(folder, start, make_config)
     lock.touch()
     before = lock.stat().st_ino
     running = start()
-    with pytest.raises(UsageError, match="another daemon serves it"):
+    with pytest.raises(ResourceError, match="another daemon serves it"):
         Daemon(make_config())
     running.daemon.stop()
     assert running.join() == 0
@@ -104,7 +104,7 @@ def test_the_lock_of_a_newer_daemon_stays(folder):
     (folder / "s.sock.lock").unlink()  # a cleaning script runs
     second = SocketFolder(f"ipc://{folder}/s.sock", None)
     first.close()
-    with pytest.raises(UsageError, match="another daemon serves it"):
+    with pytest.raises(ResourceError, match="another daemon serves it"):
         SocketFolder(f"ipc://{folder}/s.sock", None)
     second.close()
     assert os.listdir(folder) == []
@@ -115,7 +115,7 @@ def test_another_programs_socket_is_left_alone(folder, make_config):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         other.bind(f"{folder}/run/s.sock")
         other.listen()
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(ResourceError) as caught:
             Daemon(make_config())
     assert caught.value.message == (
         f"{folder}/run/s.sock: another program listens there; stop it or choose another address"
@@ -138,7 +138,7 @@ def test_a_lock_file_that_its_last_owner_removes_is_taken_anew(folder):
             address, None
         )  # the file under `late` is no longer the one at the path
         try:
-            with pytest.raises(UsageError, match="another daemon serves it"):
+            with pytest.raises(ResourceError, match="another daemon serves it"):
                 SocketFolder(address, None)
         finally:
             second.close()

@@ -102,7 +102,7 @@ def test_a_template_that_cannot_start_is_reported_before_the_daemon_listens(serv
     code, message, _ = daemon.ready["error"]
     assert code == "resource"
     assert "the template process cannot start: ResourceError: kernel cache" in message
-    assert daemon.wait() == 1
+    assert daemon.wait() == 75
     assert "ResourceError: kernel cache" in daemon.log.read_text()
 
 
@@ -112,7 +112,7 @@ def test_a_template_without_memory_is_reported_too(serve):
     assert code == "resource"
     assert "the template process" in message
     assert "no worker can be started without it" in message
-    assert daemon.wait() == 1
+    assert daemon.wait() == 75
 
 
 def test_a_template_that_cannot_start_again_is_an_error_for_clients(serve, loader, folder):

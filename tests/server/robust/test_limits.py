@@ -193,7 +193,7 @@ def test_a_daemon_at_its_limit_ends_with_one_line(folder, small_dataset, group, 
          f"--address=ipc://{folder}/s.sock", f"--dataset=a={small_dataset}", "--workers=1"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert ended.returncode == 1
+    assert ended.returncode == 75
     line = ended.stderr.splitlines()[-1]
     assert line.startswith("stoker: the ")
     assert "ulimit -u" in line

@@ -205,7 +205,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
 def test_a_mistake_in_the_file_names_file_key_and_remedy(toml, text, message):
     file = toml(text)
-    assert call("config", "--config", file) == (1, "", f"stoker: {message.format(file=file)}\n")
+    assert call("config", "--config", file) == (78, "", f"stoker: {message.format(file=file)}\n")
 
 
 ERRORS = [

@@ -170,7 +170,7 @@ def test_what_does_not_exist_is_rejected_by_name(folder, more, reason):
     file = write(folder, GOOD + more)
     for command in ("config", "serve"):
         code, _, error = call(command, "--config", file)
-        assert code == 1
+        assert code == 78
         assert error.startswith(f"stoker: {file}: {reason}".replace("{}", str(folder)))
 
 

@@ -26,6 +26,7 @@ from stoker.dataset.sources.kinds import AUTO, KINDS
 from stoker.dataset.verify import MAX_BAD
 from stoker.dataset.verify import verify as verify_dataset
 from stoker.protocol.errors import UsageError
+from stoker.server.commands import exit_statuses
 from stoker.server.commands.dataset_tables import (
     print_fields,
     print_notes,
@@ -43,8 +44,6 @@ INTERRUPTED = (
     "interrupted; run the same command again to continue: finished files are kept, except those of "
     "Python objects without a fingerprint"
 )
-INTERRUPT_STATUS = 130
-"""Exit status of a command that SIGINT ended, as shells give it."""
 
 
 def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
@@ -154,7 +153,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         except KeyboardInterrupt:
             bar.stop()
             typer.echo(f"stoker: {INTERRUPTED}", err=True)
-            raise typer.Exit(INTERRUPT_STATUS) from None
+            raise typer.Exit(exit_statuses.INTERRUPTED) from None
     print_packed(dest, report)
 
 
@@ -218,7 +217,7 @@ def verify(
     else:
         print_verified(dataset, report)
     if not report.holds:
-        raise typer.Exit(1)
+        raise typer.Exit(exit_statuses.FAILED)
 
 
 def ls(

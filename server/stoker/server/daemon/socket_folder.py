@@ -91,9 +91,8 @@ class SocketFolder:
         """Create the folder and take the lock.
 
         Raises:
-            UsageError: the address is invalid, another daemon has it, or another file is in its
-                place.
-            ResourceError: the folder or the lock cannot be created.
+            UsageError: the address is invalid, or another file is in its place.
+            ResourceError: another daemon has it, or the folder or the lock cannot be created.
         """
         self.path = socket_path(address)
         self.group = group
@@ -119,7 +118,7 @@ class SocketFolder:
 
         Raises:
             UsageError: a file that is not a socket is in the way.
-            ResourceError: the system refuses.
+            ResourceError: the system refuses, or another program listens there.
         """
         path = self.path + suffix
         sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -201,7 +200,7 @@ class SocketFolder:
                     return lock, _mark(lock, is_new=is_new)
             except BlockingIOError:
                 os.close(lock)
-                raise UsageError(
+                raise ResourceError(
                     f"address {_SCHEME}{self.path}: another daemon serves it; stop that one or"
                     " choose another address",
                     address=_SCHEME + self.path,
@@ -318,7 +317,7 @@ def _remove_stale(path: str) -> None:
             f"{path} exists and is not a socket; remove it or choose another address", path=path
         )
     if _answers(path):
-        raise UsageError(
+        raise ResourceError(
             f"{path}: another program listens there; stop it or choose another address", path=path
         )
     os.unlink(path)
