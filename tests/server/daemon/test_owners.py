@@ -214,3 +214,30 @@ def test_a_file_with_the_name_of_the_hidden_socket_is_left_alone():
         (folder / "s.sock.off").write_text("dear")
         SocketFolder(f"ipc://{folder}/s.sock", None).close()
         assert (folder / "s.sock.off").read_text() == "dear"
+
+
+@two_users
+@pytest.mark.as_a_user
+@pytest.mark.parametrize(
+    ("owner", "mode", "taken"),
+    [
+        (0, 0o440, True), (0, 0o640, True), (VICTIM, 0o400, True),
+        (0, 0o660, False), (0, 0o444, False), (VICTIM, 0o440, False), (ATTACKER, 0o440, False),
+    ],
+)  # fmt: skip
+def test_a_daemon_takes_a_key_that_root_gave_to_its_group(owner, mode, taken):
+    with shared_folder() as base:
+        call("keygen", base / "d.key")
+        shutil.copy(base / "d.key.pub", base / "clients")
+        os.chown(base / "d.key", owner, VICTIM)
+        os.chmod(base / "d.key", mode)
+        done = subprocess.run(
+            [*as_user(VICTIM), sys.executable, "-P", "-m", "stoker.server", "serve",
+             f"--address=ipc://{base}/tmp/s.sock", "--tcp=tcp://127.0.0.1:0",
+             f"--key={base}/d.key", f"--clients={base}/clients", "--dataset=photos=/missing"],
+            env={"PATH": os.environ["PATH"], "HOME": "/none", "TMPDIR": str(base / "tmp")},
+            capture_output=True, text=True, timeout=60, check=False, cwd="/",
+        )  # fmt: skip
+    after_the_key = "/missing" in done.stderr
+    refused = f"{base}/d.key: expected a file of user {VICTIM} or root" in done.stderr
+    assert (after_the_key, refused) == ((True, False) if taken else (False, True)), done.stderr

@@ -73,7 +73,7 @@ def public_key_of(text_or_path: str | os.PathLike[str], where: str) -> bytes:
 
 
 def read_secret_file(path: str | os.PathLike[str], where: str) -> bytes:
-    """Read the secret key in a file that only its owner can read.
+    """Read the secret key in a file that only its owner can read; of root's, a group too.
 
     Args:
         path: of the file.
@@ -194,6 +194,8 @@ def _check_file(path: str, where: str, status: os.stat_result, private: bool) ->
         raise ConfigError(f"{where}: {path}: expected a regular file, got {got}")
     mine = status.st_uid in (os.geteuid(), 0)
     others = stat.S_IMODE(status.st_mode) & (0o077 if private else 0o022)
+    if status.st_uid != os.geteuid() and private:
+        others &= ~stat.S_IRGRP  # root can give it to a group alone, as for secrets of containers
     if not mine or others:
         rights = "read or write" if private else "write"
         raise ConfigError(
