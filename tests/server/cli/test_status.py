@@ -70,10 +70,11 @@ def test_lines_into_a_pipe(served: SimpleNamespace, loader: Loader) -> None:
     lines = printed.splitlines()
     assert lines[0] == f'daemon address={served.ipc} pid={served.daemon.pid} unready=""'
     assert lines[1] == "workers configured=1 up=1"
-    assert lines[2].startswith("memory used_bytes=")
-    assert lines[3].startswith("slots ")
-    assert lines[4:6] == ["dataset name=data", "pipeline name=plain"]
-    (session,) = lines[6:]
+    assert lines[2] == "jpegs own_decoder=0"
+    assert lines[3].startswith("memory used_bytes=")
+    assert lines[4].startswith("slots ")
+    assert lines[5:7] == ["dataset name=data", "pipeline name=plain"]
+    (session,) = lines[7:]
     assert session.startswith(f"session name=run-17 host={socket.gethostname()} pid={os.getpid()} ")
     assert " state=open dataset=data pipeline=plain " in session
 
@@ -84,6 +85,7 @@ def test_a_table_on_a_terminal(served: SimpleNamespace, loader: Loader) -> None:
     code, printed, errors = call("status", served.ipc, **terminal)
     assert (code, errors) == (0, "")
     assert "1 of 1 are up" in printed
+    assert "libjpeg-turbo" in printed
     assert f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}" in printed
     assert f"/{keyed.ROWS // 4} " in printed
     assert "│ run-17 " in printed

@@ -21,6 +21,7 @@ def print_lines(address: str, told: Status) -> None:
     facts: list[tuple[str, Mapping[str, object]]] = [
         ("daemon", {"address": address, "pid": told.pid, "unready": told.unready}),
         ("workers", {"configured": _count(told, "workers"), "up": _count(told, "workers_up")}),
+        ("jpegs", {"own_decoder": _count(told, "own_decoder")}),
         (
             "memory",
             {
@@ -44,6 +45,7 @@ def print_tables(console: Console, address: str, told: Status) -> None:
     lines = (
         ("daemon", f"{address}, process {told.pid}, " + (told.unready or "ready")),
         ("workers", f"{_count(told, 'workers_up')} of {_count(told, 'workers')} are up"),
+        ("jpegs", "Stoker's own decoder" if _count(told, "own_decoder") else "libjpeg-turbo"),
         ("memory", f"{size_text(used)} of {size_text(limit)}"),
         ("slots", slots),
         ("datasets", ", ".join(told.datasets) or "none"),

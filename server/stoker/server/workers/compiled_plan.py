@@ -9,7 +9,7 @@ from typing import Final
 
 from stoker.dataset import Dataset
 from stoker.dataset.images.jpeg.decoding.choice import needs_own_decoder
-from stoker.dataset.images.jpeg.decoding.decoder import compile_decoder
+from stoker.dataset.images.jpeg.decoding.decoder import compile_decode, compile_prepare
 from stoker.dataset.images.jpeg.splice import compile_splice
 from stoker.jit import activity
 from stoker.jit.arithmetic import COMPILED
@@ -50,7 +50,7 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     if any(field.grid_column for field in read):
         others.append(compile_splice)
         if needs_own_decoder():
-            others.append(compile_decoder)
+            others += [compile_prepare, compile_decode]
     activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
     program = write_program(plan)
     if missing_functions(program) > 1:

@@ -8,15 +8,19 @@ import os
 import socket
 from typing import Final
 
-from stoker.dataset.images.jpeg.decoding.decoder import compile_decoder, load_decoder
+from stoker.dataset.images.jpeg.decoding.decoder import (
+    compile_decode,
+    compile_prepare,
+    load_decoder,
+)
 from stoker.jit import activity
 from stoker.protocol.errors import BuildError, ResourceError
 from stoker.server.work.work_records import DecoderCompiled, DecoderRequest
 from stoker.server.workers import one_off_child
 from stoker.server.workers.recent_kernels import remember
 
-NICENESS: Final = 10
-"""Beside a busy process of normal priority, a tenth of a core is left."""
+NICENESS: Final = 5
+"""Of a core that a busy process of normal priority wants too, it gets a quarter."""
 
 
 def compile_for_workers(_request: DecoderRequest) -> one_off_child.Answer:
@@ -27,7 +31,8 @@ def compile_for_workers(_request: DecoderRequest) -> one_off_child.Answer:
     """
     if not load_decoder():
         _check_storing()
-        compile_decoder()
+        compile_prepare()
+        compile_decode()
         _check_storing()
     remember()
     return DecoderCompiled(), None

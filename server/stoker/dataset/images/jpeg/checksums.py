@@ -20,9 +20,10 @@ from stoker.dataset.images.jpeg.grid import (
     ROWS_AT,
     WITH_CHECKSUMS,
     fault_of,
-    number_at,
     offset_at,
     raise_fault,
+    uint16_at,
+    uint32_at,
 )
 from stoker.jit import compiled, kernel
 
@@ -86,17 +87,17 @@ def are_intact(data: Any, grid: Any, cells: Any, everything: bool) -> Any:
     """
     if grid[0] != WITH_CHECKSUMS:
         return True
-    columns = number_at(grid, COLUMNS_AT, 2)
-    stored = HEAD_BYTES + 4 * (columns * number_at(grid, ROWS_AT, 2) + 1)
-    same = _word(grid, stored + 4 * HEAD_PART) == _of_head(data, grid)
+    columns = uint16_at(grid, COLUMNS_AT)
+    stored = HEAD_BYTES + 4 * (columns * uint16_at(grid, ROWS_AT) + 1)
+    same = uint32_at(grid, stored + 4 * HEAD_PART) == _of_head(data, grid)
     if everything:
-        same = same and _word(grid, stored + 4 * OTHER_SEGMENTS) == _of_others(data, grid)
+        same = same and uint32_at(grid, stored + 4 * OTHER_SEGMENTS) == _of_others(data, grid)
     for y in range(cells[0], cells[1]):
         cell = y * columns + cells[2]
-        begin = _word(grid, HEAD_BYTES + 4 * cell)
+        begin = uint32_at(grid, HEAD_BYTES + 4 * cell)
         for _ in range(cells[3] - cells[2]):
-            end = _word(grid, HEAD_BYTES + 4 * (cell + 1))
-            expected = _word(grid, stored + 4 * (FIRST_INTERVAL + cell))
+            end = uint32_at(grid, HEAD_BYTES + 4 * (cell + 1))
+            expected = uint32_at(grid, stored + 4 * (FIRST_INTERVAL + cell))
             same = same and crc_of(0, data, begin, end) == expected
             begin = end
             cell += 1
@@ -108,7 +109,7 @@ def _fill(data: Any, grid: Any, found: Any) -> Any:
     """Fill `found` with the checksums of all parts; return their number, 0 for a damaged grid."""
     if fault_of(grid, data.shape[0]) != 0:
         return 0
-    cells = number_at(grid, COLUMNS_AT, 2) * number_at(grid, ROWS_AT, 2)
+    cells = uint16_at(grid, COLUMNS_AT) * uint16_at(grid, ROWS_AT)
     found[HEAD_PART], found[OTHER_SEGMENTS] = _of_head(data, grid), _of_others(data, grid)
     for cell in range(cells):
         begin, end = offset_at(grid, cell), offset_at(grid, cell + 1)
@@ -119,21 +120,13 @@ def _fill(data: Any, grid: Any, found: Any) -> Any:
 @kernel
 def _of_head(data: Any, grid: Any) -> Any:
     found = crc_of(0, grid, 0, HEAD_BYTES)
-    found = crc_of(found, data, 0, number_at(grid, JFIF_AT, 4))
-    return crc_of(found, data, number_at(grid, HEAD_AT, 4), offset_at(grid, 0))
+    found = crc_of(found, data, 0, uint32_at(grid, JFIF_AT))
+    return crc_of(found, data, uint32_at(grid, HEAD_AT), offset_at(grid, 0))
 
 
 @kernel
 def _of_others(data: Any, grid: Any) -> Any:
-    return crc_of(0, data, number_at(grid, JFIF_AT, 4), number_at(grid, HEAD_AT, 4))
-
-
-@kernel
-def _word(grid: Any, at: Any) -> Any:
-    """Return 32 bits of the grid, as `number_at` does; LLVM makes one load of them."""
-    i = np.uint64(at)
-    low = np.int64(grid[i]) | np.int64(grid[i + np.uint64(1)]) << 8
-    return low | np.int64(grid[i + np.uint64(2)]) << 16 | np.int64(grid[i + np.uint64(3)]) << 24
+    return crc_of(0, data, uint32_at(grid, JFIF_AT), uint32_at(grid, HEAD_AT))
 
 
 @kernel(twin="stoker.dataset.images.jpeg.crc_instructions:crc_of")

@@ -92,15 +92,15 @@ def fault_of(grid: Any, size_bytes: int) -> int:
     length = grid.shape[0]
     if length < HEAD_BYTES or length % 4 != 0 or grid[0] not in VERSIONS:
         return OLD
-    cells = number_at(grid, COLUMNS_AT, 2) * number_at(grid, ROWS_AT, 2)
+    cells = uint16_at(grid, COLUMNS_AT) * uint16_at(grid, ROWS_AT)
     numbers = cells + 1 if grid[0] == WITHOUT_CHECKSUMS else 2 * cells + 3
-    if cells < 1 or number_at(grid, INTERVAL_AT, 2) < 1 or length != HEAD_BYTES + 4 * numbers:
+    if cells < 1 or uint16_at(grid, INTERVAL_AT) < 1 or length != HEAD_BYTES + 4 * numbers:
         return DAMAGED
     for side in (np.int64(grid[WIDTH_AT]), np.int64(grid[HEIGHT_AT])):
         if side % 8 != 0 or side < 8 or side > 32:
             return DAMAGED
-    jfif_end, head = number_at(grid, JFIF_AT, 4), number_at(grid, HEAD_AT, 4)
-    frame, begin = number_at(grid, FRAME_AT, 4), offset_at(grid, 0)
+    jfif_end, head = uint32_at(grid, JFIF_AT), uint32_at(grid, HEAD_AT)
+    frame, begin = uint32_at(grid, FRAME_AT), offset_at(grid, 0)
     if jfif_end < 2 or head < jfif_end or frame <= head or begin < frame + 4:
         return DAMAGED
     for cell in range(cells):
@@ -114,13 +114,19 @@ def fault_of(grid: Any, size_bytes: int) -> int:
 @kernel
 def offset_at(grid: Any, cell: int) -> Any:
     """Return the offset at which an interval begins in its file."""
-    return number_at(grid, HEAD_BYTES + 4 * cell, 4)
+    return uint32_at(grid, HEAD_BYTES + 4 * cell)
 
 
 @kernel
-def number_at(grid: Any, at: int, size: int) -> Any:
-    """Return the number at an offset in the side column's bytes, which need no alignment."""
-    value = np.int64(0)
-    for byte in range(size):
-        value |= np.int64(grid[at + byte]) << (8 * byte)
-    return value
+def uint16_at(grid: Any, at: int) -> Any:
+    """Return 16 bits of the side column's bytes, which need no alignment."""
+    i = np.uint64(at)
+    return np.int64(grid[i]) | np.int64(grid[i + np.uint64(1)]) << 8
+
+
+@kernel
+def uint32_at(grid: Any, at: int) -> Any:
+    """Return 32 bits of the side column's bytes; LLVM makes one load of them."""
+    i = np.uint64(at)
+    low = np.int64(grid[i]) | np.int64(grid[i + np.uint64(1)]) << 8
+    return low | np.int64(grid[i + np.uint64(2)]) << 16 | np.int64(grid[i + np.uint64(3)]) << 24

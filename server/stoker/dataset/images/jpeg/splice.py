@@ -23,9 +23,10 @@ from stoker.dataset.images.jpeg.grid import (
     ROWS_AT,
     WIDTH_AT,
     fault_of,
-    number_at,
     offset_at,
     raise_fault,
+    uint16_at,
+    uint32_at,
 )
 from stoker.dataset.limits import CodecError
 from stoker.jit import compiled, kernel
@@ -155,8 +156,8 @@ def find_cells(grid: Any, size_bytes: int, asked: Any, cells: Any, window: Any) 
     height, width = asked[4], asked[5]
     unit_y, unit_x = np.int64(grid[HEIGHT_AT]), np.int64(grid[WIDTH_AT])
     factor_y, factor_x = unit_y // 8, unit_x // 8
-    columns, rows = number_at(grid, COLUMNS_AT, 2), number_at(grid, ROWS_AT, 2)
-    unit_x *= number_at(grid, INTERVAL_AT, 2)
+    columns, rows = uint16_at(grid, COLUMNS_AT), uint16_at(grid, ROWS_AT)
+    unit_x *= uint16_at(grid, INTERVAL_AT)
     across = (width + 8 * factor_x - 1) // (8 * factor_x) * (8 * factor_x)
     if across != columns * unit_x or (height + unit_y - 1) // unit_y != rows:
         return OTHER
@@ -190,12 +191,12 @@ def _splice(data: Any, grid: Any, cells: Any, size: Any, out: Any) -> Any:
     other pixels without a warning, so each place is checked.
     """
     upper, lower, first, last = cells
-    columns = number_at(grid, COLUMNS_AT, 2)
+    columns = uint16_at(grid, COLUMNS_AT)
     if not begins(data, grid, 0):
         return 0
-    end, head, start = number_at(grid, JFIF_AT, 4), number_at(grid, HEAD_AT, 4), offset_at(grid, 0)
+    end, head, start = uint32_at(grid, JFIF_AT), uint32_at(grid, HEAD_AT), offset_at(grid, 0)
     _copy(data, 0, end, out, 0)
-    frame = end + number_at(grid, FRAME_AT, 4) - head
+    frame = end + uint32_at(grid, FRAME_AT) - head
     _copy(data, head, start, out, end)
     end += start - head
     out[frame], out[frame + 1] = size[0] >> 8, size[0] & 0xFF
@@ -224,11 +225,11 @@ def begins(data: Any, grid: Any, cell: Any) -> Any:
     """Return whether the right marker precedes interval `cell`: SOS, a restart marker, or EOI."""
     at = offset_at(grid, cell)
     if cell == 0:
-        frame = number_at(grid, FRAME_AT, 4)
+        frame = uint32_at(grid, FRAME_AT)
         components = np.int64(data[frame + 4])
         sos = at - 8 - 2 * components
         return sos > frame and data[sos] == 0xFF and data[sos + 1] == 0xDA
-    intervals = number_at(grid, COLUMNS_AT, 2) * number_at(grid, ROWS_AT, 2)
+    intervals = uint16_at(grid, COLUMNS_AT) * uint16_at(grid, ROWS_AT)
     marker = 0xD0 + ((cell - 1) & 7) if cell < intervals else 0xD9
     return data[at - 2] == 0xFF and data[at - 1] == marker
 

@@ -75,7 +75,7 @@ from stoker.dataset.images.jpeg.grid import (
     INTERVAL_AT,
     ROWS_AT,
     WIDTH_AT,
-    number_at,
+    uint16_at,
 )
 from stoker.dataset.images.jpeg.splice import LARGE, begins, find_cells
 from stoker.jit import kernel
@@ -107,8 +107,8 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
     if status not in (0, LARGE):
         return status
     if status == LARGE:
-        cells[0], cells[1] = 0, number_at(grid, ROWS_AT, 2)
-        cells[2], cells[3] = 0, number_at(grid, COLUMNS_AT, 2)
+        cells[0], cells[1] = 0, uint16_at(grid, ROWS_AT)
+        cells[2], cells[3] = 0, uint16_at(grid, COLUMNS_AT)
     fault = _fault_of_window(data, grid, cells, status == LARGE)
     if fault != 0:
         return fault
@@ -119,7 +119,7 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
         return OTHER_FORM
     if not lay_out(grid, head, cells, numbers, parts):
         return OTHER_FORM
-    fill_where(head, parts, number_at(grid, INTERVAL_AT, 2), where)
+    fill_where(head, parts, uint16_at(grid, INTERVAL_AT), where)
     fill_factors(data, parts, head[COUNT], factors)
     place, size = head[HUFFMAN], head[HUFFMAN_END] - head[HUFFMAN]
     if not _is_same(data, place, size, huffman):
@@ -141,7 +141,7 @@ def _fault_of_window(data: Any, grid: Any, cells: Any, whole: bool) -> Any:
 @kernel
 def _has_markers(data: Any, grid: Any, cells: Any) -> Any:
     """Return whether the right marker stands before and after each interval."""
-    columns = number_at(grid, COLUMNS_AT, 2)
+    columns = uint16_at(grid, COLUMNS_AT)
     fits = begins(data, grid, 0)
     for y in range(cells[0], cells[1]):
         for x in range(cells[2], cells[3] + 1):
@@ -181,7 +181,7 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
     """
     where, factors, tables, codes = file
     following, plain, places, coefficients, planes, jobs = memory
-    interval, count = number_at(grid, INTERVAL_AT, 2), numbers[PARTS_COUNT]
+    interval, count = uint16_at(grid, INTERVAL_AT), numbers[PARTS_COUNT]
     slot, blocks = numbers[SLOT], numbers[BLOCKS]
     fill_following(parts, count, interval, slot, tables, following)
     scratch = np.empty(64 * LANES, np.int16)
@@ -219,7 +219,7 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
 @kernel
 def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> Any:
     """Copy the data of a band's intervals; return how many there are, or -1 for damage."""
-    columns = number_at(grid, COLUMNS_AT, 2)
+    columns = uint16_at(grid, COLUMNS_AT)
     number, to = np.int64(0), np.int64(0)
     for y in range(rows[0], rows[1]):
         cells = (y * columns + numbers[FIRST], y * columns + numbers[LAST])

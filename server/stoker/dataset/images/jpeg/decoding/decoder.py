@@ -33,16 +33,9 @@ from stoker.dataset.limits import CodecError
 from stoker.jit import compiled
 from stoker.jit.diskcache import load_stored
 
-_PIXEL: Final = (
-    "ffd8ffe000104a46494600010100000100010000ffdb004300100b0c0e0c0a100e0d0e1211101318281a1816161831"
-    "23251d283a333d3c3933383740485c4e404457453738506d51575f626768673e4d71797064785c656763ffc0000b08"
-    "0001000101011100ffc40026000100000000000000000000000000000007100100000000000000000000000000000"
-    "000ffdd00040001ffda0008010100003f003f7fffd9",
-    "01080800010001000100000014000000140000005e0000009e000000a2000000",
-)
-"""A gray pixel on a grid, and its grid."""
 _FORMS: Final = 4
 """More compiled forms than a kernel of the decoder has."""
+_NOTHING: Final = np.frombuffer(bytes(8), np.uint8)
 _ALIGNMENT: Final = 1 << 18
 """The largest slot, in bytes."""
 
@@ -94,22 +87,26 @@ class BoxDecoder:
         Raises:
             CodecError: the grid or an interval is damaged, or the grid belongs to another file.
         """
-        flat, grids, numbers = (
-            np.frombuffer(data, np.uint8),
-            np.frombuffer(grid, np.uint8),
-            self._numbers,
-        )
-        numbers[:9] = (*box, *size, most, *target[1:])
-        status = compiled(prepare)(flat, grids, numbers, self._parts, self._file, self._work)
+        flat, grids = np.frombuffer(data, np.uint8), np.frombuffer(grid, np.uint8)
+        self._numbers[:9] = (*box, *size, most, *target[1:])
+        status = self.prepare(flat, grids)
         if status == OTHER_FORM or (status != 0 and most == 0):
             return False
         raise_status(status, size)
         self._grow()
-        if not compiled(decode)(
-            flat, grids, numbers, self._parts, self._file, self._memory, target[0]
-        ):
+        if not self.make_pixels(flat, grids, target[0]):
             raise CodecError("it is damaged: the data of an interval does not fit its place")
         return True
+
+    def prepare(self, data: np.ndarray, grid: np.ndarray) -> Any:
+        """Call `bands.prepare` for the box in `_numbers`; return its status."""
+        return compiled(prepare)(data, grid, self._numbers, self._parts, self._file, self._work)
+
+    def make_pixels(self, data: np.ndarray, grid: np.ndarray, out: np.ndarray) -> Any:
+        """Call `bands.decode` for the box that was prepared; return whether the data is intact."""
+        return compiled(decode)(
+            data, grid, self._numbers, self._parts, self._file, self._memory, out
+        )
 
     def _grow(self) -> None:
         following, plain, places, coefficients, planes, jobs = self._memory
@@ -128,11 +125,14 @@ class BoxDecoder:
         )
 
 
-def compile_decoder() -> None:
-    """Compile the decoder's code into the cache on disk, by decoding one gray pixel."""
-    out = np.zeros(3, np.uint8)
-    data, grid = (memoryview(bytes.fromhex(text)) for text in _PIXEL)
-    BoxDecoder().decode(data, grid, (1, 1), (0, 0, 1, 1), 1, (out, 0, 3))
+def compile_prepare() -> None:
+    """Compile the half of the decoder that reads heads, by a call with an invalid grid."""
+    BoxDecoder().prepare(_NOTHING, _NOTHING)
+
+
+def compile_decode() -> None:
+    """Compile the half of the decoder that makes pixels, by a call without rows."""
+    BoxDecoder().make_pixels(_NOTHING, _NOTHING, np.zeros(1, np.uint8))
 
 
 def load_decoder() -> bool:

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.images.jpeg.grid import HEAD_AT, INTERVAL_AT, JFIF_AT, number_at, offset_at
+from stoker.dataset.images.jpeg.grid import (
+    HEAD_AT,
+    INTERVAL_AT,
+    JFIF_AT,
+    offset_at,
+    uint16_at,
+    uint32_at,
+)
 from stoker.jit import kernel
 
 COUNT, H_MAX, V_MAX, HUFFMAN, HUFFMAN_END = range(5)
@@ -37,7 +44,7 @@ def read_head(data: Any, grid: Any, height: Any, width: Any, head: Any) -> Any:
     """
     stop = offset_at(grid, 0)
     head[:] = 0
-    adobe, place = _adobe(data, number_at(grid, HEAD_AT, 4), stop)
+    adobe, place = _adobe(data, uint32_at(grid, HEAD_AT), stop)
     end = _segment(data, place, stop, 0xDB)
     if end < 0 or not _quantizers(data, place + 4, end, head):
         return False
@@ -51,7 +58,7 @@ def read_head(data: Any, grid: Any, height: Any, width: Any, head: Any) -> Any:
         return False
     if head[COUNT] == 3 and not _is_ycc(data, grid, adobe, frame):
         return False
-    return _has_codes(data, end, stop, frame, number_at(grid, INTERVAL_AT, 2), head)
+    return _has_codes(data, end, stop, frame, uint16_at(grid, INTERVAL_AT), head)
 
 
 @kernel
@@ -148,7 +155,7 @@ def _divides(head: Any) -> Any:
 @kernel
 def _is_ycc(data: Any, grid: Any, adobe: Any, frame: Any) -> Any:
     """Return whether libjpeg takes three components for YCbCr: by JFIF, Adobe's segment, or ids."""
-    end = number_at(grid, JFIF_AT, 4)
+    end = uint32_at(grid, JFIF_AT)
     if end > 2:
         named = data[6] == 0x4A and data[7] == 0x46 and data[8] == 0x49 and data[9] == 0x46
         return end >= 20 and _segment(data, 2, end, 0xE0) == end and named and data[10] == 0

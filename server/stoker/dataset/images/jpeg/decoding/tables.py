@@ -50,17 +50,16 @@ def fill_tables(data: Any, place: Any, count: Any, tables: Any, codes: Any, sing
         codes: (4 * CODE,) int32.
         single: (2 * ENTRIES,) uint32, contents undefined.
     """
-    for k in range(count // 2):
-        dc, ac = single[:ENTRIES], single[ENTRIES:]
-        _fill_single(data, place, False, dc)
-        _fill_code(data, place, codes, 2 * k)
+    dc, ac = single[:ENTRIES], single[ENTRIES:]
+    for number in range(count):
+        is_ac = number & 1
+        _fill_single(data, place, is_ac, ac if is_ac else dc)
+        _fill_code(data, place, codes, number)
         place = _following(data, place)
-        _fill_single(data, place, True, ac)
-        _fill_code(data, place, codes, 2 * k + 1)
-        place = _following(data, place)
-        fill_pairs(dc, ac, tables, 2 * k * ENTRIES, (2, _ANY, 2 * k))
-        fill_pairs(ac, ac, tables, (2 * k + 1) * ENTRIES, (2 * NEAR, 2 * NEAR, 2 * k + 1))
-        fill_pairs(ac, ac, tables, (LATE + k) * ENTRIES, (0, 0, 2 * k + 1))
+        if is_ac:
+            fill_pairs(dc, ac, tables, (number - 1) * ENTRIES, (2, _ANY, number - 1))
+            fill_pairs(ac, ac, tables, number * ENTRIES, (2 * NEAR, 2 * NEAR, number))
+            fill_pairs(ac, ac, tables, (LATE + number // 2) * ENTRIES, (0, 0, number))
     for i in range(STOP * ENTRIES, TABLES * ENTRIES):
         tables[np.uint64(i)] = _STOP
 

@@ -23,7 +23,7 @@ from stoker.dataset.images.jpeg.decoding.head import (
 from stoker.dataset.images.jpeg.decoding.head import ELEMENTS as HEAD_ELEMENTS
 from stoker.dataset.images.jpeg.decoding.sampling import SAME, sampling_of
 from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES, MOST_BLOCKS, PAD, RING, STREAMS
-from stoker.dataset.images.jpeg.grid import COLUMNS_AT, INTERVAL_AT, number_at, offset_at
+from stoker.dataset.images.jpeg.grid import COLUMNS_AT, INTERVAL_AT, offset_at, uint16_at
 from stoker.jit import kernel
 
 TOP, LEFT, HEIGHT, WIDTH, IMAGE_HEIGHT, IMAGE_WIDTH, MOST, OUT, LINE = range(9)
@@ -58,7 +58,7 @@ def lay_out(grid: Any, head: Any, cells: Any, numbers: Any, parts: Any) -> Any:
         numbers: (NUMBERS,) int64; what is asked is given.
         parts: (3, PART_NUMBERS) int64.
     """
-    interval = number_at(grid, INTERVAL_AT, 2)
+    interval = uint16_at(grid, INTERVAL_AT)
     upper, lower, first, last = cells
     numbers[UPPER], numbers[LOWER], numbers[FIRST], numbers[LAST] = upper, lower, first, last
     count, blocks, place = head[COUNT], np.int64(0), np.int64(0)
@@ -95,7 +95,7 @@ def lay_out(grid: Any, head: Any, cells: Any, numbers: Any, parts: Any) -> Any:
 def _find_sizes(grid: Any, numbers: Any, place: Any, most_pitch: Any) -> None:
     """Find the sizes of all memory; the lines of all components end at `place`."""
     upper, lower, first, last = numbers[UPPER], numbers[LOWER], numbers[FIRST], numbers[LAST]
-    columns, blocks = number_at(grid, COLUMNS_AT, 2), numbers[BLOCKS]
+    columns, blocks = uint16_at(grid, COLUMNS_AT), numbers[BLOCKS]
     row = numbers[WIDTH] + 2 * PAD
     numbers[DUMMY], numbers[ROWS] = place, place + 8 * most_pitch
     numbers[SPARE] = numbers[ROWS] + 2 * row
