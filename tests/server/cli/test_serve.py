@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -16,8 +17,10 @@ import pytest
 from daemons import Daemon, descendants
 
 from stoker.server.daemon.launch import PINNED
+from stoker.server.daemon.metric_help import HELP
 
 pytestmark = pytest.mark.slow
+PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 def wait_gone(pids: list[int]) -> None:
@@ -137,6 +140,20 @@ def test_metrics_over_http(serve):
     assert 'stoker_build_info{version="0.1.0"} 1.0' in text
     assert "stoker_loop_turn_seconds_bucket" in text
     assert served.stop() == 0
+    exported = dict(re.findall(r"^# HELP (\w+) (.*)$", text, re.MULTILINE))
+    documented = metrics_of(PAGE.read_text())
+    assert sorted(set(documented)) == sorted(exported)
+    assert len(documented) == len(exported), "each in one row"
+    assert set(HELP) <= {name.removeprefix("stoker_") for name in exported}
+    for name, text in exported.items():
+        assert len(text.split()) > 2, name
+
+
+def metrics_of(page: str) -> list[str]:
+    """The names in the first columns of the tables of metrics."""
+    tables = page.partition("\n## Metrics\n")[2]
+    rows = re.findall(r"^\| (`(?:stoker|process)_[^|]*)\|", tables, re.MULTILINE)
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row)]
 
 
 def test_an_unread_standard_error_hangs_nothing(folder):

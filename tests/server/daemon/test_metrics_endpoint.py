@@ -58,7 +58,8 @@ def test_every_counter_is_exported_under_its_kind(serving):
     assert buckets[str(BUCKETS_S[0])] == 3
     assert buckets[str(BUCKETS_S[-1])] == 3
     assert buckets["+Inf"] == 4
-    assert all(name.startswith("stoker_") for name in families)
+    assert all(name.startswith(("stoker_", "process_")) for name in families)
+    assert families["process_resident_memory_bytes"].samples[0].value > 2**20
 
 
 def test_health(serving):

@@ -2,6 +2,7 @@
 
 The loop publishes a `Snapshot` a few times per second by storing one reference; the endpoint's
 thread reads only the latest one, so the loop never waits for it and shares nothing with it.
+The `process_` metrics are those of the daemon's process alone, read by the endpoint's thread.
 Names: `stoker_..._total` only grow after the daemon's start, `_seconds` and `_bytes` are units, and
 anything else is a gauge. STATUS carries the same numbers, without the prefix.
 
@@ -23,22 +24,17 @@ from prometheus_client.metrics_core import (
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from stoker.protocol import version
 from stoker.protocol.errors import ConfigError, ResourceError
 from stoker.server.daemon.http_server import Answer, HttpServer
+from stoker.server.daemon.metric_help import HELP
 from stoker.server.daemon.poller import BUCKETS_S, TurnTimes
 from stoker.server.daemon.snapshot import Snapshot
 
 PREFIX: Final = "stoker_"
-HELP: Final = {
-    "unexpected_errors_total": "Unexpected exceptions in the daemon, each a fault of the"
-    " daemon: it ended the connection, process or session concerned (log: unexpected_error).",
-    "refused_messages_total": "Messages that broke the protocol.",
-    "refused_connections_total": "Connections to the side socket that were refused.",
-}
-"""Descriptions of the metrics whose names do not explain them."""
 LIVE_S: Final = 5.0
 
 
@@ -58,14 +54,15 @@ class SnapshotCollector(Collector):
         yield info
         for name, value in sorted(snapshot.counters.items()):
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield kind(PREFIX + name, HELP.get(name) or name.replace("_", " "), value)
+            yield kind(PREFIX + name, HELP.get(name, name), value)
         yield _histogram(snapshot.turns)
 
 
 def registry(latest: Callable[[], Snapshot]) -> CollectorRegistry:
-    """Return a separate registry, fed only from the latest snapshot."""
+    """Return a separate registry, fed from the latest snapshot, and for this process from /proc."""
     own = CollectorRegistry(auto_describe=False)
     own.register(SnapshotCollector(latest))
+    ProcessCollector(registry=own)
     return own
 
 
@@ -126,7 +123,10 @@ def _histogram(turns: TurnTimes) -> HistogramMetricFamily:
         below += count
         buckets.append((edge, below))
     return HistogramMetricFamily(
-        "stoker_loop_turn_seconds", "Duration of the loop's turns.", buckets, turns.total_s
+        "stoker_loop_turn_seconds",
+        "How long turns of the daemon's loop take, in seconds; none should take more than 0.005.",
+        buckets,
+        turns.total_s,
     )
 
 
