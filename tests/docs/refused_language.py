@@ -27,7 +27,7 @@ def two_crops_of_one_name(sample):
     return {"image": image, "mask": ops.random_crop(sample.mask, size=8, stream="crop")}
 
 
-@refused(PAGE, "or two `scale` ranges", "random_resized_crop", "scale")
+@refused(PAGE, "or two `scale` ranges", "random_resized_crop", "scale=(0.1, 1.0) here")
 def two_scales_of_one_name(sample):
     crop = ops.random_resized_crop
     image = crop(sample.image, size=16, scale=(0.3, 1.0), stream="crop")

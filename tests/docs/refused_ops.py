@@ -262,3 +262,63 @@ def padded_by_a_count(sample):
 def padded_to_the_bound_and_mixed(sample):
     image = ops.resize(sample.image, size=(16, 16))
     return {"image": ops.mixup(image), "words": outputs.pad(sample.words, to="bound")}
+
+
+AFTER = "a call after another op is refused"
+
+
+@refused(
+    OPS,
+    AFTER,
+    'random_resized_crop with decode="scaled" reads the image from line',
+    "expected a field of the sample",
+)
+def scaled_after_a_flip(sample):
+    image = ops.horizontal_flip(sample.image)
+    return {"image": ops.random_resized_crop(image, size=8, decode="scaled")}
+
+
+@refused(OPS, AFTER, 'resize with decode="scaled" reads field', "output 'whole'")
+def scaled_and_delivered(sample):
+    return {
+        "image": ops.resize(sample.image, size=(8, 8), decode="scaled"),
+        "whole": sample.image,
+    }
+
+
+@refused(OPS, AFTER, "reads field 'image', whose pixels are also read by", "random_crop at")
+def scaled_and_cropped(sample):
+    small = ops.random_resized_crop(sample.image, size=8, decode="scaled")
+    return {"image": small, "part": ops.random_crop(sample.image, size=8)}
+
+
+@refused(OPS, AFTER, "reads field 'image', whose pixels are also read by", "an expression at")
+def scaled_by_its_pixels(sample):
+    image = ops.resize(sample.image, size=(8, 8), decode="scaled")
+    if sample.image.mean() > 60:
+        image = ops.invert(image, p=1.0)
+    return {"image": image}
+
+
+@refused(OPS, AFTER, "reads field 'image', which the call at", "only one call can have")
+def scaled_twice(sample):
+    return {
+        "large": ops.random_resized_crop(sample.image, size=16, decode="scaled", stream="large"),
+        "small": ops.random_resized_crop(sample.image, size=8, decode="scaled", stream="small"),
+    }
+
+
+NUMBERS = "Parameters that follow a schedule or the row are refused with it"
+
+
+@refused(OPS, NUMBERS, 'random_resized_crop with decode="scaled": expected parameters')
+def scaled_by_a_schedule(sample, ctx):
+    low = 0.5 - 0.4 * ctx.progress
+    image = ops.random_resized_crop(sample.image, size=8, scale=(low, 1.0), decode="scaled")
+    return {"image": image}
+
+
+@refused(OPS, NUMBERS, "expected interpolation to be a filter", 'decode="scaled"', "'nearest'")
+def scaled_nearest(sample):
+    image = ops.resize(sample.image, size=(8, 8), interpolation="nearest", decode="scaled")
+    return {"image": image}

@@ -232,6 +232,10 @@ ERRORS = [
     (lambda: ops.RandomResizedCrop(9, ratio=(0, 1)), ParameterError,
      "random_resized_crop: expected ratio to be (low, high) with low <= high, above 1.52588e-05 "
      "and at most 65535, got (0, 1)"),
+    (lambda: ops.random_resized_crop(size=9, decode="half"), ParameterError,
+     "random_resized_crop: expected decode to be one of exact, scaled, got 'half'"),
+    (lambda: ops.resize(size=(9, 9), decode=True), ParameterError,
+     "resize: expected decode to be one of exact, scaled, got True"),
     (lambda: setattr(ops.RandomResizedCrop(8), "scales", (0.5, 1.0)), FrozenOpError,
      "did you mean 'scale'? an op has its parameters al"),
     (lambda: ops.Resize((0, 0)), ParameterError,
@@ -316,6 +320,7 @@ def test_every_functional_form_has_the_parameters_of_its_op(examples):
         fields = {f.name: f.default for f in dataclasses.fields(cls)}
         some = ["relative"] if {"image", "mask"} & set(cls.kinds()) else []
         other = ["expand"] if name == "rotate" else []  # chooses between two ops
+        other += ["decode"] if name in ("random_resized_crop", "resize") else []  # the same
         other += ["swap"] if cls.mirrors else []  # short for swap_keypoints after it
         assert list(parameters) == ["values", *fields, *other, "stream", *some]
         for parameter, default in fields.items():

@@ -227,6 +227,15 @@ def floats(sample):
 
 
 @pipeline
+def reduced(sample):
+    """A crop that is decoded at a fraction of its size, with a map of half the size."""
+    image, depth = ops.random_resized_crop(
+        sample.image, sample.depth, size=(24, 31), scale=(0.2, 1.0), relative=True, decode="scaled"
+    )
+    return {"image": ops.color_jitter(image, brightness=0.3), "depth": depth}
+
+
+@pipeline
 def halved(sample):
     """A map of half the size of its photograph, read by a box of its own."""
     image, depth = ops.random_resized_crop(

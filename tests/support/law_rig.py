@@ -187,7 +187,7 @@ def flags(
     names = (
         "crops", "floats", "training", "padded", "evaluation", "scheduled", "detection", "mixed",
         "mosaics", "pasted", "fitted", "fitted_mixed", "fitted_forms", "halved", "halved_windows",
-        "sentences", "folded", "varying", "windows", "squares", "clips", "clip_centers",
+        "reduced", "sentences", "folded", "varying", "windows", "squares", "clips", "clip_centers",
         "blended", "blended_squares", "no_masks", "refusing", "ragged", "ragged_squares", "cropped",
         "cropped_flips", "clips_in_buckets",
     )  # fmt: skip

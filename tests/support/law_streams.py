@@ -225,6 +225,7 @@ SINGLE: dict[str, dict[str, Any]] = {
     },
     "floats": {"pipeline": "floats", "dataset": "floats", "batch_size": 8, "seed": 3},
     "halves": {"pipeline": "halved", "dataset": "halves", "batch_size": 8, "seed": 3},
+    "reduced": {"pipeline": "reduced", "dataset": "halves", "batch_size": 8, "seed": 3, "views": 2},
     "halves in windows": {
         "pipeline": "halved_windows",
         "dataset": "halves",

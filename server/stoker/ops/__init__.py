@@ -41,7 +41,14 @@ from stoker.rng import draws
 
 ROOMS = ("geometry", "color", "filters", "values", "mixes")
 """Folders of op files."""
-UNLISTED = ("__init__", "choice_ops", "five_crop", "resize_center_crop")
+UNLISTED = (
+    "__init__",
+    "choice_ops",
+    "five_crop",
+    "random_resized_crop_scaled",
+    "resize_center_crop",
+    "resize_scaled",
+)
 """Files there that have no op for users by their name."""
 
 __all__ = [

@@ -112,9 +112,15 @@ def read_jpeg_size(data: bytes | memoryview) -> tuple[int, int]:
 
 
 def decode_jpeg(
-    data: bytes | memoryview, kind: str, expected: tuple[int, int], memory: np.ndarray
+    data: bytes | memoryview,
+    kind: str,
+    expected: tuple[int, int],
+    memory: np.ndarray,
+    divisor: int = 1,
 ) -> np.ndarray:
     """Decode a JPEG as stored, directly into `memory`: (H, W, 3) uint8.
+
+    With a divisor of 2, 4 or 8 both sides are divided by it, and rounded up.
 
     Raises:
         CodecError: the file is damaged, has another size, or should be a mask.
@@ -124,12 +130,18 @@ def decode_jpeg(
             "it is a JPEG, which changes values, but a mask holds exact class indices; use PNG "
             "masks"
         )
+    if divisor > 1:  # several sizes are one after division
+        _check_size(read_jpeg_size(data), expected)
+    height, width = -(-expected[0] // divisor), -(-expected[1] // divisor)
+    least = {"min_height": height, "min_width": width, "min_factor": divisor}
     try:  # only `memory` is written, so the size need not be read first
-        pixels: np.ndarray = simplejpeg.decode_jpeg(data, buffer=memory)
+        pixels: np.ndarray = simplejpeg.decode_jpeg(
+            data, buffer=memory, **least if divisor > 1 else {}
+        )
     except ValueError as error:
         _check_size(read_jpeg_size(data), expected)
         raise CodecError(f"it is damaged: {_plain(error)}") from None
-    _check_size(pixels.shape, expected)
+    _check_size(pixels.shape, (height, width))
     return pixels
 
 

@@ -18,6 +18,7 @@ from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed, decode_
 from stoker.dataset.images.codecs import decode_picture
 from stoker.dataset.images.jpeg import check_all_parts
 from stoker.dataset.images.orientation import upright_size
+from stoker.dataset.images.scaled_decoding import can_scale, decode_scaled, decode_scaled_box
 from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.pixel_memory import pixel_bytes, require_memory
 from stoker.dataset.reading.stored_samples import StoredSamples
@@ -139,6 +140,68 @@ class Dataset(StoredSamples):
         except CodecError as error:
             raise self.sample_error(field, sample_id, f"cannot decode it: {error}") from None
         return target if done else self.decode(field, sample_id, out)
+
+    def decode_scaled(
+        self,
+        field: str,
+        sample_id: int,
+        divisor: int,
+        box: tuple[int, int, int, int],
+        out: np.ndarray,
+        *,
+        whole: bool = False,
+    ) -> np.ndarray:
+        """Decode a box of an image, at a fraction of its size if it is a JPEG.
+
+        Args:
+            field: an image.
+            sample_id: the sample's id.
+            divisor: 1, 2, 4 or 8: what both sides are divided by.
+            box: as for `decode_box`.
+            out: as for `decode`.
+            whole: decode all of the image, and not by its grid.
+
+        Returns:
+            A view of `out`: the reduced image, or the whole one if it cannot be reduced
+            (`images.scaled_decoding.can_scale`). Outside of what the box touches it is undefined.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: as for `decode_box`.
+            SampleError: as for `decode`.
+        """
+        spec = self._picture(field)
+        size, turn = self._checked_size(spec, sample_id)
+        data = self.read(field, sample_id)
+        if not isinstance(data, memoryview) or not can_scale(data, size, turn, divisor):
+            if whole:
+                return self.decode(field, sample_id, out)
+            return self.decode_box(field, sample_id, box, out)
+        require_memory(spec, sample_id, size, out)
+        grid, given = self.grid(field, sample_id), (size, turn, divisor)
+        try:
+            if grid is not None and not whole:
+                part = decode_scaled_box(data, grid, *given, box, out, self._scratch())
+                if part is not None:
+                    return part
+            if grid is not None:
+                check_all_parts(data, grid)
+            return decode_scaled(data, *given, out, self._scratch())
+        except CodecError as error:
+            raise self.sample_error(field, sample_id, f"cannot decode it: {error}") from None
+
+    def undecoded(self, field: str, sample_id: int, out: np.ndarray) -> np.ndarray:
+        """Return a view of `out` of the shape that `decode` gives, with undefined pixels.
+
+        Raises:
+            UnknownNameError: there is no such field.
+            UsageError: as for `decode`.
+            SampleError: the size is damaged.
+        """
+        spec = self._picture(field)
+        size, _ = self._checked_size(spec, sample_id)
+        needed = require_memory(spec, sample_id, size, out)
+        return out[:needed].view(spec.dtype).reshape(*size, *spec.shape[2:])
 
     def check_grid(self, field: str, sample_id: int) -> None:
         """Check that the grid of an image, if it has one, belongs to its file.

@@ -160,6 +160,9 @@ class Op:
         calls_python: whether kernels leave compiled code to call a Python function of the author,
             named by the parameter `function`; see `stoker.ops.custom.python_call`.
         result_number: the parameter that only numbers the results of one decision; empty: none.
+        default_stream: the default stream name, if it is not the op's name.
+        decodes_scaled: whether its image is a field, which may be decoded at a fraction of its
+            size; see `stoker.ops.bases.scaled_box`.
     """
 
     name: ClassVar[str]
@@ -195,6 +198,8 @@ class Op:
     varied: ClassVar[Mapping[str, Sequence[Any]] | None] = None
     calls_python: ClassVar[bool] = False
     result_number: ClassVar[str] = ""
+    default_stream: ClassVar[str] = ""
+    decodes_scaled: ClassVar[bool] = False
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Return an op whose parameters cannot be set; `frozen` has the errors."""
@@ -321,7 +326,7 @@ class Op:
             UsageError: a number or the name is out of range, or items are missing or
                 superfluous.
         """
-        name = check_stream_name(self.name if stream is None else stream)
+        name = check_stream_name(stream or self.default_stream or self.name)
         params, record = (
             np.zeros(1, np.dtype((np.record, d))) for d in (self.parameters, self.record)
         )

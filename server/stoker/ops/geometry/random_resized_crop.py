@@ -10,9 +10,10 @@ each other. Sides are rounded to floor(x + 0.5). The crop is resized as in `stok
 from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
+from stoker.ops.bases.decode_keyword import decoded
 from stoker.ops.bases.resized import ResizedBox
 from stoker.ops.bases.resizing import Interpolation
-from stoker.ops.contract.op_functions import function
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.parameter_limits import ATTEMPTS, LOWEST_RATIO, MAX_SIDE
 from stoker.ops.contract.parameters import Interval, Range, SidePair, Sides, both_sides
 from stoker.ops.contract.registry import register
@@ -24,7 +25,8 @@ RATIO: Final = Interval(LOWEST_RATIO, MAX_SIDE)
 
 
 @kernel
-def _draw(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+def draw_crop(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    """Draw the box; `Op.draw`."""
     low, high = params["ratio_low"], params["ratio_high"]
     area = float(height * width)
     for attempt in range(ATTEMPTS):
@@ -73,11 +75,14 @@ class RandomResizedCrop(ResizedBox):
     )
     picture = {"size": (160, 240), "scale": (0.2, 0.4)}
     varied = {"size": ((24, 32), (40, 32)), "scale": ((0.2, 1.0),)}
-    draw = staticmethod(_draw)
+    draw = staticmethod(draw_crop)
 
     def result_size(self) -> tuple[int, int]:
         """Return the output size."""
         return both_sides(self.size)
 
 
-random_resized_crop = function(RandomResizedCrop)
+@calls(RandomResizedCrop)
+def random_resized_crop(call: FunctionCall, decode: str = "exact") -> Any:
+    """Crop a random part and resize it; `decode="scaled"` decodes it at a fraction of its size."""
+    return decoded(call, decode, RandomResizedCrop)

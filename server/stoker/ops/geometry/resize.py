@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
+from stoker.ops.bases.decode_keyword import decoded
 from stoker.ops.bases.resized import Resized
 from stoker.ops.bases.resizing import Interpolation, resize_scratch
-from stoker.ops.contract.op_functions import function
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.parameter_limits import MAX_SIDE, is_integer, refuse
 from stoker.ops.contract.parameters import OwnRule
 from stoker.ops.contract.registry import register
@@ -64,4 +65,7 @@ class Resize(Resized):
         return tuple(state.resized(*self.size, self.size) for state in states), need
 
 
-resize = function(Resize)
+@calls(Resize)
+def resize(call: FunctionCall, decode: str = "exact") -> Any:
+    """Resize to a fixed size; with `decode="scaled"` the image is decoded at a fraction of it."""
+    return decoded(call, decode, Resize)

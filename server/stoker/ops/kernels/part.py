@@ -13,7 +13,7 @@ from stoker.jit import kernel
 from stoker.ops.kernels.nearest import fill_nearest
 from stoker.ops.kernels.resample import horizontal, make_table, rooms, vertical_first
 from stoker.ops.kernels.tap_sums import blend_rows
-from stoker.ops.kernels.taps import radius_of, window
+from stoker.ops.kernels.taps import radius_of, whole_span, window
 
 
 @kernel
@@ -33,8 +33,8 @@ def source_range(size_in: int, size_out: int, first: int, count: int, radius: fl
         low = max(int((first + 0.5) * scale) - 1, 0)
         return low, min(int((first + count - 0.5) * scale) + 2, size_in)
     support = radius * max(scale, 1.0)
-    low = window(first, scale, support, size_in)[0]
-    return low, window(first + count - 1, scale, support, size_in)[1]
+    low = window((first + 0.5) * scale, support, size_in)[0]
+    return low, window((first + count - 1 + 0.5) * scale, support, size_in)[1]
 
 
 @kernel
@@ -81,8 +81,9 @@ def resample_part(src: Any, size: Any, part: Any, dst: Any, filter_id: int, scra
     sums = work[2]
     image = src.reshape(src.size)
     y0, x0, rows, columns = source_part((height, width, size_y, size_x), part, radius)
-    across = shifted(make_table(width, size_x, filter_id, tables[0], row), left, wide, x0)
-    down = shifted(make_table(height, size_y, filter_id, tables[1], row), top, tall, y0)
+    of_x, of_y = whole_span(width), whole_span(height)
+    across = shifted(make_table(width, of_x, size_x, filter_id, tables[0], row), left, wide, x0)
+    down = shifted(make_table(height, of_y, size_y, filter_id, tables[1], row), top, tall, y0)
     stride = width * channels
     at = y0 * stride + x0 * channels
     start = np.int64(0)

@@ -20,7 +20,7 @@ from stoker.jit import kernel
 from stoker.ops.kernels.reorder import copy_rows
 from stoker.ops.kernels.tap_sums import blend_columns, blend_rows
 from stoker.ops.kernels.tap_tables import fill_table
-from stoker.ops.kernels.taps import PRECISION, plain_taps, tap_bound, tap_count
+from stoker.ops.kernels.taps import PRECISION, plain_taps, tap_bound, tap_count, whole_span
 
 
 @kernel
@@ -91,13 +91,20 @@ def rooms(
 
 
 @kernel
-def make_table(size_in: int, size_out: int, filter_id: int, space: Any, row: Any) -> Any:
+def is_whole(span: Any, size_in: int) -> bool:
+    """Return whether a span is the whole axis."""
+    start, length = whole_span(size_in)
+    return bool(span[0] == start and span[1] == length)
+
+
+@kernel
+def make_table(size_in: int, span: Any, size_out: int, filter_id: int, space: Any, row: Any) -> Any:
     """Write the tap table of one axis into scratch; return (first, split weights, count)."""
-    count = tap_count(size_in, size_out, filter_id)
+    count = tap_count(size_in, span, size_out, filter_id)
     start = padded(4 * size_out)
     first = space[: 4 * size_out].view(np.int32)
     words = space[start : start + 4 * size_out * count].view(np.int32)
-    fill_table(size_in, size_out, filter_id, count, first, words, row)
+    fill_table(size_in, span, size_out, filter_id, count, first, words, row)
     return first, words, count
 
 
@@ -120,6 +127,21 @@ def resample(src: Any, box: Any, dst: Any, filter_id: int, scratch: Any) -> None
         filter_id: number of the filter, as in `stoker.ops.kernels.taps`.
         scratch: `(scratch_bytes(height, width, C, h, w, filter_id),) uint8`, aligned to 64 bytes.
     """
+    resample_spans(src, box, (whole_span(box[2]), whole_span(box[3])), dst, filter_id, scratch)
+
+
+@kernel
+def resample_spans(src: Any, box: Any, spans: Any, dst: Any, filter_id: int, scratch: Any) -> None:
+    """Resize a part of an image whose ends are between the edges of pixels.
+
+    Args:
+        src: as for `resample`.
+        box: the pixels that the part touches: (top, left, height, width), inside of `src`.
+        spans: (start, length) of the part in the box, down and across, in pixels, float64.
+        dst: as for `resample`.
+        filter_id: as for `resample`.
+        scratch: as for `resample`.
+    """
     top, left, height, width = box
     size_y, size_x, channels = dst.shape
     tables, row, work, between = rooms(height, width, channels, size_y, size_x, filter_id, scratch)
@@ -128,15 +150,17 @@ def resample(src: Any, box: Any, dst: Any, filter_id: int, scratch: Any) -> None
     stride = src.shape[1] * channels
     at = top * stride + left * channels
     # One tap of weight 1 for each pixel changes nothing: such a pass is skipped.
-    if height == size_y and width == size_x:
+    keeps_y = height == size_y and is_whole(spans[0], height)
+    keeps_x = width == size_x and is_whole(spans[1], width)
+    if keeps_y and keeps_x:
         copy_rows(image, (at, stride), result, (start, width * channels), height, width * channels)
         return
-    across = make_table(width, size_x, filter_id, tables[0], row)
-    down = make_table(height, size_y, filter_id, tables[1], row)
+    across = make_table(width, spans[1], size_x, filter_id, tables[0], row)
+    down = make_table(height, spans[0], size_y, filter_id, tables[1], row)
     places = work[2]
-    if height == size_y:
+    if keeps_y:
         horizontal(image, (at, stride, width), height, channels, result, across, work)
-    elif width == size_x:
+    elif keeps_x:
         blend_rows(image, (at, stride, height - 1), down, result, width * channels, places)
     elif vertical_first(height, width, size_y, size_x):
         blend_rows(image, (at, stride, height - 1), down, between, width * channels, places)
@@ -148,12 +172,15 @@ def resample(src: Any, box: Any, dst: Any, filter_id: int, scratch: Any) -> None
         blend_rows(between, source, down, result, size_x * channels, places)
 
 
-def plain_pass(image: np.ndarray, size_out: int, filter_id: int) -> np.ndarray:
-    """Resize the first axis with NumPy; the reference of both passes."""
+def plain_pass(
+    image: np.ndarray, size_out: int, filter_id: int, span: tuple[float, float] | None = None
+) -> np.ndarray:
+    """Resize the first axis, or a span of it, with NumPy; the reference of both passes."""
     size_in = image.shape[0]
-    if size_in == size_out:
+    span = span or whole_span(size_in)
+    if size_in == size_out and is_whole(span, size_in):
         return image
-    first, weights = plain_taps(size_in, size_out, filter_id)
+    first, weights = plain_taps(size_in, span, size_out, filter_id)
     total = np.full((size_out, *image.shape[1:]), 1 << (PRECISION - 1), np.int64)
     for k in range(weights.shape[1]):
         rows = image[np.minimum(first + k, size_in - 1)].astype(np.int64)
@@ -163,11 +190,16 @@ def plain_pass(image: np.ndarray, size_out: int, filter_id: int) -> np.ndarray:
 
 
 def plain_resample(
-    image: np.ndarray, size: tuple[int, int], filter_id: int, run: Any = plain_pass
+    image: np.ndarray,
+    size: tuple[int, int],
+    filter_id: int,
+    run: Any = plain_pass,
+    spans: tuple[tuple[float, float], tuple[float, float]] | None = None,
 ) -> np.ndarray:
-    """Resize `(H, W, C)` with NumPy, one axis per `run`; the reference of `resample`."""
+    """Resize `(H, W, C)` with NumPy, one axis per `run`; the reference of `resample_spans`."""
     height, width = image.shape[:2]
     axes = (0, 1) if vertical_first(height, width, size[0], size[1]) else (1, 0)
     for axis in axes:
-        image = run(image.swapaxes(0, axis), size[axis], filter_id).swapaxes(0, axis)
+        of = () if spans is None else (spans[axis],)
+        image = run(image.swapaxes(0, axis), size[axis], filter_id, *of).swapaxes(0, axis)
     return image

@@ -20,12 +20,20 @@ CARRY: Final = 0x8000
 
 @kernel
 def fill_table(
-    size_in: int, size_out: int, filter_id: int, count: int, first: Any, words: Any, row: Any
+    size_in: int,
+    span: Any,
+    size_out: int,
+    filter_id: int,
+    count: int,
+    first: Any,
+    words: Any,
+    row: Any,
 ) -> None:
     """Write the table of one axis.
 
     Args:
         size_in: source pixels.
+        span: as for `stoker.ops.kernels.taps.fill_taps`.
         size_out: output pixels.
         filter_id: number of the filter, as in `stoker.ops.kernels.taps`.
         count: taps per output pixel, from `stoker.ops.kernels.taps.tap_count`.
@@ -34,12 +42,13 @@ def fill_table(
         row: `(count,) float64`, contents undefined.
     """
     if filter_id > CUBIC:
-        fill_taps(size_in, size_out, filter_id, count, first, words, row)
+        fill_taps(size_in, span, size_out, filter_id, count, first, words, row)
         split_quads(words)
         return
-    scale = size_in / size_out
+    start, length = span
+    scale = length / size_out
     axis = (size_in, size_out, np.int64(filter_id))
-    numbers = (scale, support_of(filter_id, scale), 1.0 / max(scale, 1.0))
+    numbers = (scale, support_of(filter_id, scale), 1.0 / max(scale, 1.0), start, length)
     fill_split(axis, numbers, count, first, words, row)
 
 
@@ -66,14 +75,15 @@ def fill_split(axis: Any, numbers: Any, count: int, first: Any, words: Any, row:
 
     Args:
         axis: (source pixels, output pixels, `CUBIC` or `TRIANGLE`).
-        numbers: (source pixels per output pixel, the filter's support, its argument per pixel).
+        numbers: (source pixels per output pixel, the filter's support, its argument per pixel,
+            start and length of the span).
         count: as for `fill_table`.
         first: as for `fill_table`.
         words: as for `fill_table`.
         row: as for `fill_table`.
     """
     size_in, size_out, filter_id = axis
-    fill_taps(size_in, size_out, filter_id, count, first, words, row)
+    fill_taps(size_in, numbers[3:], size_out, filter_id, count, first, words, row)
     split_weights(words)
 
 

@@ -10,8 +10,9 @@ truncation and `stoker.rng.maths.sin`, so the tables have the same bits everywhe
 
 Window lengths differ by one pixel; in tables of integers the shorter ones are padded with
 weight 0, so every output has `count` taps. Their indices may be up to `count` beyond the source:
-the passes allow for it. In tables of floats every output has its own count, so that NaN does not
-spread to more pixels.
+the passes allow for it. A table of integers may be that of a part of the axis, a span, whose ends
+are between the edges of pixels, as those of Pillow's `box`. In tables of floats every output has
+its own count, so that NaN does not spread to more pixels.
 """
 
 from typing import Any, Final
@@ -115,9 +116,8 @@ def support_of(filter_id: int, scale: float) -> float:
 
 
 @kernel
-def window(index: int, scale: float, support: float, size_in: int) -> tuple[int, int]:
-    """Return (first, end) of the taps of one output pixel."""
-    center = (index + 0.5) * scale
+def window(center: float, support: float, size_in: int) -> tuple[int, int]:
+    """Return (first, end) of the taps of one output pixel, whose center is at `center`."""
     first = max(int(center - support + 0.5), 0)
     return first, min(int(center + support + 0.5), size_in)
 
@@ -130,13 +130,19 @@ def tap_bound(size_in: int, size_out: int, filter_id: int) -> int:
 
 
 @kernel
-def tap_count(size_in: int, size_out: int, filter_id: int) -> int:
+def whole_span(size_in: int) -> tuple[float, float]:
+    """Return the span (start, length) of a whole axis."""
+    return 0.0, float(size_in)
+
+
+@kernel
+def tap_count(size_in: int, span: Any, size_out: int, filter_id: int) -> int:
     """Return the number of taps per output pixel: the longest window, in whole quads."""
-    scale = size_in / size_out
+    scale = span[1] / size_out
     support = support_of(filter_id, scale)
     longest = 2
     for index in range(size_out):
-        first, end = window(index, scale, support, size_in)
+        first, end = window(span[0] + (index + 0.5) * scale, support, size_in)
         longest = max(longest, end - first)
     return (longest + 3) // 4 * 4
 
@@ -155,12 +161,21 @@ def fill_values(low: int, end: int, center: float, scale: float, filter_id: int,
 
 @kernel
 def fill_taps(
-    size_in: int, size_out: int, filter_id: int, count: int, first: Any, weights: Any, row: Any
+    size_in: int,
+    span: Any,
+    size_out: int,
+    filter_id: int,
+    count: int,
+    first: Any,
+    weights: Any,
+    row: Any,
 ) -> None:
     """Write the table of one axis.
 
     Args:
         size_in: source pixels.
+        span: (start, length) of the part that is resized, in source pixels, float64; nothing but
+            its pixels should be in the source.
         size_out: output pixels.
         filter_id: number of the filter: `TRIANGLE`, `CUBIC`, `LANCZOS` or `AREA`.
         count: taps per output pixel, from `tap_count`.
@@ -168,11 +183,12 @@ def fill_taps(
         weights: `(size_out * count,) int32`.
         row: `(count,) float64`, contents undefined.
     """
-    scale = size_in / size_out
+    scale = span[1] / size_out
     support = support_of(filter_id, scale)
     for index in range(size_out):
-        low, end = window(index, scale, support, size_in)
-        inverse = 1.0 / fill_values(low, end, (index + 0.5) * scale, scale, filter_id, row)
+        center = span[0] + (index + 0.5) * scale
+        low, end = window(center, support, size_in)
+        inverse = 1.0 / fill_values(low, end, center, scale, filter_id, row)
         first[index] = low
         for k in range(count):
             weight = row[k] * inverse * ONE if k < end - low else 0.0
@@ -197,8 +213,9 @@ def fill_float_taps(
     scale = size_in / size_out
     support = support_of(filter_id, scale)
     for index in range(size_out):
-        low, end = window(index, scale, support, size_in)
-        total = fill_values(low, end, (index + 0.5) * scale, scale, filter_id, row)
+        center = (index + 0.5) * scale
+        low, end = window(center, support, size_in)
+        total = fill_values(low, end, center, scale, filter_id, row)
         spans[2 * index] = low
         spans[2 * index + 1] = end - low
         for k in range(end - low):
@@ -207,23 +224,28 @@ def fill_float_taps(
 
 def plain_float_taps(size_in: int, size_out: int, filter_id: int) -> tuple[np.ndarray, ...]:
     """Return first `(size_out,)`, count and weights `(size_out, taps)`; like `fill_float_taps`."""
-    first, count, weights, total = _plain_values(size_in, size_out, filter_id)
+    span = whole_span(size_in)
+    first, count, weights, total = _plain_values(size_in, span, size_out, filter_id)
     return first, count, (weights / total[:, None]).astype(np.float32)
 
 
-def plain_taps(size_in: int, size_out: int, filter_id: int) -> tuple[np.ndarray, np.ndarray]:
+def plain_taps(
+    size_in: int, span: tuple[float, float], size_out: int, filter_id: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return first `(size_out,)` and weights `(size_out, taps)` with NumPy; like `fill_taps`."""
-    first, _, weights, total = _plain_values(size_in, size_out, filter_id)
+    first, _, weights, total = _plain_values(size_in, span, size_out, filter_id)
     scaled = weights * (1.0 / total)[:, None] * ONE
     return first, (scaled + np.where(scaled < 0.0, -0.5, 0.5)).astype(np.int64)
 
 
-def _plain_values(size_in: int, size_out: int, filter_id: int) -> tuple[np.ndarray, ...]:
+def _plain_values(
+    size_in: int, span: tuple[float, float], size_out: int, filter_id: int
+) -> tuple[np.ndarray, ...]:
     """Return first, count, filter values and their sums, for every output pixel."""
-    scale = size_in / size_out
+    scale = span[1] / size_out
     stretch = max(scale, 1.0)
     support = support_of(filter_id, scale)
-    center = (np.arange(size_out) + 0.5) * scale
+    center = span[0] + (np.arange(size_out) + 0.5) * scale
     first = np.maximum((center - support + 0.5).astype(np.int64), 0)
     count = np.minimum((center + support + 0.5).astype(np.int64), size_in) - first
     offsets = np.arange(int(count.max()))

@@ -20,6 +20,7 @@ from stoker.ops.contract.rules import COLORS, FLOAT, SIGNED, WIDE
 from stoker.ops.contract.states import IMAGE_KINDS, VECTORS, State, span_of, with_span
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.scaled_fields import stored_field
 from stoker.protocol.errors import UsageError
 from stoker.protocol.item_fields import COORDINATES, COUNT, DTYPES, ItemField
 from stoker.protocol.masks import MASK_DTYPES, as_mask, is_mask_form
@@ -195,9 +196,9 @@ def inputs_of(plan: Plan, fields: Mapping[str, Any]) -> list[np.ndarray]:
     states = dict(zip(plan.fields, plan.inputs, strict=True))
     if any(state.items for state in plan.inputs):
         pictures = (name for name, state in states.items() if state.kind in IMAGE_KINDS)
-        sizes = {np.shape(fields[name])[:2] for name in pictures}
+        sizes = {np.shape(fields[stored_field(name)])[:2] for name in pictures}
         size = sizes.pop() if len(sizes) == 1 else None
-    return [_array(fields[name], state, size) for name, state in states.items()]
+    return [_array(fields[stored_field(name)], state, size) for name, state in states.items()]
 
 
 def room_for(outputs: Sequence[Output]) -> dict[str, np.ndarray]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from stoker.ops.bases.scaled_box import ScaledBox
 from stoker.pipeline.planning.decision import Decision, made_for
 from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.scaled_fields import is_scaled
 from stoker.pipeline.planning.steps import ApplyStep, InputStep, Step, walk
 
 Box = tuple[int, int, int, int]
@@ -29,6 +31,12 @@ def windowed(plan: Plan) -> dict[str, tuple[Decision, ...]]:
             else:
                 found[name][decision.index] = decision
     return {name: tuple(decisions.values()) for name, decisions in found.items() if decisions}
+
+
+def scaled_ops(plan: Plan) -> dict[str, ScaledBox]:
+    """Return the ops whose images are decoded at a fraction: name of the input -> op."""
+    found = {name: some[0].op for name, some in windowed(plan).items() if is_scaled(name)}
+    return {name: op for name, op in found.items() if isinstance(op, ScaledBox)}
 
 
 def field_values(plan: Plan) -> dict[int, str]:

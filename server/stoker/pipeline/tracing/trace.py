@@ -131,7 +131,7 @@ class GraphTracer:
             raise fault(f"{op.name}: expected relative to be True or False, got {relative!r}")
         numbers = tuple(self.number_of(value, op.name) for value in values)
         looked_at = numbers if op.draws_from else numbers[:1]
-        draw = self._decide(op, looked_at, stream, default or op.name)
+        draw = self._decide(op, looked_at, stream, default or op.default_stream or op.name)
         if op.folds:
             applied = [self._append(Apply(draw, numbers, 1, relative))]
         else:

@@ -16,6 +16,7 @@ from stoker.pipeline.compiled.program import write_program
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.decoded_boxes import windowed
 from stoker.pipeline.planning.planner import shorten
+from stoker.pipeline.planning.scaled_fields import only_sizes, stored_field
 from stoker.pipeline.showing.explain_plan import explain as plan_text
 from stoker.pipeline.showing.explain_plan import graph_text, joined
 from stoker.server.rows.scratch import ENCODED
@@ -51,12 +52,15 @@ def field_lines(subject: Subject) -> list[str]:
     fields = {field.name: field for field in subject.dataset.schema.fields}
     lines, boxes = [], windowed(subject.plan)
     for name, state in zip(subject.plan.fields, subject.plan.inputs, strict=True):
-        encoding = fields[name].encoding
+        field = fields[stored_field(name)]
+        encoding = field.encoding
         how = "mapped as it is stored"
         if encoding in ENCODED:
             how = f"decoded ({encoding}) in Python into memory of {state.bound_bytes} bytes"
-        if name in boxes and fields[name].has_parts:
+        if name in boxes and field.has_parts:
             how += f", of it only what {_ops(boxes[name])} will read"
+        if name in only_sizes(subject.plan.fields):
+            how = "of it only height and width are read"
         lines.append(f"{name}: {state}, {how}")
     unread = [name for name in fields if name not in subject.plan.fields]
     if unread:
@@ -71,7 +75,9 @@ def _ops(decisions: tuple[Decision, ...]) -> str:
 def stages(subject: Subject) -> list[str]:
     """Name what runs in Python for every row: decoding, and functions of the user's."""
     fields = {field.name: field for field in subject.dataset.schema.fields}
-    decoded = [name for name in subject.plan.fields if fields[name].encoding in ENCODED]
+    sized = only_sizes(subject.plan.fields)
+    read = [name for name in subject.plan.fields if name not in sized]
+    decoded = [name for name in read if fields[stored_field(name)].encoding in ENCODED]
     called = [d.op for d in subject.plan.decisions if d.op.calls_python]
     found = [f"decoding of {', '.join(decoded)}, so rows are computed one by one"] * bool(decoded)
     return found + [

@@ -15,6 +15,7 @@ from stoker.dataset.reading.uniform_fields import UniformFields
 from stoker.order.stream_order import RowColumns
 from stoker.pipeline.compiled.executor import Executor
 from stoker.pipeline.engine.interface import Engine
+from stoker.pipeline.planning.scaled_fields import stored_field
 from stoker.protocol.errors import SampleError
 
 
@@ -69,5 +70,5 @@ def chunk_computer(engine: Engine, dataset: Dataset) -> ChunkComputer | None:
     plan = engine.plan
     if not isinstance(engine, Executor) or not engine.runs_chunks or not plan.fields:
         return None
-    fields = dataset.alike(plan.fields)
+    fields = dataset.alike(tuple(map(stored_field, plan.fields)))
     return None if fields is None else ChunkComputer(engine, fields, dataset.check_row)

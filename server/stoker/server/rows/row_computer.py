@@ -18,6 +18,7 @@ import numpy as np
 from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.compose import dataset_order
 from stoker.order.stream_order import RowColumns, StreamOrder
+from stoker.pipeline.planning.scaled_fields import stored_fields
 from stoker.protocol.row_digests import RowDigests
 from stoker.protocol.slot_layout import META, SlotLayout, batch_layout
 from stoker.protocol.spec import StreamSpec
@@ -92,7 +93,7 @@ class RowComputer:
         drawn_as = bool(spec.buckets or spec.order.weights or spec.mix)
         self._drawn_as = len(outputs) if drawn_as else None
         ahead = arithmetic.is_compiled and len(sources) == 1
-        self._ahead = scratch.read_ahead(dataset, plans[0].fields) if ahead else None
+        self._ahead = scratch.read_ahead(dataset, stored_fields(plans[0].fields)) if ahead else None
         self._mixed: MixedRows | None = None
         if mixes:
             self._mixed = MixedRows(

@@ -7,13 +7,15 @@ import numpy as np
 
 from stoker.dataset import Dataset
 from stoker.jit.arithmetic import PLAIN, Arithmetic
+from stoker.ops.bases.scaled_box import ScaledBox
 from stoker.pipeline.compiled.executor import Executor
 from stoker.pipeline.compiled.window_program import Windows
 from stoker.pipeline.engine.interface import Engine, Freeze
 from stoker.pipeline.plain.plain_windows import PlainWindows
-from stoker.pipeline.planning.decoded_boxes import Box
+from stoker.pipeline.planning.decoded_boxes import Box, scaled_ops
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import shorten
+from stoker.pipeline.planning.scaled_fields import is_scaled, only_sizes, stored_field
 from stoker.protocol.errors import SampleError
 from stoker.rng.row import Row
 from stoker.server.rows.listener import RowListener
@@ -55,7 +57,10 @@ class SampleReader:
         self._names = tuple(names)
         self._scratch = scratch or Scratch()
         self._decoded = self._scratch.reserve(dataset, self._names)
-        self._pictures = [f for f in dataset.schema.fields if f.name in self._decoded]
+        self._sized = only_sizes(self._names)
+        whole = self._decoded - self._sized
+        self._pictures = [f for f in dataset.schema.fields if f.name in whole]
+        self._scaled: dict[str, ScaledBox] = {}
         self._windows: Windows | PlainWindows | None = None
         self._box_only = False
         self._engine: Executor | None = None
@@ -84,6 +89,7 @@ class SampleReader:
         """
         self._engine = engine if isinstance(engine, Executor) else None
         parts = [field.name for field in self._dataset.schema.fields if field.has_parts]
+        parts += filter(is_scaled, self._names)
         self._box_only = arithmetic.is_compiled
         self._windows = None
         if set(parts).isdisjoint(self._names):
@@ -94,13 +100,14 @@ class SampleReader:
             else PlainWindows(shorten(plan), parts, freeze)
         )
         self._windows = windows if windows.fields else None
+        self._scaled = scaled_ops(plan)
 
     def read(self, sample_id: int, row: Row | None = None) -> list[Any]:
         """Return the fields of one sample, valid until the next call.
 
         Args:
             sample_id: which sample.
-            row: which row will be computed of it; None if anything may be read.
+            row: which row will be computed of it; None if anything may be read, and whole images.
 
         Raises:
             SampleError: a value is damaged, or the row is not what was packed.
@@ -110,7 +117,8 @@ class SampleReader:
         whole = self._read_shared(sample_id)
         boxes: dict[str, Box] = {}
         if row is not None and self._windows is not None and not whole.keys() >= self._decoded:
-            sizes = {name: self._dataset.size(name, sample_id) for name in self._windows.sized}
+            size, sized = self._dataset.size, self._windows.sized
+            sizes = {name: size(stored_field(name), sample_id) for name in sized}
             if min(min(size) for size in sizes.values()) > 0:  # else decoding will reject it
                 boxes = self._windows.boxes(row, sizes)
                 if self._engine is not None and isinstance(self._windows, Windows):
@@ -132,8 +140,11 @@ class SampleReader:
         return found
 
     def _field(self, name: str, sample_id: int, boxes: dict[str, Box]) -> Any:
-        if name not in self._decoded:
-            return self._dataset.read(name, sample_id)
+        field = stored_field(name)
+        if field not in self._decoded:
+            return self._dataset.read(field, sample_id)
+        if name in self._sized:
+            return self._sized_only(name, sample_id, self._scratch.buffers[name])
         box = boxes.get(name)
         last = self._scratch.decoded.pop(name, None)  # dropped if this one cannot be decoded
         if last is None or last.dataset is not self._dataset or last[1:3] != (sample_id, box):
@@ -145,6 +156,9 @@ class SampleReader:
     def _decode(self, name: str, sample_id: int, buffer: np.ndarray, box: Box | None) -> Any:
         self.damage.pop(name, None)
         self._listener.decode_begins()
+        if is_scaled(name) and box is not None:
+            return self._decode_scaled(name, sample_id, buffer, box)
+        name = stored_field(name)
         if box is None:
             read = self._dataset.decode(name, sample_id, buffer, compiled=True)
         else:
@@ -159,3 +173,26 @@ class SampleReader:
             self.damage[name] = str(error.details["reason"])
         buffer[:] = 0
         return self._dataset.decode_box(name, sample_id, box, buffer)
+
+    def _sized_only(self, name: str, sample_id: int, buffer: np.ndarray) -> Any:
+        """Return an image of which only the size is used; in plain Python for people to see."""
+        if not self._box_only:
+            try:
+                return self._dataset.decode(name, sample_id, buffer)
+            except SampleError:
+                buffer[:] = 0
+        return self._dataset.undecoded(name, sample_id, buffer)
+
+    def _decode_scaled(self, name: str, sample_id: int, buffer: np.ndarray, box: Box) -> Any:
+        """Decode a box at a fraction; in plain Python the whole image, as `_decode` does."""
+        divisor = self._scaled[name].divisor(box)
+        given = (stored_field(name), sample_id, divisor, box, buffer)
+        read = self._dataset.decode_scaled(*given)
+        if self._box_only:
+            return read
+        try:
+            return self._dataset.decode_scaled(*given, whole=True)
+        except SampleError as error:
+            self.damage[name] = str(error.details["reason"])
+        buffer[:] = 0
+        return self._dataset.decode_scaled(*given)

@@ -16,6 +16,7 @@ from stoker.order.stream_order import StreamOrder
 from stoker.order.substitutes import MAX_ATTEMPTS
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.engine.sample_faults import TOO_LONG
+from stoker.pipeline.planning.scaled_fields import stored_fields
 from stoker.protocol.errors import SampleError
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
@@ -195,7 +196,7 @@ class _DatasetRows:
         plan = self._engine.plan
         self._freeze = own_freeze(spec.freeze, plan)
         kinds = {field.name: field for field in self.dataset.schema.fields}
-        self._pictures = [name for name in plan.fields if kinds[name].is_picture]
+        self._pictures = [f for f in stored_fields(plan.fields) if kinds[f].is_picture]
         self._clips = self.dataset if isinstance(self.dataset, ClipDataset) else None
         stored = self.dataset if self._clips is None else self._clips.frames
         self._inputs = SampleReader(stored, plan.fields, scratch, listener, shared)

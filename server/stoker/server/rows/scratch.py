@@ -11,6 +11,7 @@ import numpy as np
 
 from stoker.dataset import Dataset
 from stoker.pipeline.planning.decoded_boxes import Box
+from stoker.pipeline.planning.scaled_fields import stored_field, stored_fields
 from stoker.server.rows.ahead import ReadAhead
 
 ENCODED = ("jpeg", "png", "encoded", "bands")
@@ -38,8 +39,8 @@ class Scratch:
     """Buffers for one thread.
 
     Attributes:
-        buffers: field -> flat uint8 memory of the bound of its pixels, for fields that are decoded.
-        decoded: field -> what was decoded last.
+        buffers: input -> flat uint8 memory of the bound of its pixels, for those that are decoded.
+        decoded: input -> what was decoded last.
         ahead: reads ahead; None until a filler of a worker asks for it.
     """
 
@@ -49,10 +50,11 @@ class Scratch:
         self.ahead: ReadAhead | None = None
 
     def reserve(self, dataset: Dataset, names: tuple[str, ...]) -> frozenset[str]:
-        """Make room for each of the named fields that is decoded; return these fields."""
-        sizes = decoded_bytes(dataset, names)
-        for name, size_bytes in sizes.items():
-            if name not in self.buffers or len(self.buffers[name]) < size_bytes:
+        """Make room for each of the named inputs that is decoded; return the fields that are."""
+        sizes = decoded_bytes(dataset, stored_fields(names))
+        for name in names:
+            size_bytes = sizes.get(stored_field(name), 0)
+            if size_bytes and len(self.buffers.get(name, b"")) < size_bytes:
                 self.buffers[name] = np.empty(size_bytes, np.uint8)
         return frozenset(sizes)
 

@@ -31,6 +31,7 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.plain.replay_row import replay, with_mixes
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.planner import bind
+from stoker.pipeline.planning.scaled_fields import stored_field
 from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.importing import add_folders, hint
 from stoker.protocol.replayed_row import Replay
@@ -196,8 +197,8 @@ class Subject:
         number = row.id - self.first_id
         self._check_id(number)
         kinds = {field.name: field for field in self.dataset.schema.fields}
-        pictures = [name for name in self.plan.fields if kinds[name].is_picture]
-        sizes = {name: self.dataset.size(name, number) for name in pictures}
+        pictures = [f for f in self.plan.fields if kinds[stored_field(f)].is_picture]
+        sizes = {name: self.dataset.size(stored_field(name), number) for name in pictures}
         scalars: dict[str, Any] = {
             name: self.dataset.read(name, number)
             for name, state in zip(self.plan.fields, self.plan.inputs, strict=True)

@@ -31,15 +31,15 @@ class _Outputs:
     """Four outputs of a table, while their code is written."""
 
     def __init__(self, builder: Any, numbers: Any, index: list[Any], cubic: bool) -> None:
-        """Find the windows; `numbers` are scale, support, shrink and the source's size."""
+        """Find the windows; `numbers` are scale, support, shrink, start and the source's size."""
         self.builder, self.cubic = builder, cubic
-        scale, support, self.shrink, size_in = numbers
+        scale, support, self.shrink, start, size_in = numbers
         lanes: Any = ir.Constant(INTS, ir.Undefined)
         for n, one in enumerate(index):
             some = builder.trunc(one, I32)
             lanes = builder.insert_element(lanes, some, ir.Constant(I32, n))
         place = builder.fadd(builder.sitofp(lanes, DOUBLES), _fixed(0.5))
-        self.center = builder.fmul(place, scale)
+        self.center = builder.fadd(start, builder.fmul(place, scale))
         low = builder.fadd(builder.fsub(self.center, support), _fixed(0.5))
         end = builder.fadd(builder.fadd(self.center, support), _fixed(0.5))
         self.first = self._chosen(">", builder.fptosi(low, INTS), constant(I32, FOUR, 0))
@@ -110,7 +110,7 @@ def fill_split(
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         axis, numbers, count, first, words, _ = arguments
         size_in, size_out, filter_id = (builder.extract_value(axis, n) for n in range(3))
-        given = [splat(builder, builder.extract_value(numbers, n), FOUR) for n in range(3)]
+        given = [splat(builder, builder.extract_value(numbers, n), FOUR) for n in range(4)]
         given.append(splat(builder, builder.trunc(size_in, I32), FOUR))
         firsts = at(builder, context, signature.args[3], first, ir.Constant(I64, 0))
         table = at(builder, context, signature.args[4], words, ir.Constant(I64, 0))
@@ -146,8 +146,8 @@ def fill_split(
         return context.get_dummy_value()
 
     int64 = types.int64
-    three = types.UniTuple(int64, 3), types.UniTuple(types.float64, 3)
-    return types.none(*three, int64, first, words, row), build
+    numbers_of = types.UniTuple(int64, 3), types.UniTuple(types.float64, 5)
+    return types.none(*numbers_of, int64, first, words, row), build
 
 
 def _total(builder: Any, outputs: _Outputs, count: Any) -> Any:

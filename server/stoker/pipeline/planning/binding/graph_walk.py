@@ -128,7 +128,8 @@ class _Binder:
             check_outputs(tuple(self.bound.outputs))
         except UsageError as error:
             raise BuildError(error.message) from None
-        self.bound.steps = tuple(steps)
+        self.ops.scaled.check(steps)
+        self.bound.steps = (*self.ops.scaled.steps, *steps)
         return self.bound
 
     def _nodes(self, nodes: tuple[Node, ...], start: int, steps: list[Step]) -> None:

@@ -18,6 +18,7 @@ from stoker.pipeline.graph.nodes import Apply, Draw
 from stoker.pipeline.graph.schedule import FIRST, Formulas
 from stoker.pipeline.planning.binding.known_sizes import KnownSizes
 from stoker.pipeline.planning.binding.relative_decisions import refusal
+from stoker.pipeline.planning.binding.scaled_inputs import ScaledInputs
 from stoker.pipeline.planning.bound_graph import FIXERS, BoundGraph
 from stoker.pipeline.planning.decision import Decision
 from stoker.pipeline.planning.mixes import Mixes
@@ -51,6 +52,7 @@ class OpBinder:
     Attributes:
         mixing: what batch ops do.
         draws: number of a draw -> its decision.
+        scaled: the inputs that are decoded at a fraction.
     """
 
     def __init__(self, bound: BoundGraph, sizes: KnownSizes, mixing: Mixes) -> None:
@@ -62,6 +64,7 @@ class OpBinder:
         self.formulas = Formulas(bound.graph)
         self.presence = Presence(bound.graph, bound.given, self.formulas)
         self.written: dict[int, list[ParameterStep]] = {}
+        self.scaled = ScaledInputs(bound)
 
     def draw(self, node: Draw, value: int, steps: list[Step]) -> None:
         """Bind a draw: its op, its schedule, and what it looks at."""
@@ -197,7 +200,10 @@ class OpBinder:
             steps.append(FoldStep(decision, kind, srcs, value, scratch, check, site, dtype))
             return
         made = self._unturned(op, value) if states[0].kind in VECTORS else value
-        steps.append(ApplyStep(decision, kind, srcs[0], made, scratch, check, site, dtype))
+        src = srcs[0]
+        if op.decodes_scaled and states[0].kind == "image":
+            src = self.scaled.take(decision, src, states[0], value)
+        steps.append(ApplyStep(decision, kind, src, made, scratch, check, site, dtype))
         if made != value:
             steps.append(VectorsStep(decision, result.kind, made, value, srcs[0], site))
 

@@ -29,6 +29,7 @@ from stoker.order.stream_order import RowColumns, StreamOrder
 from stoker.pipeline.compiled.executor import Executor, compile_plan
 from stoker.pipeline.compiled.window_program import Windows
 from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.scaled_fields import stored_field
 from stoker.protocol.slot_layout import slot_layout
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
@@ -117,7 +118,7 @@ def _row_stages(
         row = Row(spec.seed, number, max(rows, 0) // len(ids), int(visits[rows % len(ids)]), 0)
         t0 = clock()
         for name in plan.fields:
-            _touch(dataset.read(name, number))
+            _touch(dataset.read(stored_field(name), number))
         t1 = clock()
         splicer.run(row)
         t2 = clock()
