@@ -1,9 +1,10 @@
-"""Measures the checks of a worker: its code with and without one of them, on W1 and W2.
+"""Measures what a worker can do besides: its code with and without it, on W1 and W2.
 
-    python benchmarks/integrity.py [--check rows|verify] [--workload w1 w2] [--data DIR]
+    python benchmarks/integrity.py [--check rows|verify|stages] [--workload w1 w2] [--data DIR]
 
 `rows` compares stored rows (`integrity = "rows"`), `verify` computes the digests of rows for a
 `Loader(verify=True)`; for that, the time that a client takes to compute them again is printed too.
+`stages` times the stages of some rows (`metrics.stage_times = true`).
 
 Both run in one process on one thread, and take turns step by step, on the same steps, with all
 files in the page cache. Prints the CPU time of a row without the check, and the median over the
@@ -28,6 +29,7 @@ from stoker.protocol.slot_layout import slot_layout
 from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.reference import make_spec
 from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.row_times import RowTimes
 from stoker.server.rows.sample_rows import RowSource
 
 
@@ -43,11 +45,9 @@ def measure(
         engine = compile_plan(worker_plan(graph, dataset))
         layout = slot_layout(engine.plan.delivered, batch)
         verify = on and check == "verify"
-        ways.append(
-            RowComputer(
-                spec, [RowSource(dataset, engine)], layout, arithmetic=COMPILED, verify=verify
-            )
-        )
+        times = RowTimes() if on and check == "stages" else None
+        source = RowSource(dataset, engine, times)
+        ways.append(RowComputer(spec, [source], layout, arithmetic=COMPILED, verify=verify))
     slot = np.zeros(layout.slot_bytes, np.uint8)
     taken: list[list[float]] = []
     for number in range(rounds + 1):  # the first warms up
@@ -57,6 +57,8 @@ def measure(
             for way in order:
                 begun = time.process_time()
                 ways[way].fill(slot, number, step, 0, batch)
+                if way and times is not None and times.rows:
+                    times.take()
                 seconds[way] += time.process_time() - begun
         taken.append(seconds)
     plain = statistics.median(off for off, _ in taken[1:])
@@ -71,7 +73,7 @@ def measure(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "data")
-    parser.add_argument("--check", choices=("rows", "verify"), default="rows")
+    parser.add_argument("--check", choices=("rows", "verify", "stages"), default="rows")
     parser.add_argument("--workload", choices=WORKLOADS, nargs="+", default=["w1", "w2"])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=2, help="of a round")

@@ -16,6 +16,7 @@ from stoker.ops.contract.op import Op
 from stoker.ops.contract.registry import register
 from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.engine.stage_clock import StageClock
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.plan import Plan
 from stoker.rng.draws import bernoulli, integers, uniform
@@ -301,7 +302,16 @@ def interpret():
 
 @pytest.fixture(scope="session")
 def both():
-    """both(plan, rows, inputs, freeze=None) -> outputs per row; both engines, compared."""
+    """both(plan, rows, inputs, freeze=None) -> outputs per row; both engines, compared.
+
+    The compiled one computes each row once more, timed.
+    """
+
+    def timed(fast, row, inputs, outputs):
+        fast.clock = StageClock()
+        fast.clock.begin()
+        fast.run(row, inputs, outputs)
+        fast.clock = None
 
     def run(plan, rows, inputs, freeze=None):
         plain, fast = Interpreter(plan, freeze), compile_plan(plan, freeze)
@@ -312,6 +322,9 @@ def both():
             fast.run(row, inputs, got)
             for output, left, right in zip(plan.outputs, expected, got, strict=True):
                 assert left.tobytes() == right.tobytes(), (output.name, row)
+            again = _outputs(plan)
+            timed(fast, row, inputs, again)
+            assert [one.tobytes() for one in again] == [one.tobytes() for one in got], row
             results.append(got)
         return results
 

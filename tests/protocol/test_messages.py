@@ -109,6 +109,7 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert found.prefetch == 0
     assert (found.crash_policy, found.integrity) == ("", "")
     assert decode("side", usual(vectors, "carried")[1][:5]).ready is None
+    assert decode("daemon", usual(vectors, "status")[1][:2]).stages == []
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -235,6 +236,10 @@ BOUNDS = {
         "pipelines": [None, "train", [1], ["n" * 257], [""] * 1025],
         "unready": ["m" * 16385, None, b"m"],
         "pid": COUNT,
+        "stages": [None, [["d", "p", 1]], [["d", "p", -1, []]], [["n" * 257, "p", 1, []]],
+                          [["d", "p", 1, [["op", "o", 1.0]]]],
+                          [["d", "p", 1, [["s", "", "1", 1.0]]]],
+                          [["d", "p", 1, [["s", "", 1.0, 1.0]] * 66]], [["d", "p", 1, []]] * 66],
     },
     "bye": {"reason": ["r" * 16385, None]},
     "attach": {"token": [b"", b"x" * 15, b"x" * 17, None]},
@@ -269,7 +274,7 @@ APPENDED = {("error", "run"), ("opened", "drawn"),
             ("seek", "hosts"), ("seek", "host"), ("opened", "crash_policy"),
             ("opened", "integrity"),
             ("ask_status", "sessions"), ("status", "sessions"), ("status", "datasets"),
-            ("status", "pipelines"), ("status", "unready"), ("status", "pid"),
+            ("status", "pipelines"), ("status", "unready"), ("status", "pid"), ("status", "stages"),
             ("carried", "ready"), ("ask_replay", "stored")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]

@@ -15,11 +15,16 @@ PAUSE_S = 0.01
 
 def counters(address: str) -> dict[str, int | float]:
     """The daemon's counters."""
+    return status(address).counters
+
+
+def status(address: str) -> Status:
+    """The daemon's STATUS."""
     with contextlib.closing(ClientSession(address, ANSWER_S)) as session:
         session.send(AskStatus())
         session.receive(time.monotonic() + ANSWER_S)
-        (status,) = [record for record in session.inbox if isinstance(record, Status)]
-        return status.counters
+        (found,) = [record for record in session.inbox if isinstance(record, Status)]
+        return found
 
 
 def wait_for(happened: Callable[[], object]) -> None:

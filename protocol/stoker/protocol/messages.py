@@ -30,6 +30,8 @@ from stoker.protocol.size_buckets import MAX_BUCKETS, Bucket, Leftovers
 from stoker.protocol.slot_layout import Output, Placed
 
 MAX_CLASSES = 2**16
+MAX_STAGES = 65
+"""In STATUS, stages of a pipeline, and pipelines that have some."""
 MAX_CLASS_BYTES = 2**20
 """Of all names of classes in OPENED; the fields that do not fit are left out."""
 MAX_LISTED = 1024
@@ -295,12 +297,38 @@ class SessionStatus(msgspec.Struct, frozen=True, array_like=True):
     age_s: float
 
 
-class Status(Record, frozen=True, tag="status"):
-    """Counters of the daemon, by metric name; the other fields only if ASK_STATUS asked for them.
+class StageSum(msgspec.Struct, frozen=True, array_like=True):
+    """What timed rows spent in one stage: seconds that passed, and seconds of processor time.
 
-    `sessions` are in the order of their HELLO, without the one that asks; the first
-    `MAX_LISTED` of them. `datasets` and `pipelines` are the names that the daemon serves.
-    `unready` says why new clients are not welcome; empty: they are. `pid` is the daemon's process.
+    `stage` is "read", "decode", "write", "other", or "op"; then `op` is its name, with the file and
+    line of its call.
+    """
+
+    stage: Name
+    op: Name
+    wall_s: float
+    cpu_s: float
+
+
+class StageTimes(msgspec.Struct, frozen=True, array_like=True):
+    """The stages of the `rows` that were timed of a dataset and a pipeline, since the start.
+
+    Pipelines that clients send are all named "private".
+    """
+
+    dataset: Name
+    pipeline: Name
+    rows: Count
+    stages: Annotated[list[StageSum], msgspec.Meta(max_length=MAX_STAGES)]
+
+
+class Status(Record, frozen=True, tag="status"):
+    """Counters of the daemon, by metric name, and in `stages` where the time of rows went.
+
+    The other fields only if ASK_STATUS asked for them. `sessions` are in the order of their HELLO,
+    without the one that asks; the first `MAX_LISTED` of them. `datasets` and `pipelines` are the
+    names that the daemon serves. `unready` says why new clients are not welcome; empty: they are.
+    `pid` is the daemon's process.
     """
 
     counters: Annotated[dict[Name, int | float], msgspec.Meta(max_length=4096)]
@@ -311,6 +339,9 @@ class Status(Record, frozen=True, tag="status"):
     pipelines: Names = msgspec.field(default_factory=list)
     unready: Text = ""
     pid: Count = 0
+    stages: Annotated[list[StageTimes], msgspec.Meta(max_length=MAX_STAGES)] = msgspec.field(
+        default_factory=list
+    )
 
 
 class Bye(Record, frozen=True, tag="bye"):

@@ -311,6 +311,28 @@ def _as_word(typingctx: Any, number: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
+@intrinsic
+def _read_clock(typingctx: Any, function: Any, clock: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        function, clock = args
+        number = ir.IntType(32)
+        time = cgutils.alloca_once(builder, ir.ArrayType(_WORD, 2))
+        kind = ir.FunctionType(number, [number, time.type])
+        builder.call(_pointer(builder, function, kind), [builder.trunc(clock, number), time])
+        whole, rest = (
+            builder.load(cgutils.gep_inbounds(builder, time, 0, place)) for place in (0, 1)
+        )
+        return builder.add(builder.mul(whole, _WORD(10**9)), rest)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@handwritten
+def read_clock(function, clock):  # type: ignore[no-untyped-def]
+    """Read a clock of the system by the address of `clock_gettime`; nanoseconds."""
+    return _read_clock(function, clock)
+
+
 @handwritten
 def load_word(address, dtype):  # type: ignore[no-untyped-def]
     """Read a number at an address as a word: an int64, or the bits of a float64."""

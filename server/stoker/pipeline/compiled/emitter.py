@@ -14,6 +14,7 @@ import numpy as np
 from stoker.ops.contract.states import State
 from stoker.pipeline.compiled.kernel_calls import Call, draw_of, rescale_of
 from stoker.pipeline.compiled.loop_instructions import CODES, FORMS, LINE, WIDTH
+from stoker.pipeline.engine.stage_clock import FIRST_OP, MAX_OPS, OTHER
 from stoker.pipeline.planning.decision import Decision, source_of
 from stoker.pipeline.planning.engine_tables import physical, physical_rank
 
@@ -30,6 +31,8 @@ class Program:
         parameters: line -> decision and offset of the run-time parameter that it points to.
         calls: line of the program -> its call.
         step, progress: lines that hold the row's step (int64) and progress (float64).
+        stages: the stage of each line of the program, see `stoker.pipeline.engine.stage_clock`.
+        ops: names of the ops that have stages, from `FIRST_OP` on.
     """
 
     code: np.ndarray
@@ -40,6 +43,8 @@ class Program:
     calls: dict[int, Call]
     step: list[int]
     progress: list[int]
+    stages: list[int]
+    ops: tuple[str, ...]
 
 
 def bits(value: float) -> int:
@@ -59,6 +64,9 @@ class Emitter:
     calls: dict[int, Call] = field(default_factory=dict)
     step_lines: list[int] = field(default_factory=list)
     progress_lines: list[int] = field(default_factory=list)
+    stages: dict[int, int] = field(default_factory=dict)
+    ops: dict[str, int] = field(default_factory=dict)
+    stage: int = OTHER
 
     def program(self) -> Program:
         """Return the program in its current state."""
@@ -74,6 +82,8 @@ class Emitter:
             self.calls,
             self.step_lines,
             self.progress_lines,
+            [self.stages.get(line, OTHER) for line in range(len(self.code))],
+            tuple(self.ops),
         )
 
     def new_line(self, *words: int) -> int:
@@ -87,9 +97,17 @@ class Emitter:
             raise TypeError(f"{name} takes {FORMS[name]}")
         line = len(self.code)
         self.code.append([CODES[name], *operands, *[0] * (WIDTH - 1 - len(operands))])
+        if self.stage != OTHER:
+            self.stages[line] = self.stage
         if call is not None:
             self.calls[line] = call
         return line
+
+    def stage_of(self, op: str) -> int:
+        """Return the stage of an op; `OTHER` if there are too many."""
+        if op not in self.ops and len(self.ops) == MAX_OPS:
+            return OTHER
+        return self.ops.setdefault(op, FIRST_OP + len(self.ops))
 
     def jump(self, line: int, name: str) -> None:
         """Make the jump at a line, an instruction of that name, go to the next line."""

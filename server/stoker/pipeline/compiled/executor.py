@@ -30,6 +30,7 @@ from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.engine.sample_addresses import RowSamples, check_samples
 from stoker.pipeline.engine.sample_faults import call_error, sample_error
+from stoker.pipeline.engine.stage_clock import StageClock
 from stoker.pipeline.plain.plain_arrays import check_arrays
 from stoker.pipeline.planning.engine_tables import (
     aligned_arena,
@@ -78,6 +79,8 @@ class Executor:
     Attributes:
         plan: the plan.
         arena: its scratch memory.
+        ops: names of its ops, in the order of their stages.
+        clock: times the row that it `begin`s; None: no row is timed.
     """
 
     def __init__(
@@ -93,6 +96,8 @@ class Executor:
         program = write_program(plan)
         prove(plan, program)
         self._steps, self._progress = program.step, program.progress
+        self.ops = program.ops
+        self.clock: StageClock | None = None
         params = params_table(plan.decisions)
         self._records = records_table(plan.decisions)
         self._follower = Follower(plan, params)
@@ -331,7 +336,8 @@ class Executor:
 
     def _go(self, rows: np.ndarray, samples: np.ndarray, records: np.ndarray | None = None) -> int:
         try:
-            return self._machine.run(rows, samples, records)
+            times = None if self.clock is None else self.clock.table
+            return self._machine.run(rows, samples, records, times)
         except Exception as error:  # any exception of a user kernel
             raise MachineRaised(error) from error
 

@@ -8,6 +8,7 @@ to. Imports numba; only `stoker.pipeline.compiled.machine` imports it, when a pl
 
 from __future__ import annotations
 
+from time import CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from stoker.pipeline.compiled.by_address import (
     copy_bytes,
     load_word,
     prefetch,
+    read_clock,
     store_word,
 )
 from stoker.pipeline.compiled.loop_arrays import each
@@ -38,10 +40,20 @@ from stoker.pipeline.compiled.loop_instructions import (
 )
 from stoker.pipeline.compiled.loop_scalars import LAST_READ, compute, read
 from stoker.pipeline.compiled.support import key_of
+from stoker.pipeline.engine.stage_clock import (
+    COST,
+    CPU,
+    FUNCTION,
+    ROW,
+    SPLIT,
+    STAGE,
+    TOTALS,
+    WALL,
+)
 
 KERNEL, FOLD, RULE = (instruction(n) for n in ("kernel", "fold", "rule"))
 DRAW, DRAW_FROM = instruction("draw"), instruction("draw_from")
-UNLESS, GOTO = instruction("unless"), instruction("goto")
+UNLESS, GOTO, MARK = (instruction(n) for n in ("unless", "goto", "mark"))
 TAKE, GIVEN, SAME_SIZE = (instruction(n) for n in ("take", "given", "same_size"))
 RESCALE, SIZE, FRAME = (instruction(n) for n in ("rescale", "size", "frame"))
 BOX, COUNT, ROOM = (instruction(n) for n in ("box", "count", "room"))
@@ -340,11 +352,27 @@ def fetch(row, samples, ahead):  # type: ignore[no-untyped-def]
 
 
 @handwritten
-def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found, rows, samples):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0917 - one branch for each kind of instruction, one argument for each table
+def mark(stage, times):  # type: ignore[no-untyped-def]
+    """Count the time from now on for a stage; see `StageClock.enter`."""
+    wall = read_clock(times[FUNCTION], CLOCK_MONOTONIC)
+    cpu = read_clock(times[FUNCTION], CLOCK_PROCESS_CPUTIME_ID)
+    before = TOTALS + 2 * times[STAGE]
+    if before >= TOTALS:
+        times[before] += wall - times[WALL]
+        times[before + 1] += max(cpu - times[CPU] - times[COST], 0)
+    times[STAGE], times[CPU] = stage, cpu
+    times[WALL] = read_clock(times[FUNCTION], CLOCK_MONOTONIC)
+    times[COST] = times[WALL] - wall
+
+
+@handwritten
+def execute(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one branch for each kind of instruction, one argument for each table
+    code, words, sides, ahead, outs, streams, parts, arena, note, found, rows, samples, times
+):
     """Compute rows.
 
     Args:
-        code: the program, (n, WIDTH) int64.
+        code: the program and its timed copy, (n, WIDTH) int64.
         words: the value table, (values, LINE) int64; constants and places in the arena are set.
         sides: (fields, MAX_RANK) int64, the sides of all samples.
         ahead: (fields,) int64, bytes of a sample to prefetch before its row is computed.
@@ -358,6 +386,7 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
             the last row that made it, or `GIVEN_RECORD` if its record is already there.
         rows: (r, 4) uint64: seed, id, epoch, visit * 2**16 + view.
         samples: (fields, r) int64, the address of each row's sample.
+        times: the table of `stoker.pipeline.engine.stage_clock`.
 
     Returns:
         0, or the status of the first row that does not fit.
@@ -369,8 +398,10 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
         if row != 0 and parts[0, 2] != 0:
             for decision in range(parts.shape[0]):
                 parts[decision, 1] += parts[decision, 2]
-        line = 0
-        while line < code.shape[0]:
+        line, end = np.int64(0), times[SPLIT]
+        if row == times[ROW]:
+            line, end = end, code.shape[0]
+        while line < end:
             at, op, dst = line, code[line, 0], code[line, 1]
             line += 1
             if op <= RULE.code:
@@ -385,6 +416,8 @@ def execute(code, words, sides, ahead, outs, streams, parts, arena, note, found,
                     line = code[at, UNLESS.to]
             elif op == GOTO.code:
                 line = code[at, GOTO.to]
+            elif op == MARK.code:
+                mark(dst, times)
             elif op == TAKE.code:
                 if not take(code, at, row, words, samples, sides):
                     refuse(found, row, size_at(words, dst), (0, 0))
@@ -415,7 +448,7 @@ def compile_loop() -> Any:
     given = (
         *(table, table, table, list_, table, keys, table),
         types.int64,
-        *(list_, list_, keys, table),
+        *(list_, list_, keys, table, list_),
     )
     fast = compiled(execute)
     if given not in fast.overloads:

@@ -14,7 +14,8 @@ bytes of their elements; `place` and `count` give the index of a fold's value an
 values; `most` bounds the items of `dst`; `index0`, ... are lines of indices; `op` is the code of a
 scalar instruction, and `kind` in KINDS is how its numbers are computed; an `item` of 0 marks a
 number in a word; `dtype` is an index in ELEMENTS; `float` marks a float
-scalar; `within` has bits of floats as bounds; `to` is the next line of the program to execute.
+scalar; `within` has bits of floats as bounds; `to` is the next line of the program to execute;
+`stage` is one of `stoker.pipeline.engine.stage_clock`.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ FORMS: Final[dict[str, tuple[str, ...]]] = {
     # Flow.
     "unless": ("src", "to"),
     "goto": ("to",),
+    "mark": ("stage",),
     # Sizes; a row may not fit.
     "take": ("dst", "column", "rank", "check", *_BOUNDS),
     "given": ("dst", "column", "place"),

@@ -19,6 +19,8 @@ from stoker.jit.compiling import is_missing
 from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.kernel_calls import Call
 from stoker.pipeline.compiled.loop_instructions import DECISIONS_AT, NOTE
+from stoker.pipeline.compiled.timed_program import with_timed_copy
+from stoker.pipeline.engine.stage_clock import SPLIT, STAGE
 from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.protocol.errors import StokerError
 
@@ -76,6 +78,8 @@ class Machine:
             for line, call in program.calls.items():
                 code[line, 1] = address_of(call)
                 activity.finished(_form(call))
+        self._untimed = np.full(STAGE + 1, -1, np.int64)
+        self._lines = self._untimed[SPLIT] = len(code)
         self._memory = streams, params, records, arena
         self.values = program.values.copy()
         self.values[program.arena, 0] += arena.ctypes.data
@@ -92,7 +96,7 @@ class Machine:
             self.values[line, 0] = self._places[decision, 0] + offset
         self._execute = partial(
             execute,
-            code,
+            with_timed_copy(code, program.stages),
             self.values,
             self.sides,
             self.ahead,
@@ -104,7 +108,13 @@ class Machine:
             self.found,
         )
 
-    def run(self, rows: np.ndarray, samples: np.ndarray, records: np.ndarray | None = None) -> int:
+    def run(
+        self,
+        rows: np.ndarray,
+        samples: np.ndarray,
+        records: np.ndarray | None = None,
+        times: np.ndarray | None = None,
+    ) -> int:
         """Compute rows; return 0, or the status of the first one that does not fit.
 
         Args:
@@ -112,12 +122,17 @@ class Machine:
             samples: (fields, n) int64, the address of each row's sample.
             records: (n,) with the dtype of the machine's own: memory for those of each row; None:
                 each row overwrites the machine's own.
+            times: the table of a `StageClock`, which says which row is timed; None: none is.
         """
         self._places[:, 1], self._places[:, 2] = self._own_records, 0
         if records is not None:
             self._places[:, 1] += records.ctypes.data - self._records.ctypes.data
             self._places[:, 2] = records.strides[0]
-        status: int = self._execute(rows, samples)
+        if times is None:
+            times = self._untimed
+        else:
+            times[SPLIT] = self._lines
+        status: int = self._execute(rows, samples, times)
         return status
 
 

@@ -6,6 +6,7 @@ known ops is just a new table.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from stoker.pipeline.compiled.kernel_calls import (
 )
 from stoker.pipeline.compiled.loop_instructions import CODES, ELEMENTS, KINDS
 from stoker.pipeline.compiled.scalars import Scalars, element_of, is_float, item_bytes
+from stoker.pipeline.engine.stage_clock import OTHER, WRITE
 from stoker.pipeline.graph import array_arithmetic
 from stoker.pipeline.graph.expressions import LOGIC
 from stoker.pipeline.planning.decision import Decision, made_for, source_of
@@ -102,7 +104,23 @@ class PlanWriter:
             self.step(step)
 
     def step(self, step: Step) -> None:
-        """Write a step."""
+        """Write a step; its instructions belong to its stage."""
+        outer, self.emit.stage = self.emit.stage, self.stage_of(step)
+        self._step(step)
+        self.emit.stage = outer
+
+    def stage_of(self, step: Step) -> int:
+        """Return the stage that the time of a step counts for."""
+        match step:
+            case DrawStep() | ApplyStep() | FoldStep() | ItemsStep() | VectorsStep():
+                return self.emit.stage_of(op_title(step.decision))
+            case ArrayStep():
+                return self.emit.stage_of("arithmetic")
+            case ConvertStep() | StoreStep() | StoreSizedStep():
+                return WRITE
+        return OTHER
+
+    def _step(self, step: Step) -> None:
         match step:
             case InputStep():
                 self.take(step)
@@ -336,6 +354,12 @@ class PlanWriter:
         dst = State.fixed(src.kind, output.dtype, output.shape)
         self.emit.kernel(own(template, "pad", src, dst), step.src, row, 0)
         self.emit.add("room", step.src, row, step.check)
+
+
+def op_title(decision: Decision) -> str:
+    """Return the name of an op as tables of times have it, with the file and line of its call."""
+    file, line = decision.site
+    return f"{decision.op.name} ({os.path.basename(file)}:{line})" if file else decision.op.name
 
 
 def parameter_field(decision: Decision, name: str) -> tuple[str, int]:

@@ -121,6 +121,7 @@ class Daemon:
                 build_deadline_s=config.workers.build_deadline_s,
                 start_deadline_s=config.workers.start_deadline_s,
                 claim_deadline_s=config.workers.claim_deadline_s,
+                stage_times=config.metrics.stage_times,
                 on_event=self._events.append,
                 now=now,
             )
@@ -363,14 +364,20 @@ class Daemon:
             counters = {**record.counters, **self._own_counters()}
             unready = self._readiness.unready(bool(self._stops_asked), counters)
             return msgspec.structs.replace(
-                record, counters=counters, unready=unready, pid=os.getpid()
+                record,
+                counters=counters,
+                unready=unready,
+                pid=os.getpid(),
+                stages=self._core.stage_times(),
             )
         return record
 
     def _take_snapshot(self) -> Snapshot:
         counters = {**self._core.counters(), **self._own_counters()}
         unready = self._readiness.unready(bool(self._stops_asked), counters)
-        return Snapshot(self._now(), unready, counters, self._turns.copy())
+        return Snapshot(
+            self._now(), unready, counters, self._turns.copy(), self._core.stage_times()
+        )
 
     def _own_counters(self) -> dict[str, int | float]:
         return {

@@ -65,6 +65,15 @@ HELP: Final[Mapping[str, str]] = {
         "Encoded values of samples (JPEG, PNG, bands) that workers decoded, whole or a box. "
         "Samples that are stored decoded count nothing."
     ),
+    "worker_seconds_total": (
+        "Seconds that workers spent on rows. Divided by their number it grows by 1 a second "
+        "while workers are the bottleneck."
+    ),
+    "worker_cpu_seconds_total": "Of worker_seconds_total, processor time.",
+    "worker_queued_seconds_total": (
+        "Of worker_seconds_total, waiting for a processor. If it grows fast, other processes need "
+        "the same cores: use fewer workers, or more cores."
+    ),
     "carried_samples_total": "With buckets: samples that epochs carried on to the next one.",
     "dropped_samples_total": "With buckets: samples that epochs dropped.",
     "padded_positions_total": "With buckets: positions that epochs padded.",

@@ -13,7 +13,7 @@ The daemon imports this module only if metrics are enabled, because it brings an
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -29,6 +29,7 @@ from prometheus_client.registry import Collector
 
 from stoker.protocol import version
 from stoker.protocol.errors import ConfigError, ResourceError
+from stoker.protocol.messages import StageTimes
 from stoker.server.daemon.http_server import Answer, HttpServer
 from stoker.server.daemon.metric_help import HELP
 from stoker.server.daemon.poller import BUCKETS_S, TurnTimes
@@ -56,6 +57,7 @@ class SnapshotCollector(Collector):
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             yield kind(PREFIX + name, HELP.get(name, name), value)
         yield _histogram(snapshot.turns)
+        yield from _stages(snapshot.stages)
 
 
 def registry(latest: Callable[[], Snapshot]) -> CollectorRegistry:
@@ -128,6 +130,28 @@ def _histogram(turns: TurnTimes) -> HistogramMetricFamily:
         buckets,
         turns.total_s,
     )
+
+
+def _stages(times: Sequence[StageTimes]) -> Iterator[Metric]:
+    """Yield where the time of rows went."""
+    served = ["dataset", "pipeline"]
+    rows = CounterMetricFamily(
+        "stoker_timed_rows_total", "Rows whose stages were timed: a fair sample.", labels=served
+    )
+    seconds = CounterMetricFamily(
+        "stoker_stage_seconds_total",
+        "Seconds of the timed rows in each stage: those that passed (wall), and those of processor"
+        " time (cpu).",
+        labels=[*served, "stage", "op", "clock"],
+    )
+    for one in times:
+        names = one.dataset, one.pipeline
+        rows.add_metric(names, one.rows)
+        for stage in one.stages:
+            for clock, value in (("wall", stage.wall_s), ("cpu", stage.cpu_s)):
+                seconds.add_metric((*names, stage.stage, stage.op, clock), value)
+    yield rows
+    yield seconds
 
 
 def health(snapshot: Snapshot, path: str) -> Answer:

@@ -1,8 +1,9 @@
 """Snapshots of the daemon's state, published by its loop and served by `metrics`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stoker.protocol.messages import StageTimes
 from stoker.server.daemon.poller import TurnTimes
 
 
@@ -15,9 +16,11 @@ class Snapshot:
         unready: why new clients are not welcome; empty if they are.
         counters: values by name, without the prefix.
         turns: the durations of the loop's turns.
+        stages: where the time of rows went.
     """
 
     now: float
     unready: str
     counters: Mapping[str, int | float]
     turns: TurnTimes
+    stages: Sequence[StageTimes] = ()

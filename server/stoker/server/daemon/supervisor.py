@@ -75,6 +75,7 @@ class Supervisor:
         build_deadline_s: float = 300.0,
         start_deadline_s: float = 60.0,
         claim_deadline_s: float = 60.0,
+        stage_times: bool = True,
         template: Launched | None = None,
     ) -> None:
         """Prepare; starts nothing.
@@ -95,6 +96,7 @@ class Supervisor:
                 does not answer a fork within `FORK_SHARE` of it.
             claim_deadline_s: workers write down their stack shortly before a chunk has taken this
                 time.
+            stage_times: whether workers time the stages of some rows.
             template: one that was launched with the same folders, which the supervisor now owns.
                 None: `start` launches one.
         """
@@ -105,6 +107,7 @@ class Supervisor:
         self._jpeg = jpeg
         self._build_deadline_s = build_deadline_s
         self._claim_deadline_s = claim_deadline_s
+        self._stage_times = stage_times
         self._fail_points = fail_points
         self._shares = max(1, shares)
         self._on_event = on_event
@@ -187,6 +190,7 @@ class Supervisor:
                 integrity=self._integrity,
                 claim_deadline_s=self._claim_deadline_s,
                 jpeg=self._jpeg,
+                stage_times=self._stage_times,
             )
         )
 

@@ -7,6 +7,7 @@ damaged sample, rows that pad) is left to it.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from stoker.pipeline.compiled.executor import Executor
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.scaled_fields import stored_field
 from stoker.protocol.errors import SampleError
+from stoker.server.rows.row_times import RowTimes
 
 
 class ChunkComputer:
@@ -32,7 +34,9 @@ class ChunkComputer:
         engine: Executor,
         fields: UniformFields,
         check_row: Callable[[int], None] | None = None,
+        times: RowTimes | None = None,
     ) -> None:
+        self._times = times
         self.engine = engine
         self.fields = fields
         self._check_row = check_row
@@ -59,16 +63,22 @@ class ChunkComputer:
             if self._check_row is not None:
                 for sample_id in rows.ids.tolist():
                     self._check_row(sample_id)
-            self.engine.run_rows(rows.words(seed), samples, outputs, records)
+            if self._times is None:
+                self.engine.run_rows(rows.words(seed), samples, outputs, records)
+            else:
+                run = partial(self.engine.run_rows, rows.words(seed), samples, outputs, records)
+                self._times.chunk(self.engine, len(rows.ids), run)
         except SampleError:
             return False
         return True
 
 
-def chunk_computer(engine: Engine, dataset: Dataset) -> ChunkComputer | None:
+def chunk_computer(
+    engine: Engine, dataset: Dataset, times: RowTimes | None = None
+) -> ChunkComputer | None:
     """Return what computes chunks of a plan, before mixes; None: go row by row."""
     plan = engine.plan
     if not isinstance(engine, Executor) or not engine.runs_chunks or not plan.fields:
         return None
     fields = dataset.alike(tuple(map(stored_field, plan.fields)))
-    return None if fields is None else ChunkComputer(engine, fields, dataset.check_row)
+    return None if fields is None else ChunkComputer(engine, fields, dataset.check_row, times)

@@ -87,8 +87,8 @@ class RowComputer:
         mixes, outputs = bool(plans[0].mixes), joined_outputs([plan.delivered for plan in plans])
         whole = arithmetic.is_compiled and not params and spec.buckets is None
         whole = whole and len(sources) == 1 and not self._listener.row_by_row
-        dataset, engine = sources[0]
-        chunks = chunk_computer(engine, dataset) if whole else None
+        dataset, engine, times = sources[0]
+        chunks = chunk_computer(engine, dataset, times) if whole else None
         self._chunks = None if mixes else chunks
         drawn_as = bool(spec.buckets or spec.order.weights or spec.mix)
         self._drawn_as = len(outputs) if drawn_as else None

@@ -11,6 +11,7 @@ from stoker.ops.bases.scaled_box import ScaledBox
 from stoker.pipeline.compiled.executor import Executor
 from stoker.pipeline.compiled.window_program import Windows
 from stoker.pipeline.engine.interface import Engine, Freeze
+from stoker.pipeline.engine.stage_clock import DECODE, OTHER, READ, StageClock
 from stoker.pipeline.plain.plain_windows import PlainWindows
 from stoker.pipeline.planning.decoded_boxes import Box, scaled_ops
 from stoker.pipeline.planning.plan import Plan
@@ -41,6 +42,7 @@ class SampleReader:
         scratch: Scratch | None = None,
         listener: RowListener | None = None,
         shared: SharedSamples | None = None,
+        clock: StageClock | None = None,
     ) -> None:
         """Prepare to read.
 
@@ -50,8 +52,10 @@ class SampleReader:
             scratch: memory of this thread; None: memory of its own.
             listener: notes each value that is decoded.
             shared: what streams of a fork share; None: it belongs to none.
+            clock: of rows that are timed; None: none is.
         """
         self._shared = shared
+        self._clock = clock
         self._dataset = dataset
         self._listener = listener or RowListener()
         self._names = tuple(names)
@@ -112,8 +116,11 @@ class SampleReader:
         Raises:
             SampleError: a value is damaged, or the row is not what was packed.
         """
+        self._enter(READ)
         if self._dataset.check_row is not None:
             self._dataset.check_row(sample_id)
+        if self._decoded:
+            self._enter(DECODE)
         whole = self._read_shared(sample_id)
         boxes: dict[str, Box] = {}
         if row is not None and self._windows is not None and not whole.keys() >= self._decoded:
@@ -123,10 +130,17 @@ class SampleReader:
                 boxes = self._windows.boxes(row, sizes)
                 if self._engine is not None and isinstance(self._windows, Windows):
                     self._engine.take_records(row, self._windows.drawn)
-        return [
+        read = [
             whole[name] if name in whole else self._field(name, sample_id, boxes)
             for name in self._names
         ]
+        self._enter(OTHER)
+        return read
+
+    def _enter(self, stage: int) -> None:
+        """Count the time from now on for a stage, if the row is timed."""
+        if self._clock is not None and self._clock.runs:
+            self._clock.enter(stage)
 
     def _read_shared(self, sample_id: int) -> dict[str, np.ndarray]:
         """Return the fields that are decoded for several streams."""
@@ -142,7 +156,9 @@ class SampleReader:
     def _field(self, name: str, sample_id: int, boxes: dict[str, Box]) -> Any:
         field = stored_field(name)
         if field not in self._decoded:
+            self._enter(READ)
             return self._dataset.read(field, sample_id)
+        self._enter(DECODE)
         if name in self._sized:
             return self._sized_only(name, sample_id, self._scratch.buffers[name])
         box = boxes.get(name)

@@ -5,6 +5,7 @@ writes its outputs where they are wanted.
 """
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from stoker.rng.row import Row
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.joined_pipelines import DrawRecords, MixingEngine, own_freeze
 from stoker.server.rows.listener import RowListener
+from stoker.server.rows.row_times import RowTimes
 from stoker.server.rows.sample_reader import SampleReader
 from stoker.server.rows.scratch import Scratch
 from stoker.server.rows.shared import SharedSamples
@@ -33,10 +35,11 @@ MAX_REASON = 1000
 
 
 class RowSource(NamedTuple):
-    """A dataset of a stream, and what computes its rows."""
+    """A dataset of a stream, what computes its rows, and what times them, if anything does."""
 
     dataset: Dataset
     engine: Engine
+    times: RowTimes | None = None
 
 
 class SampleRows:
@@ -191,7 +194,7 @@ class _DatasetRows:
         listener: RowListener,
         shared: SharedSamples | None,
     ) -> None:
-        self.dataset, self._engine = source
+        self.dataset, self._engine, self._times = source
         self.first_id = first_id
         plan = self._engine.plan
         self._freeze = own_freeze(spec.freeze, plan)
@@ -199,7 +202,8 @@ class _DatasetRows:
         self._pictures = [f for f in stored_fields(plan.fields) if kinds[f].is_picture]
         self._clips = self.dataset if isinstance(self.dataset, ClipDataset) else None
         stored = self.dataset if self._clips is None else self._clips.frames
-        self._inputs = SampleReader(stored, plan.fields, scratch, listener, shared)
+        clock = None if self._times is None else self._times.clock
+        self._inputs = SampleReader(stored, plan.fields, scratch, listener, shared, clock)
         self._inputs.read_boxes(plan, self._freeze, arithmetic=arithmetic, engine=self._engine)
 
     def compute(self, row: Row, outputs: Sequence[np.ndarray]) -> None:
@@ -208,6 +212,12 @@ class _DatasetRows:
         Raises:
             SampleError: the sample cannot be used.
         """
+        if self._times is None:
+            self._compute(row, outputs)
+        else:
+            self._times.row(self._engine, partial(self._compute, row, outputs))
+
+    def _compute(self, row: Row, outputs: Sequence[np.ndarray]) -> None:
         if self._clips is not None:
             self._compute_frames(self._clips, row, outputs)
         else:

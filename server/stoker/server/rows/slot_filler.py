@@ -16,16 +16,19 @@ from stoker.jit.arithmetic import PLAIN, Arithmetic
 from stoker.order.stream_order import StreamOrder
 from stoker.pipeline.engine.interface import Engine
 from stoker.pipeline.planning.bucket_graph import Size
+from stoker.protocol.messages import StageSum
 from stoker.protocol.spec import StreamSpec
 from stoker.server.rows.counts import RowCounts
 from stoker.server.rows.extents import Shapes
 from stoker.server.rows.joined_pipelines import joined_outputs, joined_records
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.row_times import RowTimes
 from stoker.server.rows.sample_rows import RowSource
 from stoker.server.rows.scratch import Scratch
 from stoker.server.rows.shared import SharedSamples
 from stoker.server.work.cuts import RankCut, Share, batch_outputs
+from stoker.server.work.work_records import Timed
 
 KEPT, KEPT_MIXED = 256, 8
 """Buckets whose computers are kept; others are made again. With batch ops they hold groups."""
@@ -37,10 +40,12 @@ class StreamSource(NamedTuple):
     Attributes:
         dataset: what is read.
         engine_of: called with the size of a bucket, or with None where there are no buckets.
+        times: times its rows; None: nothing does.
     """
 
     dataset: Dataset
     engine_of: Callable[[Size | None], Engine]
+    times: RowTimes | None = None
 
 
 class SlotFiller:
@@ -116,6 +121,15 @@ class SlotFiller:
         computer.home = self.home
         return computer.fill(slot, epoch, step, row_lo, row_hi, crashed=crashed)
 
+    def timed(self) -> tuple[Timed, ...]:
+        """Return the times of the rows that were timed since the last call, for each dataset."""
+        found = []
+        for number, source in enumerate(self._sources):
+            if source.times is not None and source.times.rows:
+                rows, stages = source.times.take()
+                found.append(Timed(number, rows, tuple(StageSum(*one) for one in stages)))
+        return tuple(found)
+
     def _at(self, epoch: int, step: int) -> tuple[RankCut, RowComputer]:
         return self._made(self.order.bucket(epoch, step) or 0)
 
@@ -124,7 +138,10 @@ class SlotFiller:
         if self.order.plan is not None:
             bucket = self.order.plan.buckets[number]
             size = Size(bucket.height, bucket.width)
-        sources = [RowSource(source.dataset, source.engine_of(size)) for source in self._sources]
+        sources = [
+            RowSource(source.dataset, source.engine_of(size), source.times)
+            for source in self._sources
+        ]
         plans = [source.engine.plan for source in sources]
         self._mixes = bool(plans[0].mixes)
         delivered = joined_outputs([plan.delivered for plan in plans])

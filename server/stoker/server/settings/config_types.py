@@ -183,9 +183,11 @@ class MetricsSection(Section, frozen=True, kw_only=True):
 
     Attributes:
         address: `host:port` of the HTTP endpoint; a port alone means 127.0.0.1; empty: none.
+        stage_times: whether workers time the stages of some rows.
     """
 
     address: Annotated[Endpoint, DeclaredFlag("[HOST:]PORT of /metrics, /livez and /readyz.")] = ""
+    stage_times: bool = True
 
 
 class BadSamplesSection(Section, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ rows, and the end of a chunk has constant cost. After every event `assign` gives
 from collections.abc import Callable
 from typing import Any
 
+from stoker.protocol.messages import StageTimes
 from stoker.server.state import metrics
 from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
@@ -146,6 +147,10 @@ class Core:
         }
         groups = self._groups.by_number.values()
         return metrics.totals(self._context.counts) | now | metrics.depths(groups)
+
+    def stage_times(self) -> list[StageTimes]:
+        """Return where the time of rows went since the start, for each dataset and pipeline."""
+        return self._scheduler.stages.times()
 
     def _refused(self, event: SlabRefused) -> None:
         token = self._openings.refused(event.slab, event.reason)

@@ -37,6 +37,9 @@ class Counts:
     rows: int = 0
     home_rows: int = 0
     decodes: int = 0
+    worker_seconds: float = 0.0
+    worker_cpu_seconds: float = 0.0
+    worker_queued_seconds: float = 0.0
     recomputed_rows: int = 0
     voided_rows: int = 0
     replaced_rows: int = 0

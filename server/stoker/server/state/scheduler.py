@@ -28,6 +28,7 @@ from stoker.server.state.core_instructions import Assign, Recall, TellStream
 from stoker.server.state.groups import forks
 from stoker.server.state.groups.group import BatchState, Group, Range
 from stoker.server.state.groups.group_delivery import Deliveries
+from stoker.server.state.stage_sums import StageSums
 from stoker.server.state.workers import Pool, WorkerState
 from stoker.server.work.work_records import Done, Work
 
@@ -40,6 +41,7 @@ class Scheduler:
         self._groups = groups
         self._pool = pool
         self._bad = BadSamples(context, groups)
+        self.stages = StageSums()
         self._numbers = 0
         self.claims = 0
 
@@ -118,6 +120,10 @@ class Scheduler:
         counts.rows += rows
         counts.home_rows += done.home_rows
         counts.decodes += done.decodes
+        counts.worker_seconds += done.wall_s
+        counts.worker_cpu_seconds += done.cpu_s
+        counts.worker_queued_seconds += max(done.wall_s - done.seconds, 0.0)
+        self.stages.add(group.served, done.timed)
         stream.deaths = 0
         counts.replaced_rows += done.replaced_rows
         counts.invalid_rows += done.invalid_rows

@@ -39,6 +39,7 @@ from stoker.server.state.served_streams import (
     steps_of_rank,
 )
 from stoker.server.state.session_state import PendingOpen, Session
+from stoker.server.state.stage_sums import served_names
 from stoker.server.work.cuts import batch_outputs
 from stoker.server.work.work_records import BuildResult, OpenStream
 
@@ -347,7 +348,8 @@ class Openings:
             self._context, self._budget, self._numbers, opening.first, layout.slot_bytes,
             group_joining.capacity_of(request, opening.slots, layout.slot_bytes),
         )  # fmt: skip
-        group = Group(self._streams.join(spec, result), record, steps, slab, cohort, asked)
+        served = served_names(request.stream, self._context.settings.datasets)
+        group = Group(self._streams.join(spec, result), record, steps, slab, cohort, asked, served)
         group.members[session.token] = Member(session.token, opening.first - SPARE)
         self._groups.by_number[group.number] = group
         self._reserving[slab.number] = session

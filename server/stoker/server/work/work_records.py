@@ -11,6 +11,7 @@ from stoker.protocol.canonical import digest128
 from stoker.protocol.draw_records import Drawn
 from stoker.protocol.errors import Detail
 from stoker.protocol.length_buckets import LengthBuckets
+from stoker.protocol.messages import StageSum
 from stoker.protocol.request.stream_request import Selection
 from stoker.protocol.size_buckets import Bucket, Buckets, Leftovers
 from stoker.protocol.slot_layout import Output, SlotLayout
@@ -276,6 +277,17 @@ class BadSample(msgspec.Struct, frozen=True, array_like=True):
     reason: str
 
 
+class Timed(msgspec.Struct, frozen=True, array_like=True):
+    """The stages of rows that were timed, of the stream's dataset with the number `source`.
+
+    A stage may come twice.
+    """
+
+    source: int
+    rows: int
+    stages: tuple[StageSum, ...]
+
+
 class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     """A chunk is written. `home_rows` of its rows are in the worker's home range.
 
@@ -283,7 +295,9 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     same for all its chunks. `bad` are the bad samples that were met, at most `MAX_BAD_TOLD`.
     `digests` are those of its rows, if the stream is verified. For its rows `decodes`
     encoded values of samples were decoded, each whole or a box of it. `wants_decoder`: the worker
-    has met JPEGs for Stoker's own decoder, and waits until it is compiled.
+    has met JPEGs for Stoker's own decoder, and waits until it is compiled. `seconds` is its cost
+    without the wait for a processor, `wall_s` with it, and `cpu_s` its processor time. `timed` are
+    the stages of some of its rows.
     """
 
     claim: int
@@ -296,6 +310,9 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     digests: bytes = b""
     decodes: int = 0
     wants_decoder: bool = False
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    timed: tuple[Timed, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):

@@ -24,7 +24,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):
     `share` of `shares` is its home: the part of every dataset whose rows count as local.
     `debug_memory`: run kernels between guard bytes. `integrity`: the rows that are checked when
     they are read, see `open_dataset`. `claim_deadline_s`: a worker is killed if a chunk takes
-    longer. `jpeg`: the decoder of JPEGs with a grid.
+    longer. `jpeg`: the decoder of JPEGs with a grid. `stage_times`: time the stages of some rows.
     """
 
     worker: int
@@ -36,6 +36,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):
     integrity: str = "auto"
     claim_deadline_s: float = 60.0
     jpeg: str = "libjpeg"
+    stage_times: bool = True
 
 
 class OneOffRequest(msgspec.Struct, frozen=True, array_like=True, tag="one_off"):

@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
@@ -41,6 +42,7 @@ from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.graphs import graph_from_bytes
 from stoker.server.rows.listener import RowListener
 from stoker.server.rows.orders import order_parts, stream_order
+from stoker.server.rows.row_times import RowTimes
 from stoker.server.rows.shared import WorkerForks
 from stoker.server.rows.slot_filler import SlotFiller, StreamSource
 from stoker.server.work.cuts import Share
@@ -199,11 +201,12 @@ class Worker:
                 return self.engines.of(built.dataset, dataset, built.graph, freeze)
             return of_buckets(worker_plan(graph, dataset, size))
 
-        return StreamSource(dataset, engine_of)
+        return StreamSource(dataset, engine_of, RowTimes() if self._config.stage_times else None)
 
     def _work(self, work: Work) -> Done | Failed:
         self.visit("worker.chunk")
         began, decoded = self._watch.read(), self._listener.decoded
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
         computer = self._streams[work.stream]
         if isinstance(computer, Failed):
             return msgspec.structs.replace(computer, claim=work.claim)
@@ -240,6 +243,9 @@ class Worker:
             digests=counts.digests,
             decodes=self._listener.decoded - decoded,
             wants_decoder=is_own_decoder_wanted(),
+            wall_s=time.perf_counter() - wall_s,
+            cpu_s=time.process_time() - cpu_s,
+            timed=computer.timed(),
         )
 
 

@@ -30,6 +30,7 @@ from stoker.server.state.groups.slot_pool import Slot, SlotPool, SlotState
 from stoker.server.state.groups.tally import Tally
 from stoker.server.state.rank_steps import RankSteps
 from stoker.server.state.served_streams import Stream
+from stoker.server.state.stage_sums import Served
 from stoker.server.work.work_records import OpenStream
 
 BatchKey = tuple[int, int, tuple[int, ...]]
@@ -208,11 +209,12 @@ class Group:
         bare_since: when the first of them died.
         stopped: the error with which its stream stopped for good.
         hosts: addresses of the daemons that its members read from, as in `GroupRequest`.
+        served: names under which the times of its rows are summed, one for each source.
     """
 
     __slots__ = (
         "bare_deaths", "bare_since", "begun", "by_place", "by_slot", "cohort", "departed", "hosts",
-        "in_rotation", "members", "name", "number", "open", "record", "slab", "starved",
+        "in_rotation", "members", "name", "number", "open", "record", "served", "slab", "starved",
         "steps", "stopped", "stream", "under_way", "workers",
     )  # fmt: skip
 
@@ -224,6 +226,7 @@ class Group:
         slab: GroupSlab,
         cohort: Cohort,
         asked: GroupRequest | None,
+        served: tuple[Served, ...] = (),
     ) -> None:
         """Describe a group without members.
 
@@ -234,10 +237,12 @@ class Group:
             slab: its memory.
             cohort: the groups that it begins with.
             asked: the group that its first member wants; None: one of its own.
+            served: see above.
         """
         self.number = record.stream
         self.name = "" if asked is None else asked.name
         self.hosts = () if asked is None else asked.hosts
+        self.served = served
         self.stream = stream
         self.record = record
         self.steps = steps

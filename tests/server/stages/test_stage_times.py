@@ -1,0 +1,211 @@
+"""Where the time of rows goes: what a daemon says of read, decode and each op.
+
+A fixed part of what an op of these pipelines takes is known: it waits, or computes, for 10 ms.
+"""
+
+import contextlib
+import importlib
+import io
+import itertools
+import os
+import re
+import signal
+import urllib.request
+from pathlib import Path
+
+import counting
+import pytest
+import skimage.data
+from daemons import children, serving
+from loading import digest
+from PIL import Image
+from prometheus_client.parser import text_string_to_metric_families
+
+from stoker.client import Loader
+from stoker.dataset.format.fields import Schema
+from stoker.dataset.format.schema import image, label
+from stoker.dataset.packing.build import write_dataset
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).parent
+ROWS = 24
+BATCH = 6
+PART_S = 0.01
+EXACT = 0.99
+"""Of a known time, at least this part is found: readings of the clocks are taken off."""
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory):
+    """A packed dataset of JPEGs of 480x480."""
+    photo = skimage.data.astronaut()
+
+    def rows():
+        for number in range(ROWS):
+            file = io.BytesIO()
+            Image.fromarray(photo[number : number + 480, number : number + 480]).save(file, "JPEG")
+            yield {"image": file.getvalue(), "label": number}
+
+    dest = tmp_path_factory.mktemp("photographs") / "data"
+    write_dataset(dest, Schema((image(), label())), rows())
+    return dest
+
+
+@pytest.fixture
+def serve(photographs, small_dataset, tmp_path):
+    """Start a daemon with one worker, with these flags; it ends with the test."""
+    with contextlib.ExitStack() as started:
+
+        def begin(*more):
+            folder = tmp_path / str(len(list(tmp_path.iterdir())))
+            folder.mkdir()
+            named = ("crops", "sleepy", "busy", "choices")
+            return started.enter_context(
+                serving(
+                    folder, f"--dataset=photographs={photographs}", "--memory-limit=64MiB",
+                    f"--dataset=small={small_dataset}", "--workers=1", f"--python-path={HERE}",
+                    *[f"--pipeline={name}=stage_pipelines:{name}" for name in named], *more,
+                )
+            )  # fmt: skip
+
+        yield begin
+
+
+def loader(daemon, pipeline, dataset="photographs"):
+    return Loader(
+        daemon.address, dataset=dataset, pipeline=pipeline, batch_size=BATCH, device="numpy"
+    )
+
+
+def digests(daemon, pipeline, dataset="photographs", epochs=2):
+    with loader(daemon, pipeline, dataset) as batches:
+        return [digest(batch) for _ in range(epochs) for batch in batches]
+
+
+def stages(daemon):
+    """(dataset, pipeline) -> timed rows, and stage or op -> seconds and CPU seconds a row."""
+    found = {}
+    for one in counting.status(daemon.address).stages:
+        seconds = {
+            (stage.op or stage.stage): (stage.wall_s / one.rows, stage.cpu_s / one.rows)
+            for stage in one.stages
+        }
+        assert len(seconds) == len(one.stages)
+        found[one.dataset, one.pipeline] = one.rows, seconds
+    assert len(found) == len(counting.status(daemon.address).stages)
+    return found
+
+
+def line_of(text, function):
+    """Where a function of the pipelines' file has a text."""
+    lines = (HERE / "stage_pipelines.py").read_text().splitlines()
+    first = lines.index(f"def {function}:")
+    number = next(number for number in range(first, len(lines)) if text in lines[number])
+    return f"(stage_pipelines.py:{number + 1})"
+
+
+def test_an_op_that_waits_takes_time_and_one_that_computes_takes_the_processor_too(serve):
+    daemon = serve()
+    digests(daemon, "sleepy")
+    digests(daemon, "busy")
+    found = stages(daemon)
+    (rows, waits), (_, computes) = (found["photographs", name] for name in ("sleepy", "busy"))
+    assert 0 < rows < 3 * ROWS
+    wall_s, cpu_s = waits["naps " + line_of("ops.python", "sleepy(sample)")]
+    assert wall_s >= PART_S * EXACT
+    assert cpu_s < PART_S / 2
+    wall_s, cpu_s = computes["burns " + line_of("ops.python", "busy(sample)")]
+    assert cpu_s >= PART_S * EXACT
+    assert wall_s >= PART_S * EXACT
+    counters = counting.counters(daemon.address)
+    both = [rows * wall_s for rows, of in found.values() for wall_s, _ in of.values()]
+    assert sum(both) <= counters["worker_seconds_total"]
+    assert counters["worker_cpu_seconds_total"] >= PART_S * 2 * ROWS
+    assert counters["worker_seconds_total"] >= counters["worker_cpu_seconds_total"] + PART_S * ROWS
+    assert counters["worker_queued_seconds_total"] >= 0
+
+
+def test_every_stage_is_named_also_of_rows_that_are_computed_many_at_a_time(serve):
+    daemon = serve()
+    digests(daemon, "crops", "photographs", 10)
+    digests(daemon, "crops", "small", 100)
+    found, ops = stages(daemon), {
+        f"{name} {line_of(name, 'crops(sample)')}"
+        for name in ("random_resized_crop", "horizontal_flip", "gaussian_blur", "normalize")
+    }  # fmt: skip
+    (_, decoded), (_, stored) = (found[name, "crops"] for name in ("photographs", "small"))
+    assert decoded.keys() == {"read", "decode", "write", "other", *ops}
+    assert stored.keys() - {"other"} == {"write", *ops}
+    for wall_s, cpu_s in [decoded["read"], decoded["decode"], *map(stored.get, ops)]:
+        assert wall_s > 0
+        assert cpu_s >= 0
+    assert decoded["decode"][0] > decoded["read"][0]
+
+
+def test_batches_are_the_same_without_the_times(serve, monkeypatch):
+    daemon = serve()
+    streams = list(itertools.product(("crops", "choices", "sleepy"), ("photographs", "small")))
+    delivered = [digests(daemon, *stream) for stream in streams]
+    assert stages(daemon).keys() == {(dataset, pipeline) for pipeline, dataset in streams}
+    assert daemon.stop() == 0
+    monkeypatch.setenv("STOKER_METRICS_STAGE_TIMES", "false")
+    silent = serve()
+    assert [digests(silent, *stream) for stream in streams] == delivered
+    assert stages(silent) == {}
+
+
+def test_sums_never_decrease_when_workers_die(serve):
+    daemon = serve()
+    epoch = digests(daemon, "sleepy")
+    before = counting.status(daemon.address)
+    (template,) = children(daemon.pid)
+    (worker,) = children(template)
+    os.kill(worker, signal.SIGKILL)
+    assert digests(daemon, "sleepy") == epoch
+    after = counting.status(daemon.address)
+    assert after.counters["worker_deaths_total"] == 1
+    (one,), (other,) = before.stages, after.stages
+    assert other.rows > one.rows
+    seconds = {(s.stage, s.op): s.wall_s for s in other.stages}
+    for stage in one.stages:
+        assert seconds[stage.stage, stage.op] >= stage.wall_s
+    assert after.counters["worker_seconds_total"] > before.counters["worker_seconds_total"]
+
+
+def test_pipelines_that_clients_send_share_one_label(serve, monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    pipelines = importlib.import_module("stage_pipelines")
+    daemon = serve()
+    for size in (8, 16, 32):
+        digests(daemon, pipelines.resized(size), epochs=1)
+    found = stages(daemon)
+    assert found.keys() == {("photographs", "private")}
+    ((_, seconds),) = found.values()
+    assert seconds.keys() >= {"decode", "resize " + line_of("ops.resize", "resized(size)")}
+
+
+def test_prometheus_gets_them_with_labels(serve):
+    daemon = serve("--metrics-address=0")
+    digests(daemon, "sleepy")
+    rows, seconds = [], {}
+
+    def published():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+            text = answer.read().decode()
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name == "stoker_timed_rows_total":
+                    rows.append(sample.value)
+                    assert sample.labels == {"dataset": "photographs", "pipeline": "sleepy"}
+                if sample.name == "stoker_stage_seconds_total":
+                    labels = sample.labels
+                    key = labels["stage"], labels["op"].partition(" ")[0], labels["clock"]
+                    seconds[key] = sample.value
+        return rows and rows[-1] >= ROWS / 2
+
+    port = int(re.search(r"metrics_listening.*port=(\d+)", daemon.log.read_text())[1])
+    counting.wait_for(published)
+    assert seconds["op", "naps", "wall"] >= PART_S * EXACT * rows[-1]
+    assert seconds["op", "naps", "cpu"] < PART_S * rows[-1] / 2
+    assert seconds["decode", "", "wall"] > 0
