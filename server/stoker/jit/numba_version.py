@@ -24,7 +24,7 @@ SUPPORTED: Final = "numba>=0.63.1,<0.69"
 def is_supported() -> bool:
     """Return whether the installed numba is between the bounds; else log one warning a process."""
     version: str = importlib.import_module("numba").__version__
-    if FIRST <= _numbers(version) < BEFORE:
+    if supports(version):
         return True
     _log.warning(
         "numba %s was not tested with this Stoker: kernels take about twice as long to compile, and"
@@ -33,6 +33,11 @@ def is_supported() -> bool:
         SUPPORTED,
     )
     return False
+
+
+def supports(version: str) -> bool:
+    """Return whether a release of numba is between the bounds."""
+    return FIRST <= _numbers(version) < BEFORE
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ COMMANDS = {
     "buckets": ("stoker.server.commands.buckets_command", "buckets"),
     "bench": ("stoker.server.commands.bench_command", "bench"),
     "status": ("stoker.server.commands.status_command", "status"),
+    "doctor": ("stoker.server.commands.doctor_command", "doctor"),
     "warm": ("stoker.server.commands.warm_command", "warm"),
     "config": ("stoker.server.commands.config_command", "config"),
 }
