@@ -17,7 +17,7 @@ import torch
 from network import Network
 from torch.nn import functional
 
-from stoker.client import Loader
+from stoker.client import Connection, Loader
 
 
 def train_epoch(
@@ -65,6 +65,9 @@ def main() -> int:
     parser.add_argument("--pipeline", default="train")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument(
+        "--reconnect-s", type=float, help="how long to wait for a daemon that is started again"
+    )
     arguments = parser.parse_args()
     with Loader(
         arguments.address,
@@ -72,6 +75,7 @@ def main() -> int:
         pipeline=arguments.pipeline,
         batch_size=arguments.batch_size,
         seed=0,
+        connection=Connection(reconnect_s=arguments.reconnect_s),
     ) as loader:
         losses = train(loader, json.loads(arguments.classes.read_text()), arguments.epochs)
     if losses[-1] >= losses[0]:

@@ -19,5 +19,5 @@ def deploy() -> Path:
 def compose(deploy: Path) -> dict[str, Any]:
     """compose.yaml as data, anchors resolved."""
     data = yaml.safe_load((deploy / "compose.yaml").read_text())
-    assert set(data["services"]) == {"daemon", "trainer"}
+    assert set(data["services"]) == {"daemon", "trainer", "prometheus", "grafana"}
     return data

@@ -48,13 +48,20 @@ def test_the_containers_share_only_the_socket(compose: dict[str, Any]) -> None:
     daemon, trainer = compose["services"]["daemon"], compose["services"]["trainer"]
     named = [{s for s in mounts(service).values() if "/" not in s} for service in (daemon, trainer)]
     assert named[0] & named[1] == {"socket"}
-    assert set(compose["volumes"]) == named[0] | named[1]
+    assert set(compose["volumes"]) == named[0] | named[1] | {"prometheus"}
     for service in (daemon, trainer):
         assert mounts(service)["/run/stoker"] == "socket"
         assert not {"ipc", "shm_size", "pid", "privileged"} & set(service)
-        assert service["network_mode"] == "none"
         assert service["read_only"] is True
         assert service["user"] == "10001:10001"
+    assert trainer["network_mode"] == "none"
+
+
+def test_the_daemon_reaches_no_other_network(compose: dict[str, Any]) -> None:
+    assert compose["services"]["daemon"]["networks"] == ["metrics"]
+    assert compose["networks"]["metrics"] == {"internal": True}
+    for service in compose["services"].values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
 
 
 def test_what_is_mounted_exists(compose: dict[str, Any], deploy: Path) -> None:
@@ -66,7 +73,8 @@ def test_what_is_mounted_exists(compose: dict[str, Any], deploy: Path) -> None:
 
 def test_what_is_built_exists(compose: dict[str, Any], deploy: Path) -> None:
     stages = re.findall(r"^FROM \S+ AS (\w+)$", (deploy / "Dockerfile").read_text(), re.MULTILINE)
-    for service in compose["services"].values():
+    for name in ("daemon", "trainer"):
+        service = compose["services"][name]
         context = deploy / service["build"]["context"]
         assert (context / service["build"]["dockerfile"]).is_file()
         assert service["build"]["target"] in stages
