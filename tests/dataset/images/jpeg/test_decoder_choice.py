@@ -46,17 +46,17 @@ def with_grid(photographs, version=2):
     made = [rewrite(simplejpeg.encode_jpeg(pixels, 85)) for pixels in photographs.values()]
     if version == 2:
         return made
-    return [dataclasses.replace(one, grid=old(one.grid)) for one in made]
+    return [without_checksums(one) for one in made]
 
 
-def old(grid):
-    return dataclasses.replace(grid, checksums=None)
+def without_checksums(made):
+    return dataclasses.replace(made, grid=dataclasses.replace(made.grid, checksums=None))
 
 
 def shown_by_libjpeg_alone(made, size):
     """Return a damaged form of a file that one decoder shows and the other refuses."""
     decoder, out = BoxDecoder(), np.empty(3 * size[0] * size[1], np.uint8)
-    rng, layout = np.random.default_rng(3), memoryview(old(made.grid).to_bytes())
+    rng, layout = np.random.default_rng(3), memoryview(without_checksums(made).grid.to_bytes())
     for _ in range(2000):
         broken = bytearray(made.data)
         broken[int(rng.integers(made.grid.offsets[0], len(broken) - 2))] ^= 1
@@ -87,13 +87,15 @@ def packed(folder, files):
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory, photographs):
-    """Paths: `new` and `old` have grids of version 2 and 1, `odd` has the tell-tale."""
+    """Paths: `old` has grids of version 1, `new` of 2; `odd` and `odd-old` the tell-tale."""
     folder, new = tmp_path_factory.mktemp("datasets"), with_grid(photographs)
     size = next(iter(photographs.values())).shape[:2]
+    odd = shown_by_libjpeg_alone(new[0], size)
     return {
         "new": packed(folder / "new", new),
         "old": packed(folder / "old", with_grid(photographs, version=1)),
-        "odd": packed(folder / "odd", [shown_by_libjpeg_alone(new[0], size)]),
+        "odd": packed(folder / "odd", [odd]),
+        "odd-old": packed(folder / "odd-old", [without_checksums(odd)]),
     }
 
 
@@ -123,10 +125,10 @@ def stopped_below(pid):
     return found
 
 
-def shows_the_tell_tale(daemon):
+def shows_the_tell_tale(daemon, dataset="odd"):
     """Return whether the decoder that serves shows it."""
     options = {**OPTIONS, "batch_size": 1, "on_error": "mask"}
-    with Loader(daemon.address, dataset="odd", pipeline=whole_images, **options) as loader:
+    with Loader(daemon.address, dataset=dataset, pipeline=whole_images, **options) as loader:
         (batch,) = loader
         return bool(batch.valid.all())
 
@@ -150,6 +152,7 @@ def test_the_decoder_changes_in_mid_stream_and_no_byte_does(serve, datasets, mon
             os.kill(compiler, signal.SIGCONT)
             wait_for(lambda: counters(daemon.address)["own_decoder"])
             assert not shows_the_tell_tale(daemon)
+            assert shows_the_tell_tale(daemon, "odd-old"), "libjpeg-turbo keeps version 1"
             found += digests(batches)
             found += digests(loader)
         assert "own_decoder_ready" in daemon.log.read_text()
