@@ -13,6 +13,7 @@ OWN = {"--config", "--ready-fd", "--help"}
 """Flags that are no settings."""
 WITHOUT_FLAG = {
     "daemon.cache_root", "daemon.first_client_s", "daemon.grace_s", "daemon.max_sessions",
+    "metrics.stage_times",
     "workers.claim_deadline_s", "workers.build_deadline_s", "workers.start_deadline_s",
     "bad_samples.folder", "bad_samples.max_fraction", "bad_samples.crash_policy",
     "testing.fail_points", "testing.at_once_bytes", "testing.chunk_rows",
@@ -61,7 +62,7 @@ def test_the_command_has_the_declared_flags_with_their_help() -> None:
         ),
         (
             "--jpeg=stocker",
-            "flag --jpeg: expected one of 'libjpeg', 'stoker', got 'stocker'; did yo",
+            "flag --jpeg: expected one of 'auto', 'libjpeg', 'stoker', got 'stocker'",
         ),
         ("--log-level=loud", "flag --log-level: expected one of 'debug', 'info', 'warning', 'er"),
         ("--log-format=xml", "flag --log-format: expected one of 'text', 'json', got 'xml' - at"),

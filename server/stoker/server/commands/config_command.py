@@ -1,14 +1,17 @@
 """`stoker config`: show each value of the configuration with its origin, and check them.
 
-It finds all mistakes that `stoker serve` finds before it starts any process.
+It finds all mistakes that `stoker serve` finds before it starts any process, and shows all at once.
 """
 
 from typing import Annotated
 
 import typer
 
+from stoker.protocol.errors import StokerError
+from stoker.server.commands.exit_statuses import status_of
+from stoker.server.commands.serve_command import check_addresses
 from stoker.server.settings import config_loading as configuration
-from stoker.server.settings.served_names import check_served
+from stoker.server.settings.served_names import nothing_served, served_mistakes
 
 
 def config(
@@ -17,10 +20,21 @@ def config(
         bool, typer.Option("--show", help="Print every value and where it came from.")
     ] = False,
 ) -> None:
-    """Check the configuration that `stoker serve` would use."""
-    loaded = configuration.load(config)
+    """Check the configuration that `stoker serve` would use; print all mistakes."""
+    mistakes: list[StokerError] = []
+    loaded = configuration.load(config, note=mistakes.append)
+    if not mistakes:  # a source that cannot be read would have named datasets
+        mistakes += nothing_served(loaded)
+    try:
+        check_addresses(loaded.config)
+    except StokerError as error:
+        mistakes.append(error)
+    mistakes += served_mistakes(loaded)
     if show:
         typer.echo(configuration.show(loaded))
-    check_served(loaded)
+    for mistake in mistakes:
+        typer.echo(f"stoker: {mistake.message}", err=True)
+    if mistakes:
+        raise typer.Exit(max(map(status_of, mistakes)))
     if not show:
         typer.echo("the configuration is valid")

@@ -43,7 +43,7 @@ def serve(
     """Serve datasets to clients on this host."""
     try:
         loaded = configuration.load(config, settings)
-        _check_tcp(loaded.config)
+        check_addresses(loaded.config)
         check_served(loaded)
         _check_default_folder(loaded)
         # Before the template starts, which inherits the limit and needs descriptors itself.
@@ -75,9 +75,14 @@ def serve(
     raise typer.Exit(code)
 
 
-def _check_tcp(config: Config) -> None:
-    """Refuse a TCP address that is wrong or unprotected, before anything starts."""
+def check_addresses(config: Config) -> None:
+    """Refuse an address that is wrong, or a TCP address without protection; starts nothing.
+
+    Raises:
+        StokerError: as `socket_path`, `access_of` and `check_exposure`.
+    """
     settings = config.daemon
+    socket_path(settings.address)
     if settings.tcp or settings.insecure or settings.key or settings.clients:
         from stoker.server.daemon.remote.access import access_of  # noqa: PLC0415 - needs zmq
         from stoker.server.daemon.remote.tcp_listener import check_exposure  # noqa: PLC0415

@@ -16,9 +16,9 @@ docs/configuration.md; a test compares the two.
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 import msgspec
 
@@ -43,6 +43,10 @@ SHORT_NAMES: Final = {f"{PREFIX}JPEG": ("daemon", "jpeg")}
 _PATHS: Final = (("daemon", "cache_root"), ("daemon", "key"), ("daemon", "clients"))
 
 
+Note = Callable[[ConfigError], object]
+"""Takes a mistake; it may raise it."""
+
+
 class Loaded(NamedTuple):
     """The configuration, and for each key path ("workers.count") where its value came from."""
 
@@ -60,10 +64,16 @@ class _Value(NamedTuple):
     text: bool = False
 
 
+def raise_it(error: ConfigError) -> NoReturn:
+    """Raise a mistake, for callers that need no others."""
+    raise error
+
+
 def load(
     file: str | os.PathLike[str] | None = None,
     flags: Mapping[str, object] | None = None,
     environment: Mapping[str, str] | None = None,
+    note: Note = raise_it,
 ) -> Loaded:
     """Merge all sources into one configuration.
 
@@ -71,20 +81,22 @@ def load(
         file: path of a TOML file; None reads the one that `STOKER_CONFIG` names, if set.
         flags: key path ("workers.count") -> value; None values are flags that were not given.
         environment: the environment; None means the process's own.
+        note: called with each mistake: a source cannot be read, a key is unknown, or a value is
+            wrong; the message names the place, the key and what to write instead. If it returns,
+            what is wrong is left out.
 
     Raises:
-        ConfigError: a source cannot be read, a key is unknown, or a value is wrong; the message
-            names the place, the key and what to write instead.
+        ConfigError: the first mistake, unless `note` takes it.
     """
     variables = os.environ if environment is None else environment
     path = file if file is not None else variables.get(f"{PREFIX}CONFIG")
     values = [
         *_defaults(variables),
-        *(_from_file(Path(path)) if path else ()),
-        *_from_environment(variables),
+        *(_from_file(Path(path), note) if path else ()),
+        *_from_environment(variables, note),
         *_from_flags(flags or {}),
     ]
-    return _merge(values)
+    return _merge(values, note)
 
 
 def _defaults(variables: Mapping[str, str]) -> Iterable[_Value]:
@@ -111,9 +123,31 @@ def _runtime_folder(variables: Mapping[str, str]) -> Path:
     return Path(f"/tmp/stoker-{os.geteuid()}")
 
 
-def _from_file(path: Path) -> Iterable[_Value]:
+def _from_file(path: Path, note: Note) -> Iterable[_Value]:
     try:
-        tree = tomllib.loads(read_text(path))
+        tree = _read_file(path)
+    except ConfigError as error:
+        note(error)
+        return
+    for section, body in tree.items():
+        if (unknown := _unknown_section(section, str(path))) is not None:
+            note(unknown)
+        elif not isinstance(body, dict):
+            note(
+                ConfigError(
+                    f"{path}: expected a table [{section}], got `{type(body).__name__}`",
+                    file=str(path),
+                    key=section,
+                )
+            )
+        else:
+            for key, value in body.items():
+                yield _Value((section, key), value, str(path), path.resolve().parent)
+
+
+def _read_file(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigError(
             f"configuration file {path}: {error.strerror}; name a readable TOML file",
@@ -127,19 +161,9 @@ def _from_file(path: Path) -> Iterable[_Value]:
             "plain values",
             file=str(path),
         ) from None
-    for section, body in tree.items():
-        _check_section(section, str(path))
-        if not isinstance(body, dict):
-            raise ConfigError(
-                f"{path}: expected a table [{section}], got `{type(body).__name__}`",
-                file=str(path),
-                key=section,
-            )
-        for key, value in body.items():
-            yield _Value((section, key), value, str(path), path.resolve().parent)
 
 
-def _from_environment(variables: Mapping[str, str]) -> Iterable[_Value]:
+def _from_environment(variables: Mapping[str, str], note: Note) -> Iterable[_Value]:
     for name, place in SHORT_NAMES.items():
         if name in variables:
             origin = f"environment variable {name}"
@@ -149,23 +173,28 @@ def _from_environment(variables: Mapping[str, str]) -> Iterable[_Value]:
         for name, text in sorted(variables.items()):
             origin = f"environment variable {name}"
             if "*" in keys and name == start:
-                for key, value in _pairs(text, origin):
+                for key, value in _pairs(text, origin, note):
                     yield _Value((section, key), value, origin, Path.cwd(), text=True)
             elif "*" not in keys and name.startswith(start + "_"):
                 key = name.removeprefix(start + "_").lower()
-                _check_key(section, key, origin, [f"{start}_{known.upper()}" for known in keys])
-                yield _Value((section, key), text, origin, Path.cwd(), text=True)
+                names = [f"{start}_{known.upper()}" for known in keys]
+                if (unknown := _unknown_key(section, key, origin, names)) is None:
+                    yield _Value((section, key), text, origin, Path.cwd(), text=True)
+                else:
+                    note(unknown)
 
 
-def _pairs(text: str, origin: str) -> Iterable[tuple[str, str]]:
+def _pairs(text: str, origin: str, note: Note) -> Iterable[tuple[str, str]]:
     found: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
+        name, equals, value = (word.strip() for word in part.partition("="))
         if not equals:
-            raise ConfigError(f"{origin}: expected NAME=VALUE[,NAME=VALUE...], got {part!r}")
-        if name.strip() in found:
-            raise ConfigError(f"{origin}: {name.strip()!r} comes twice; give each name once")
-        found[name.strip()] = value.strip()
+            expected_form = "expected NAME=VALUE[,NAME=VALUE...]"
+            note(ConfigError(f"{origin}: {expected_form}, got {part!r}"))
+        elif name in found:
+            note(ConfigError(f"{origin}: {name!r} comes twice; give each name once"))
+        else:
+            found[name] = value
     yield from found.items()
 
 
@@ -184,27 +213,33 @@ def _from_flags(flags: Mapping[str, object]) -> Iterable[_Value]:
                 yield _Value((section, name), entry, origin, Path.cwd(), text=True)
 
 
-def _check_section(section: str, origin: str) -> None:
+def _unknown_section(section: str, origin: str) -> ConfigError | None:
+    """Return the error of a section that does not exist; None: it does."""
     known = key_types()
-    if section not in known:
-        raise ConfigError(
-            f"{origin}: unknown section [{section}]{_nearest(section, known)}",
-            key=section,
-            origin=origin,
-        )
+    if section in known:
+        return None
+    message = f"{origin}: unknown section [{section}]{_nearest(section, known)}"
+    return ConfigError(message, key=section, origin=origin)
 
 
-def _check_key(section: str, key: str, origin: str, names: Iterable[str] = ()) -> None:
+def _unknown_key(
+    section: str, key: str, origin: str, names: Iterable[str] = ()
+) -> ConfigError | None:
+    """Return the error of a key that does not exist; None: it does.
+
+    Args:
+        section: its section, which exists.
+        key: the key.
+        origin: where it came from.
+        names: what the keys of the section are called there; empty: as they are.
+    """
     known = key_types()[section]
     if "*" in known or key in known:
-        return
+        return None
     near = list(names) or list(known)
     wrong = origin.rpartition(" ")[2] if names else key
-    raise ConfigError(
-        f"{origin}: unknown key {section}.{key}{_nearest(wrong, near)}",
-        key=f"{section}.{key}",
-        origin=origin,
-    )
+    message = f"{origin}: unknown key {section}.{key}{_nearest(wrong, near)}"
+    return ConfigError(message, key=f"{section}.{key}", origin=origin)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -219,16 +254,21 @@ def _near_value(raw: object, kind: Any) -> str:
     return f"; did you mean {close[0]!r}?" if close and get_origin(kind) is Literal else ""
 
 
-def _merge(values: Iterable[_Value]) -> Loaded:
+def _merge(values: Iterable[_Value], note: Note) -> Loaded:
     types = key_types()
     tree: dict[str, dict[str, object]] = {section: {} for section in types}
     origins: dict[str, str] = {}
     for value in values:
         section, key = value.key
-        _check_key(section, key, value.origin)
         kinds = types[section]
-        tree[section][key] = _typed(value, kinds.get(key, kinds.get("*")))
-        origins[f"{section}.{key}"] = value.origin
+        try:
+            if (unknown := _unknown_key(section, key, value.origin)) is not None:
+                raise unknown
+            tree[section][key] = _typed(value, kinds.get(key, kinds.get("*")))
+        except ConfigError as error:
+            note(error)
+        else:
+            origins[f"{section}.{key}"] = value.origin
     config = msgspec.convert(tree, analyzed(Config), dec_hook=decode_hook)
     for section, keys in types.items():
         for key in keys.keys() - {"*"}:

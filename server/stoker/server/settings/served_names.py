@@ -5,9 +5,10 @@ modules; it imports no module of a user and opens no dataset, so it takes millis
 """
 
 import os
+from collections.abc import Iterator
 
 from stoker.protocol.datasets import is_live, may_exist, why_unreadable
-from stoker.protocol.errors import ConfigError, DatasetError, VersionError
+from stoker.protocol.errors import ConfigError, DatasetError, StokerError, VersionError
 from stoker.protocol.files.absent import why_absent
 from stoker.server.settings.config_loading import Loaded
 from stoker.server.settings.dataset_headers import check_headers
@@ -18,35 +19,51 @@ def check_served(loaded: Loaded) -> None:
     """Check the datasets, pipelines and modules of a configuration.
 
     Raises:
-        ConfigError: one does not exist, or there is no dataset; it names the key and its origin.
-        DatasetError: a manifest is damaged, or a file is missing or has another size.
-        VersionError: a dataset was packed by a newer Stoker.
+        StokerError: the first of `served_mistakes`; or ConfigError: there is no dataset.
     """
-    config = loaded.config
-    if not config.datasets:
-        raise ConfigError(
+    for error in (*nothing_served(loaded), *served_mistakes(loaded)):
+        raise error
+
+
+def nothing_served(loaded: Loaded) -> Iterator[ConfigError]:
+    """Yield an error if a configuration names no dataset."""
+    if not loaded.config.datasets:
+        yield ConfigError(
             "nothing to serve: the configuration names no dataset; add --dataset NAME=PATH, or"
             ' NAME = "PATH" under [datasets]'
         )
+
+
+def served_mistakes(loaded: Loaded) -> Iterator[StokerError]:
+    """Yield what is wrong with the datasets, pipelines and modules of a configuration.
+
+    ConfigError: one does not exist; it names the key and its origin. DatasetError: a manifest is
+    damaged, or a file is missing or has another size. VersionError: a dataset was packed by a newer
+    Stoker.
+    """
+    config = loaded.config
     folders = config.daemon.python_path
     for folder in folders:
         if not os.path.isdir(folder):
-            _refuse(
-                loaded, "daemon.python_path", f"there is no folder {folder}{why_absent(folder)}"
-            )
+            reason = f"there is no folder {folder}{why_absent(folder)}"
+            yield from _refusal(loaded, "daemon.python_path", reason)
     for name, path in config.datasets.items():
         key = f"datasets.{name}"
-        _refuse(loaded, key, _why_no_dataset(path, folders), dataset=name)
+        refused = [*_refusal(loaded, key, _why_no_dataset(path, folders), dataset=name)]
+        yield from refused
+        if refused:
+            continue
         try:
             check_headers(path)
         except (DatasetError, VersionError) as error:
             message = f"{loaded.origins[key]}: dataset {name!r}: {error.message}"
-            raise type(error)(message, **error.details) from None
+            yield type(error)(message, **error.details)
     for name, target in config.pipelines.items():
-        _refuse(loaded, f"pipelines.{name}", why_missing(target, folders), pipeline=name)
+        reason = why_missing(target, folders)
+        yield from _refusal(loaded, f"pipelines.{name}", reason, pipeline=name)
     for module in config.daemon.op_modules:
         if module != "*":
-            _refuse(loaded, "daemon.op_modules", why_missing(module, folders))
+            yield from _refusal(loaded, "daemon.op_modules", why_missing(module, folders))
 
 
 def _why_no_dataset(path: str, folders: tuple[str, ...]) -> str:
@@ -60,10 +77,10 @@ def _why_no_dataset(path: str, folders: tuple[str, ...]) -> str:
     return why_unreadable(path)
 
 
-def _refuse(loaded: Loaded, key: str, reason: str, **names: str) -> None:
-    """Raise a ConfigError if there is a reason."""
+def _refusal(loaded: Loaded, key: str, reason: str, **names: str) -> Iterator[ConfigError]:
+    """Yield a ConfigError if there is a reason."""
     if not reason:
         return
     origin = loaded.origins[key]
     what = "".join(f"{kind} {name!r}: " for kind, name in names.items()) or f"{key}: "
-    raise ConfigError(f"{origin}: {what}{reason}", key=key, origin=origin, reason=reason, **names)
+    yield ConfigError(f"{origin}: {what}{reason}", key=key, origin=origin, reason=reason, **names)
