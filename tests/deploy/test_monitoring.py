@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from stoker.server.daemon.metric_help import HELP
-
 PROMTOOL = shutil.which("promtool")
-OF_THE_PROCESS = {"process_open_fds", "process_max_fds", "process_cpu_seconds_total"}
-BUCKETS = {"stoker_loop_turn_seconds_bucket"}
-KNOWN = {f"stoker_{name}" for name in HELP} | OF_THE_PROCESS | BUCKETS
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+KNOWN = set(re.findall(r"`((?:stoker|process)_\w+)`", PAGE.read_text()))
+"""The metrics of the page, which tests compare with those of a daemon."""
+KNOWN |= {f"{name}_bucket" for name in KNOWN}
 
 
 @pytest.fixture
