@@ -11,9 +11,10 @@ from typing import Final
 from stoker.dataset.images.jpeg.decoding.decoder import (
     compile_decode,
     compile_prepare,
+    is_decoder_missing,
     load_decoder,
 )
-from stoker.jit import activity
+from stoker.jit import activity, cache_root
 from stoker.protocol.errors import BuildError, ResourceError
 from stoker.server.work.work_records import DecoderCompiled, DecoderRequest
 from stoker.server.workers import one_off_child
@@ -34,6 +35,11 @@ def compile_for_workers(_request: DecoderRequest) -> one_off_child.Answer:
         compile_prepare()
         compile_decode()
         _check_storing()
+        if is_decoder_missing():
+            raise ResourceError(
+                f"kernel cache {cache_root()}: another process held a lock for too long, so the"
+                " decoder of JPEGs is compiled and not stored; end processes that are stopped"
+            )
     remember()
     return DecoderCompiled(), None
 

@@ -31,6 +31,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
 from stoker.dataset.images.jpeg.splice import raise_status
 from stoker.dataset.limits import CodecError
 from stoker.jit import compiled
+from stoker.jit.compiling import is_missing
 from stoker.jit.diskcache import load_stored
 
 _FORMS: Final = 4
@@ -133,6 +134,11 @@ def compile_prepare() -> None:
 def compile_decode() -> None:
     """Compile the half of the decoder that makes pixels, by a call without rows."""
     BoxDecoder().make_pixels(_NOTHING, _NOTHING, np.zeros(1, np.uint8))
+
+
+def is_decoder_missing() -> bool:
+    """Return whether the cache on disk lacks a half of the decoder, and can keep it."""
+    return is_missing(prepare) or is_missing(decode)
 
 
 def load_decoder() -> bool:
