@@ -36,7 +36,7 @@ def wait_gone(pids: list[int]) -> None:
             assert select.select([file], [], [], left_s)[0], f"{pid} is still there"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_and_nothing_is_left(serve, folder, number):
     served = serve("--log-format=json", warm=number != signal.SIGTERM)
     assert served.ready == {"address": served.address}

@@ -20,7 +20,9 @@ from stoker.protocol.errors import StokerError, UsageError
 from stoker.server.commands.settings_flags import Settings, takes_settings
 from stoker.server.daemon.descriptor_limits import raise_limit, session_limit
 from stoker.server.daemon.launch import Launched, launch, pin_threads
+from stoker.server.daemon.reloader import Reloader
 from stoker.server.daemon.socket_folder import group_number, make_folder, socket_path
+from stoker.server.daemon.stack_signal import stacks_on_signal
 from stoker.server.settings import config_loading as configuration
 from stoker.server.settings.config_types import Config
 from stoker.server.settings.logs import Logs
@@ -41,8 +43,9 @@ def serve(
     ] = None,
 ) -> None:
     """Serve datasets to clients on this host."""
+    read = partial(configuration.load, config, settings)
     try:
-        loaded = configuration.load(config, settings)
+        loaded = read()
         check_addresses(loaded.config)
         check_served(loaded)
         _check_default_folder(loaded)
@@ -52,9 +55,10 @@ def serve(
         adopt_orphans()  # of a template that is killed
         own, log = loaded.config.daemon, loaded.config.log
         with (
+            stacks_on_signal(sys.stderr.fileno()),
             Logs(log.level, log.format, sys.stderr),
             launch(own.cache_root, own.python_path) as template,
-            start_daemon(loaded.config, template) as daemon,
+            start_daemon(loaded.config, template, Reloader(loaded, read)) as daemon,
         ):
             tell_ready(ready_fd, _where(daemon))
             ready_fd = None
@@ -109,7 +113,7 @@ def _check_default_folder(loaded: configuration.Loaded) -> None:
         make_folder(folder, group_number(settings.socket_group), default=True)
 
 
-def start_daemon(config: Config, template: Launched) -> "Daemon":
+def start_daemon(config: Config, template: Launched, reloader: Reloader | None = None) -> "Daemon":
     """Return a daemon that listens; it is imported while the template imports what it needs.
 
     Raises:
@@ -118,7 +122,7 @@ def start_daemon(config: Config, template: Launched) -> "Daemon":
     from stoker.server.daemon.daemon import Daemon  # noqa: PLC0415 - wrong flags need no sockets
     from stoker.server.daemon.supervisor import Supervisor  # noqa: PLC0415
 
-    return Daemon(config, supervisor=partial(Supervisor, template=template))
+    return Daemon(config, supervisor=partial(Supervisor, template=template), reloader=reloader)
 
 
 def tell_ready(descriptor: int | None, line: dict[str, object]) -> None:

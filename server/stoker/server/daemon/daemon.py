@@ -44,6 +44,7 @@ from stoker.server.daemon.poller import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.daemon.processes import Processes
 from stoker.server.daemon.quarantine import QuarantineFiles
 from stoker.server.daemon.readiness import Readiness
+from stoker.server.daemon.reloader import Reloader
 from stoker.server.daemon.remote.access import Access, access_of
 from stoker.server.daemon.remote.tcp_listener import TcpListener, check_exposure
 from stoker.server.daemon.reserver import Reserver
@@ -83,15 +84,23 @@ class Daemon:
         supervisor: Callable[..., Processes] = Supervisor,
         now: Callable[[], float] = time.monotonic,
         rest: Callable[[float], None] = time.sleep,
+        reloader: Reloader | None = None,
     ) -> None:
         """Take the address, start the template process, listen once that is ready.
+
+        Args:
+            config: the configuration.
+            supervisor: makes the supervisor of its processes.
+            now: the clock.
+            rest: waits.
+            reloader: reads the configuration again at SIGHUP; None: nothing does.
 
         Raises:
             UsageError: the address cannot be used, or a configured name does not exist.
             ResourceError: the system refuses something, or no worker can be started.
         """
         self.address = config.daemon.address
-        self._now, self._rest = now, rest
+        self._now, self._rest, self._reloader = now, rest, reloader
         self._events: collections.deque[events.Event] = collections.deque()
         self._stops_asked = 0
         self._next_tick = now()
@@ -143,6 +152,7 @@ class Daemon:
                 self._broker.fileno(): _nothing,  # only the edge; `readable` has the answer
                 self._broker.connections.fileno(): self._connected,
                 self._reserver.fileno(): self._reserved,
+                **self._reloads(stack),
             }
             self._service = stack.enter_context(contextlib.closing(ServiceManager()))
             self._readiness = Readiness(self._accept_limit, self._supervisor, now)
@@ -159,6 +169,13 @@ class Daemon:
     def tcp_address(self) -> str | None:
         """The address for other hosts, with its port; None without one."""
         return None if self._side.tcp is None else str(self._side.tcp.address)
+
+    def _reloads(self, stack: contextlib.ExitStack) -> dict[int, Callable[[], None]]:
+        """Return what to call when a newer configuration has been read, by its descriptor."""
+        if self._reloader is None:
+            return {}
+        stack.callback(self._reloader.close)
+        return {self._reloader.fileno(): self._reloaded}
 
     def _lifelines(
         self, place: SocketFolder, config: Config, stack: contextlib.ExitStack
@@ -347,8 +364,8 @@ class Daemon:
 
     def _woken(self) -> None:
         for number in self._stops.read():
-            if number == signal.SIGHUP and self._access is not None:
-                self._access.reread()
+            if number == signal.SIGHUP:
+                self._reload()
                 continue
             self._service.stopping()
             self._stops_asked += 1
@@ -356,6 +373,19 @@ class Daemon:
             self._snapshot = self._take_snapshot()  # not ready any more, as of now
             self._events.append(events.StopAsked(self._now(), at_once))
             logs.log("info", "stop_asked", signal=number.name, at_once=at_once)
+
+    def _reload(self) -> None:
+        if self._access is not None:
+            self._access.reread()
+        if self._reloader is not None:
+            self._reloader.begin()
+
+    def _reloaded(self) -> None:
+        assert self._reloader is not None  # its descriptor was polled
+        config = self._reloader.collect()
+        if config is not None:
+            names = config.datasets, config.pipelines
+            self._events.append(events.NamesChanged(self._now(), *names))
 
     # ---------------------------------------------------------------- helpers
 

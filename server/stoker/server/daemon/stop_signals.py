@@ -1,4 +1,4 @@
-"""Stop signals as bytes in a pipe, so that the daemon's loop reads them like any other input."""
+"""Signals as bytes in a pipe, so that the daemon's loop reads them like any other input."""
 
 import contextlib
 import os
@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+CAUGHT: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The first two stop the daemon; SIGHUP makes it read its configuration again."""
 
 
 class StopSignals:
@@ -31,17 +32,17 @@ class StopSignals:
             os.write(self._written, bytes([signal.SIGTERM]))
 
     def read(self) -> list[signal.Signals]:
-        """Return the stop signals that have come."""
+        """Return the signals that have come."""
         numbers = os.read(self.readable, 64)
-        return [signal.Signals(number) for number in numbers if number in STOP_SIGNALS]
+        return [signal.Signals(number) for number in numbers if number in CAUGHT]
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """Catch stop signals; does nothing outside of the main thread."""
+        """Catch signals; does nothing outside of the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, _ignore) for number in STOP_SIGNALS}
+        before = {number: signal.signal(number, _ignore) for number in CAUGHT}
         wakeup = signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
         try:
             yield

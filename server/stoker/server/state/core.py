@@ -5,6 +5,7 @@ events always give the same instructions. The cost of an event does not depend o
 rows, and the end of a chunk has constant cost. After every event `assign` gives out the open work.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ from stoker.server.state.events import (
     KernelsUnstored,
     LifelineDown,
     LifelineUp,
+    NamesChanged,
     Recalled,
     Received,
     ReplayEnded,
@@ -100,6 +102,7 @@ class Core:
             ChunkFailed: self._faults.failed,
             Recalled: lambda event: self._scheduler.recalled(event.worker, event.claim),
             Tick: self._tick,
+            NamesChanged: self._names_changed,
             StopAsked: self._stopping.ask,
         }
 
@@ -165,6 +168,11 @@ class Core:
         self._scheduler.done(event.worker, event.done)
         if event.done.wants_decoder:
             self._decoder.want()
+
+    def _names_changed(self, event: NamesChanged) -> None:
+        self._context.settings = dataclasses.replace(
+            self._context.settings, datasets=event.datasets, pipelines=event.pipelines
+        )
 
     def _begin(self, now: float) -> None:
         """Set the time from the first event: anything started before it counts from then."""

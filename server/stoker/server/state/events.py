@@ -3,6 +3,8 @@
 A session is named by its token; a peer that has no token yet is named by its routing id `peer`.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from stoker.protocol.errors import Detail
@@ -187,6 +189,13 @@ class Recalled(Event, frozen=True):
 
 class Tick(Event, frozen=True):
     """Time passed; occurs at least every half second."""
+
+
+class NamesChanged(Event, frozen=True):
+    """The operator's names are others now, by name as in the settings; open streams stay."""
+
+    datasets: Mapping[str, str]
+    pipelines: Mapping[str, str]
 
 
 class StopAsked(Event, frozen=True):

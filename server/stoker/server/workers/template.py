@@ -285,8 +285,10 @@ def main(arguments: list[str]) -> None:
     wake_with_parent(parent)
     adopt_orphans()
     die_first()
-    # Ctrl-C reaches the whole foreground group; only the daemon decides what it means.
+    # Ctrl-C, and the end of a terminal, reach the whole foreground group; only the daemon decides
+    # what they mean.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with socket.socket(fileno=control_fd) as control:
         os.set_inheritable(control_fd, False)
         try:
