@@ -27,6 +27,7 @@ class Contender:
         peer: name of the peer whose interpreter runs it, see `--peer`; "" means this one.
         workloads: the workloads that it supports.
         environment: variables that are set for it.
+        on_request: whether it takes part only if its letter is given.
     """
 
     what: str
@@ -36,6 +37,7 @@ class Contender:
     peer: str = ""
     workloads: tuple[str, ...] = ALL
     environment: Mapping[str, str] = field(default_factory=dict)
+    on_request: bool = False
 
 
 CONTENDERS = {
@@ -72,6 +74,22 @@ CONTENDERS = {
         workloads=JPEGS,
         environment={"STOKER_JPEG": "stoker"},
     ),
+    "s": Contender(
+        "Stoker, images decoded at a fraction",
+        "through_daemon.py",
+        "packed",
+        options=("--form", "scaled"),
+        workloads=("w1",),
+        on_request=True,
+    ),
+    "t": Contender(
+        "Stoker, images decoded at a fraction, files stored as they came",
+        "through_daemon.py",
+        "whole",
+        options=("--form", "scaled"),
+        workloads=("w1",),
+        on_request=True,
+    ),
     "dali": Contender("DALI", "peers/dali_loader.py", peer="dali"),
     "tfdata": Contender("tf.data (not antialiased)", "peers/tfdata_loader.py", peer="tfdata"),
     "ffcv": Contender(
@@ -98,7 +116,9 @@ CONTENDERS = {
         "DataLoader, torchvision", "peers/torchvision_loader.py", peer="torchvision"
     ),
 }
-OURS = "".join(name for name, contender in CONTENDERS.items() if not contender.peer)
+OURS = "".join(
+    name for name, contender in CONTENDERS.items() if not (contender.peer or contender.on_request)
+)
 PEERS = tuple(sorted({contender.peer for contender in CONTENDERS.values() if contender.peer}))
 
 

@@ -15,6 +15,16 @@ def w1(sample):  # type: ignore[no-untyped-def]
 
 
 @pipeline
+def w1_scaled(sample):  # type: ignore[no-untyped-def]
+    """w1 of images that are decoded at a fraction of their size."""
+    image = ops.random_resized_crop(
+        sample.image, size=224, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), decode="scaled"
+    )
+    image = ops.horizontal_flip(image, p=0.5)
+    return {"image": image, "label": sample.label}
+
+
+@pipeline
 def w1f(sample):  # type: ignore[no-untyped-def]
     """The same to normalized float32, channels first."""
     image = ops.random_resized_crop(sample.image, size=224, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3))

@@ -15,10 +15,13 @@ from stoker.client import Loader
 
 
 def main() -> int:
-    arguments = parser(__doc__.splitlines()[0]).parse_args()
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--form", default="", help="of the workload's pipeline, such as scaled")
+    arguments = options.parse_args()
+    name = "_".join(filter(None, (arguments.workload, arguments.form)))
     with Loader(
         str(arguments.source),
-        pipeline=getattr(pipelines, arguments.workload),
+        pipeline=getattr(pipelines, name),
         batch_size=arguments.batch_size,
         workers=arguments.workers,
     ) as loader:

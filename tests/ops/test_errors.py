@@ -320,7 +320,8 @@ def test_every_functional_form_has_the_parameters_of_its_op(examples):
         fields = {f.name: f.default for f in dataclasses.fields(cls)}
         some = ["relative"] if {"image", "mask"} & set(cls.kinds()) else []
         other = ["expand"] if name == "rotate" else []  # chooses between two ops
-        other += ["decode"] if name in ("random_resized_crop", "resize") else []  # the same
+        scaled = ("random_resized_crop", "resize", "resize_long", "resize_short")
+        other += ["decode"] if name in scaled else []  # chooses between two ops
         other += ["swap"] if cls.mirrors else []  # short for swap_keypoints after it
         assert list(parameters) == ["values", *fields, *other, "stream", *some]
         for parameter, default in fields.items():

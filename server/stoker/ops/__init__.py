@@ -47,7 +47,9 @@ UNLISTED = (
     "five_crop",
     "random_resized_crop_scaled",
     "resize_center_crop",
+    "resize_long_scaled",
     "resize_scaled",
+    "resize_short_scaled",
 )
 """Files there that have no op for users by their name."""
 

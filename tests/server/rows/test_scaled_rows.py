@@ -11,12 +11,24 @@ import numpy as np
 import pytest
 import skimage.data
 from daemons import serving
+from damage import accept_damage
 from PIL import Image, ImageOps
 
 from stoker import ops
 from stoker.client import Loader
-from stoker.dataset import schema, write
+from stoker.dataset import open_dataset, schema, write
+from stoker.jit.arithmetic import COMPILED, PLAIN
 from stoker.pipeline import pipeline
+from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.plain.interpreter import Interpreter
+from stoker.pipeline.planning.planner import bind, shorten
+from stoker.protocol.errors import SampleError
+from stoker.protocol.slot_layout import slot_layout
+from stoker.server.rows.field_states import field_states
+from stoker.server.rows.reference import make_spec
+from stoker.server.rows.row_computer import RowComputer
+from stoker.server.rows.sample_rows import RowSource
+from stoker.server.rows.scratch import Scratch
 
 pytestmark = pytest.mark.slow
 SIZE = (24, 31)
@@ -73,6 +85,10 @@ def daemon(files, session_folder):
     for name, image in (("gridded", schema.image(grid=True)), ("plain", schema.image())):
         write(str(folder / name), [image, schema.mask()], rows)
         flags.append(f"--dataset={name}={folder / name}")
+    whole = [{"image": skimage.data.chelsea(), "mask": skimage.data.chelsea()[..., 0]}] * 4
+    fields = schema.image(encoding="raw"), schema.mask(encoding="raw")
+    write(str(folder / "raw"), list(fields), whole)
+    flags.append(f"--dataset=raw={folder / 'raw'}")
     with serving(folder, *flags, "--workers=2") as running:
         yield running
     shutil.rmtree(folder)
@@ -168,3 +184,121 @@ def test_a_resize_is_pillows_of_the_reduced_file(daemon, files):
         if Image.open(io.BytesIO(data)).mode != "CMYK":
             assert np.array_equal(found[number]["image"], image), number
         assert np.array_equal(found[number]["mask"], exact[number]["mask"]), number
+
+
+@pytest.mark.parametrize(
+    ("by", "length"), [(ops.resize_short, 26), (ops.resize_long, 40)], ids=["short", "long"]
+)
+def test_resizes_that_keep_the_ratio(daemon, files, by, length):
+    """Their size differs from row to row; a center crop gives the rows one."""
+    most = {"max_size": 64} if by is ops.resize_short else {}
+
+    def made(**decode):
+        @pipeline
+        def fitted(sample):
+            image, mask = by(sample.image, sample.mask, size=length, **most, **decode)
+            image, mask = ops.center_crop(image, mask, size=(90, 90))
+            return {"image": image, "mask": mask}
+
+        return fitted
+
+    found = {name: read(daemon, name, made(decode="scaled")) for name in ("gridded", "plain")}
+    exact, seen = read(daemon, "gridded", made()), set()
+    for number, data in enumerate(files):
+        high, wide = upright_size(data)
+        short, long = min(high, wide), max(high, wide)
+        if by is ops.resize_short:
+            a, b = length, max(length * long // short, 1)
+            a, b = (max(64 * a // b, 1), 64) if b > 64 else (a, b)
+        else:
+            a, b = max(length * short // long, 1), length
+        size = (b, a) if high > wide else (a, b)
+        image, divided = expected(data, (0, 0, high, wide), size, Image.BILINEAR)
+        seen.add(divided)
+        framed = np.zeros((90, 90, 3), np.uint8)
+        top, left = (90 - size[0]) // 2, (90 - size[1]) // 2
+        framed[top : top + size[0], left : left + size[1]] = image
+        assert np.array_equal(found["gridded"][number]["mask"], exact[number]["mask"]), number
+        both = [found[name][number]["image"] for name in ("gridded", "plain")]
+        assert np.array_equal(*both)
+        if Image.open(io.BytesIO(data)).mode != "CMYK":
+            assert np.array_equal(both[0], framed), (number, divided)
+    assert {1, 2, 8} <= seen
+
+
+def test_raw_images_and_arrays_give_the_pixels_of_the_exact_op(daemon):
+    scaled, exact = crop_by("bilinear", decode="scaled"), crop_by("bilinear")
+    found, expected = (read(daemon, "raw", made) for made in (scaled, exact))
+    cat = {"image": skimage.data.chelsea(), "mask": skimage.data.chelsea()[..., 0].copy()}
+    for number, row in found.items():
+        assert np.array_equal(row["image"], expected[number]["image"])
+        assert np.array_equal(scaled(cat, seed=3, epoch=0, id=number)["image"], row["image"])
+
+
+def computer(dataset, made, arithmetic, rows, **more):
+    graph = made.graph()
+    plan = bind(graph, field_states(dataset))
+    engine = compile_plan(shorten(plan)) if arithmetic.is_compiled else Interpreter(plan)
+    spec = make_spec(dataset.path, graph, batch_size=rows)
+    layout = slot_layout(plan.outputs, rows)
+    source = [RowSource(dataset, engine)]
+    return RowComputer(spec, source, layout, arithmetic=arithmetic, **more), layout.slot_bytes
+
+
+def test_streams_of_one_thread_that_read_the_same_box_at_other_fractions(tmp_path):
+    """The first sample of the one is the last one of the other, in the same memory."""
+    pixels = skimage.data.coffee()
+    write(str(tmp_path / "one"), [schema.image()], [{"image": file_of(pixels)}])
+    scratch = Scratch()
+
+    def row(size, **more):
+        @pipeline
+        def small(sample):
+            return {"image": ops.resize(sample.image, size=(size, size), decode="scaled")}
+
+        filler, size_bytes = computer(dataset, small, COMPILED, 1, **more)
+        slot = np.zeros(size_bytes, np.uint8)
+        filler.fill(slot, 0, 0, 0, 1)
+        return slot[: 3 * size * size].reshape(size, size, 3).copy()
+
+    with open_dataset(tmp_path / "one") as dataset:
+        shared = [row(size, scratch=scratch) for size in (40, 80, 160, 300, 40)]
+        alone = [row(size) for size in (40, 80, 160, 300, 40)]
+    assert all(map(np.array_equal, shared, alone))
+
+
+def test_a_damaged_file_is_bad_for_the_rows_that_read_the_damage(tmp_path):
+    """In machine code as for the reference, which decodes all that is intact."""
+    rows = [{"image": file_of(np.tile(skimage.data.coffee(), (2, 2, 1)))}] * 30
+
+    @pipeline
+    def corner(sample):
+        image = ops.random_resized_crop(sample.image, size=16, scale=(0.02, 0.3), decode="scaled")
+        return {"image": image}
+
+    write(str(tmp_path / "bad"), [schema.image(grid=True)], rows)
+    with open_dataset(tmp_path / "bad") as dataset:
+        file, data = dataset.manifest.files[0], [dataset.read("image", n) for n in range(30)]
+        path, whole = tmp_path / "bad" / file.name, (tmp_path / "bad" / file.name).read_bytes()
+        places = [whole.index(bytes(data[0])) + n * len(data[0]) for n in range(30)]
+        assert all(whole[at : at + len(one)] == one for at, one in zip(places, data, strict=True))
+        middles = [at + len(data[0]) // 2 for at in places]
+    with path.open("r+b") as stored:
+        for at in middles:
+            stored.seek(at)
+            stored.write(bytes(20))
+    accept_damage(tmp_path / "bad")
+    found = {}
+    with open_dataset(tmp_path / "bad") as dataset:
+        for arithmetic in (COMPILED, PLAIN):
+            filler, size_bytes = computer(dataset, corner, arithmetic, 30)
+            for row in range(30):
+                slot = np.zeros(size_bytes, np.uint8)
+                try:
+                    filler.fill(slot, 0, 0, row, row + 1)
+                    result = slot.tobytes()
+                except SampleError as error:
+                    result = error.details["reason"].partition(":")[0]
+                found.setdefault(arithmetic, []).append(result)
+    assert found[COMPILED] == found[PLAIN]
+    assert 0 < sum(isinstance(row, str) for row in found[PLAIN]) < 30

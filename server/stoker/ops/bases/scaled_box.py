@@ -64,6 +64,14 @@ def set_sizes(record: Any, height: int, width: int) -> None:
 
 
 @kernel
+def draw_whole(key: Any, params: Any, height: int, width: int, record: Any) -> None:
+    """Take the whole image: `Op.draw` of resizes."""
+    record["top"], record["left"] = 0, 0
+    record["height"], record["width"] = height, width
+    set_sizes(record, height, width)
+
+
+@kernel
 def _run_image(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     box, spans = reduced_box(src, dst, record)
     resample_spans(src, box, spans, dst, filter_of(params["interpolation"]), scratch)
@@ -101,7 +109,11 @@ class ScaledBox(ResizedBox):
 
         Masks of the call are whole.
         """
-        return int(divisor_of(box[2], box[3], *self.result_size()))
+        return int(divisor_of(box[2], box[3], *self.size_of(box[2], box[3])))
+
+    def size_of(self, height: int, width: int) -> tuple[int, int]:
+        """Return height and width of the result for a box of that size."""
+        return self.result_size()
 
     def check(self) -> None:
         """Check the parameters; nearest picks pixels of the whole image."""

@@ -3,10 +3,11 @@
 from typing import Annotated, Any
 
 from stoker.jit import kernel
+from stoker.ops.bases.decode_keyword import decoded
 from stoker.ops.bases.fit import fit_long, fit_scratch
 from stoker.ops.bases.resized import Resized
 from stoker.ops.bases.resizing import Interpolation
-from stoker.ops.contract.op_functions import function
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import Whole
 from stoker.ops.contract.registry import register
@@ -49,4 +50,7 @@ class ResizeLong(Resized):
         return state.resized(tall, wide, (tall, wide))
 
 
-resize_long = function(ResizeLong)
+@calls(ResizeLong)
+def resize_long(call: FunctionCall, decode: str = "exact") -> Any:
+    """Resize the longer side; with `decode="scaled"` the image is decoded at a fraction."""
+    return decoded(call, decode, ResizeLong)

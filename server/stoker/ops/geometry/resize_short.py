@@ -7,6 +7,7 @@ so something must bound the longer side of a thin image: `max_size`, or the size
 from typing import Annotated, Any, Final
 
 from stoker.jit import kernel
+from stoker.ops.bases.decode_keyword import decoded
 from stoker.ops.bases.fit import (
     check_max,
     fit_scratch,
@@ -16,7 +17,7 @@ from stoker.ops.bases.fit import (
 )
 from stoker.ops.bases.resized import Resized
 from stoker.ops.bases.resizing import Interpolation
-from stoker.ops.contract.op_functions import function
+from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.parameter_limits import MAX_SIDE
 from stoker.ops.contract.parameters import OwnRule, Whole
 from stoker.ops.contract.registry import register
@@ -70,4 +71,7 @@ class ResizeShort(Resized):
         return tuple(after), max(need, default=0)
 
 
-resize_short = function(ResizeShort)
+@calls(ResizeShort)
+def resize_short(call: FunctionCall, decode: str = "exact") -> Any:
+    """Resize the shorter side; with `decode="scaled"` the image is decoded at a fraction."""
+    return decoded(call, decode, ResizeShort)

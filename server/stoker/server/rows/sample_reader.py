@@ -163,17 +163,21 @@ class SampleReader:
             return self._sized_only(name, sample_id, self._scratch.buffers[name])
         box = boxes.get(name)
         last = self._scratch.decoded.pop(name, None)  # dropped if this one cannot be decoded
-        if last is None or last.dataset is not self._dataset or last[1:3] != (sample_id, box):
-            pixels = self._decode(name, sample_id, self._scratch.buffers[name], box)
-            last = Decoded(self._dataset, sample_id, box, pixels)
+        divisor = self._scaled[name].divisor(box) if name in self._scaled and box else 1
+        part = sample_id, box, divisor
+        if last is None or last.dataset is not self._dataset or last[1:4] != part:
+            pixels = self._decode(name, *part, self._scratch.buffers[name])
+            last = Decoded(self._dataset, *part, pixels)
         self._scratch.decoded[name] = last
         return last.pixels
 
-    def _decode(self, name: str, sample_id: int, buffer: np.ndarray, box: Box | None) -> Any:
+    def _decode(
+        self, name: str, sample_id: int, box: Box | None, divisor: int, buffer: np.ndarray
+    ) -> Any:
         self.damage.pop(name, None)
         self._listener.decode_begins()
         if is_scaled(name) and box is not None:
-            return self._decode_scaled(name, sample_id, buffer, box)
+            return self._decode_scaled(name, sample_id, box, divisor, buffer)
         name = stored_field(name)
         if box is None:
             read = self._dataset.decode(name, sample_id, buffer, compiled=True)
@@ -199,9 +203,10 @@ class SampleReader:
                 buffer[:] = 0
         return self._dataset.undecoded(name, sample_id, buffer)
 
-    def _decode_scaled(self, name: str, sample_id: int, buffer: np.ndarray, box: Box) -> Any:
+    def _decode_scaled(
+        self, name: str, sample_id: int, box: Box, divisor: int, buffer: np.ndarray
+    ) -> Any:
         """Decode a box at a fraction; in plain Python the whole image, as `_decode` does."""
-        divisor = self._scaled[name].divisor(box)
         given = (stored_field(name), sample_id, divisor, box, buffer)
         read = self._dataset.decode_scaled(*given)
         if self._box_only:

@@ -27,11 +27,15 @@ def decoded_bytes(dataset: Dataset, names: Collection[str]) -> dict[str, int]:
 
 
 class Decoded(NamedTuple):
-    """The decoded part of a field: its dataset, its sample, and its box; None is all of it."""
+    """The decoded part of an input: dataset, sample, box, and by how much the image is reduced.
+
+    A box of None is all of it.
+    """
 
     dataset: Dataset
     sample_id: int
     box: Box | None
+    divisor: int
     pixels: Any
 
 

@@ -6,6 +6,7 @@ pixels, and the box must be known before it is decoded.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from stoker.ops.contract.op import Op
@@ -68,7 +69,7 @@ class ScaledInputs:
             )
         self._calls[src] = what, value
         made = bound.new_value(src)
-        bound.states[made] = state
+        bound.states[made] = replace(state, shape=(None, None, *state.shape[2:]), shortest=0)
         check = bound.check("input", f"field {fields[src]!r} is {state}", src, fields[src])
         self.steps.append(InputStep(made, len(bound.fields), check))
         bound.fields[scaled_name(fields[src])] = made
