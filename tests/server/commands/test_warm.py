@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import call
+
+from stoker.pipeline.compiled import warm_kernels
 
 HERE = Path(__file__).parent
 WANTED = ("execute-", "permute-", "permute_into-")
@@ -48,3 +51,15 @@ def test_a_warmed_pipeline_is_loaded(photos, root, python):
     before = sorted(os.walk(root))
     assert python(LATER, str(root), str(photos), str(HERE), warm=True) == "1 0"
     assert sorted(os.walk(root)) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("jpeg", "told"), [("auto", True), ("libjpeg", False)])
+def test_all_ops_come_with_the_decoder_of_jpegs(jpeg, told, kernel_cache, monkeypatch):
+    for name in ("op_calls", "batch_calls"):  # all of them take minutes
+        monkeypatch.setattr(warm_kernels, name, list)
+    code, printed, _ = call("warm", "--all-ops", "--cache-root", kernel_cache, STOKER_JPEG=jpeg)
+    assert code == 0
+    assert "ops: 0 functions compiled" in printed
+    assert ("decoder of JPEGs: compiled" in printed) == told
+    assert not told or list(kernel_cache.glob("prepare-*/code/*.nbc"))

@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
-from stoker.dataset.images.jpeg.decoding.choice import AUTO, OWN, choose_decoder
+from stoker.dataset.images.jpeg.decoding.choice import LIBJPEG, OWN, choose_decoder
+from stoker.dataset.images.jpeg.decoding.decoder import compile_decode, compile_prepare
+from stoker.dataset.images.jpeg.splice import compile_splice
 from stoker.jit import cache_root, set_cache_root
 from stoker.protocol.errors import UsageError
 from stoker.server.rows.subject import open_subject
@@ -46,17 +48,22 @@ def warm(
     if folder is not None:
         set_cache_root(folder)
     began = time.monotonic()
+    decoder = LIBJPEG if configuration.load().config.daemon.jpeg == LIBJPEG else OWN
     if all_ops:
         from stoker.pipeline.compiled.warm_kernels import batch_calls, op_calls  # noqa: PLC0415 - loads numba
         from stoker.pipeline.compiled.warm_kernels import warm as warm_calls  # noqa: PLC0415
 
         done = warm_calls([*op_calls(), *batch_calls()], cores()[0])
         typer.echo(f"ops: {done.compiled} functions compiled, {done.found} were there")
+        compile_splice()
+        if decoder == OWN:
+            compile_prepare()
+            compile_decode()
+            typer.echo("decoder of JPEGs: compiled")
     if pipeline is not None and dataset is not None:
         from stoker.server.workers.compiled_plan import compiled_plan  # noqa: PLC0415 - loads numba
 
-        wanted = configuration.load().config.daemon.jpeg
-        choose_decoder(OWN if wanted == AUTO else wanted)
+        choose_decoder(decoder)
         with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
             compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)
         typer.echo(f"{pipeline}: compiled")
