@@ -44,6 +44,7 @@ from stoker.pipeline.engine.stage_clock import (
     COST,
     CPU,
     FUNCTION,
+    MOST_COST_NS,
     ROW,
     SPLIT,
     STAGE,
@@ -362,7 +363,7 @@ def mark(stage, times):  # type: ignore[no-untyped-def]
         times[before + 1] += max(cpu - times[CPU] - times[COST], 0)
     times[STAGE], times[CPU] = stage, cpu
     times[WALL] = read_clock(times[FUNCTION], CLOCK_MONOTONIC)
-    times[COST] = times[WALL] - wall
+    times[COST] = min(times[WALL] - wall, MOST_COST_NS)
 
 
 @handwritten

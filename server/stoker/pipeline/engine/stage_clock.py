@@ -31,10 +31,12 @@ WALL: Final = 4
 """When it began, by the time that passes (4) and by processor time (5)."""
 CPU: Final = 5
 COST: Final = 6
-"""What the last reading of the clocks cost."""
+"""What the last reading of the clocks cost: taken off from the processor time of the stage."""
 TOTALS: Final = 7
 """Two words for each stage: its time, and its processor time."""
 
+MOST_COST_NS: Final = 2000
+"""A reading that took longer was interrupted, and cost no processor time for so long."""
 NOTHING: Final = -1
 OTHER, READ, DECODE, WRITE = range(4)
 FIRST_OP: Final = 4
@@ -98,7 +100,7 @@ class StageClock:
             words[TOTALS + 2 * before + 1] += max(cpu - words[CPU] - words[COST], 0)
         words[STAGE], words[CPU] = stage, cpu
         words[WALL] = after = clock_gettime_ns(CLOCK_MONOTONIC)
-        words[COST] = after - wall
+        words[COST] = min(after - wall, MOST_COST_NS)
         return wall
 
     def end(self) -> int:
