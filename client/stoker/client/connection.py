@@ -10,6 +10,7 @@ A forgotten loader is closed by its finalizer, which refers to this object and n
 forked child releases nothing: everything belongs to the parent.
 """
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -43,12 +44,14 @@ from stoker.protocol.errors import (
     TryAgainError,
     UsageError,
 )
-from stoker.protocol.messages import Open, Opened
+from stoker.protocol.messages import Open, Opened, Status
 from stoker.protocol.remote.tcp import SCHEME
 from stoker.protocol.replayed_row import Replay, replay_from_bytes
 from stoker.protocol.spec import StreamSpec
 
 _log = logging.getLogger("stoker.client")
+STATUS_S: Final = 2.0
+"""Time limit for a STATUS, which only explains something."""
 _LOST: Final = (DaemonLostError,)
 LOST_OR_SILENT: Final = (DaemonLostError, PeerError)
 PASSING: Final = (
@@ -199,6 +202,21 @@ class DaemonConnection:
             slots=book.slots,
             reconnects=before.reconnects,
         )
+
+    def status(self) -> Status | None:
+        """Return the daemon's STATUS, in a session of its own; None if it gives none."""
+        if self._daemon_stream is None:
+            return None
+        try:
+            with contextlib.closing(self._connect(STATUS_S, None)) as session:
+                return session.ask_status(STATUS_S)
+        except StokerError:
+            return None
+
+    @property
+    def is_remote(self) -> bool:
+        """True if batches come over a network."""
+        return self._daemon is None and self._address.startswith(SCHEME)
 
     def close(self) -> None:
         """Release everything; does nothing a second time, or in a forked child.

@@ -26,6 +26,8 @@ from stoker.client.last_batch import PaddingWarning, resolve_last
 from stoker.client.loader_place import Resuming
 from stoker.client.loader_samples import SampleSequence, by_name, samples_in_words
 from stoker.client.loader_statistics import Statistics
+from stoker.client.loop_pace import LoopPace
+from stoker.client.loop_verdict import LoopVerdict, StreamFacts, judge
 from stoker.client.opened_stream import account_of, batch_names, steps_of
 from stoker.client.options.argument_records import Connection, Group, Shuffle, shuffle_options
 from stoker.client.options.delivery_options import (
@@ -53,6 +55,7 @@ from stoker.protocol.request.stream_arguments import stream_request
 from stoker.protocol.size_buckets import Buckets
 
 _log = logging.getLogger("stoker.client")
+_verdicts = logging.getLogger("stoker.client.verdict")
 _FIXED = {"drop_last", "last", "mix", "shuffle", "weights"}
 
 
@@ -221,6 +224,12 @@ class Loader(Resuming, Generic[Item]):
         self._position = Position(self._steps)
         self._replays = RowReplays(self._connection, self._opened, self._spec)
         self._chain = SessionChain(self._spec.stream_id)
+        self._pace = LoopPace(self._waited_s)
+        self._facts = StreamFacts(
+            [source.dataset for source in stream.sources],
+            [source.pipeline for source in stream.sources],
+            world_size, self._connection.is_remote,
+        )  # fmt: skip
         self._accounts_told = rank == 0 and bool(self._opened.buckets)
         self._received = receiving(as_tuple, as_dict, batch_names(self._opened))
         try:
@@ -284,7 +293,7 @@ class Loader(Resuming, Generic[Item]):
             UsageError: this process was forked from the one that made the loader.
         """
         self._check_usable()
-        return EpochIterator(self._begin, self._next, self._tell_account)
+        return EpochIterator(self._begin, self._next, self._tell)
 
     def _begin(self) -> int:
         """Begin an epoch; return the number of the turn."""
@@ -294,6 +303,7 @@ class Loader(Resuming, Generic[Item]):
             self._others.check()
         place = self._position.begin()
         self._turn += 1
+        self._pace = LoopPace(self._waited_s)
         total = self.spec.total_epochs
         if total is not None and place.epoch >= total:
             warnings.warn(
@@ -388,6 +398,19 @@ class Loader(Resuming, Generic[Item]):
     def statistics(self) -> Statistics:
         """Return the loader's counters; after `close()`, their values at that moment."""
         return self._connection.statistics()
+
+    def verdict(self) -> LoopVerdict:
+        """Return what bounds the loop over this epoch, or the last one; as text, one line.
+
+        It says which part of the loop waited for batches, what for, and what to change. At the end
+        of each epoch rank 0 also logs it, as `stoker.client.verdict` at level INFO.
+        """
+        self._check_usable()
+        self._pace.measure()
+        return judge(self._pace, self._facts, self._connection.status())
+
+    def _waited_s(self) -> float:
+        return self._connection.statistics().wait_s
 
     def __reduce__(self) -> NoReturn:
         """Raise: a loader cannot be pickled, because a session belongs to one process."""
@@ -490,6 +513,7 @@ class Loader(Resuming, Generic[Item]):
         return self._replays.of_row(batch, row)
 
     def _next(self, turn: int) -> Any:
+        self._pace.called()
         self._check_usable()
         if turn != self._turn:
             raise ClosedError(
@@ -520,10 +544,13 @@ class Loader(Resuming, Generic[Item]):
         self._connection.delivered += 1
         self._chain.delivered(digests)
         self._position.delivered()
+        self._pace.returns(self._opened.rows)
         return self._received(batch)
 
-    def _tell_account(self) -> None:
-        """Log the account of the epoch that has just ended."""
+    def _tell(self) -> None:
+        """Log the account of the epoch that has just ended, and the verdict on its loop."""
+        if self._rank == 0 and _verdicts.isEnabledFor(logging.INFO):
+            _verdicts.info("%s", self.verdict())
         if self._accounts_told:
             _log.info("%s", self.account(self._position.running.epoch))
 

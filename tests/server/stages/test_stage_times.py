@@ -7,8 +7,10 @@ import contextlib
 import importlib
 import io
 import itertools
+import logging
 import os
 import re
+import select
 import signal
 import urllib.request
 from pathlib import Path
@@ -72,10 +74,9 @@ def serve(photographs, small_dataset, tmp_path):
         yield begin
 
 
-def loader(daemon, pipeline, dataset="photographs"):
-    return Loader(
-        daemon.address, dataset=dataset, pipeline=pipeline, batch_size=BATCH, device="numpy"
-    )
+def loader(daemon, pipeline, dataset="photographs", **more):
+    given = {"dataset": dataset, "pipeline": pipeline, "batch_size": BATCH, "device": "numpy"}
+    return Loader(daemon.address, **given, **more)
 
 
 def digests(daemon, pipeline, dataset="photographs", epochs=2):
@@ -209,3 +210,32 @@ def test_prometheus_gets_them_with_labels(serve):
     assert seconds["op", "naps", "wall"] >= PART_S * EXACT * rows[-1]
     assert seconds["op", "naps", "cpu"] < PART_S * rows[-1] / 2
     assert seconds["decode", "", "wall"] > 0
+
+
+def test_the_verdict_names_the_op_that_a_loop_waits_for(serve, caplog):
+    caplog.set_level(logging.INFO, "stoker.client")
+    daemon = serve()
+    with loader(daemon, "sleepy", views=4) as batches:
+        assert str(batches.verdict()) == "no verdict yet: it takes two batches of an epoch"
+        for _ in batches:
+            pass
+        found = batches.verdict()
+    naps = f"op naps {line_of('ops.python', 'sleepy(sample)')}"
+    assert (found.bound, found.batches) == ("data", ROWS // BATCH - 1)
+    assert found.waited > 0.5
+    assert re.match(r"Workers are \d+ % busy at \d+ % CPU: they wait .*in ", found.where)
+    assert naps in found.where
+    (line,) = [text for text in caplog.messages if "-bound: " in text]
+    assert line.startswith("data-bound: ")
+    assert naps in line
+
+
+def test_the_verdict_on_a_slow_step_is_that_no_loader_is_worth_it(serve):
+    daemon = serve()
+    with loader(daemon, "crops") as batches:
+        for _ in batches:
+            select.select([], [], [], 0.2)  # the step
+        found = batches.verdict()
+    assert (found.bound, found.where) == ("compute", "")
+    assert found.waited < 0.05
+    assert str(found).endswith("only a faster step makes the loop faster")

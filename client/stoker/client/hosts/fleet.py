@@ -28,6 +28,7 @@ from stoker.client.loader_statistics import Statistics
 from stoker.client.opened_stream import StreamAnswer, check_equal, steps_of
 from stoker.protocol.descriptors import check_threads
 from stoker.protocol.errors import AccessError, DaemonLostError, StokerError, UsageError
+from stoker.protocol.messages import Status
 from stoker.protocol.remote.shares import HostShare, Place, host_key
 from stoker.protocol.replayed_row import Replay
 
@@ -202,6 +203,13 @@ class Fleet:
         for member in self._members.values():
             total = _sum(total, member.statistics())
         return dataclasses.replace(total, delivered=self.delivered, by_host=dict(self._by_host))
+
+    def status(self) -> Status | None:
+        """Return None: each daemon has a STATUS of its own."""
+        return None
+
+    is_remote = True
+    """Whether batches come over a network; those of some daemons do."""
 
     def close(self) -> None:
         """Close all connections; does nothing a second time, or in a forked child."""
