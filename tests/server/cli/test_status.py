@@ -60,6 +60,8 @@ def test_a_session_and_its_counts_as_json(served: SimpleNamespace, loader: Loade
     assert (facts["datasets"], facts["pipelines"]) == (["data"], ["plain"])
     assert (facts["unready"], facts["pid"]) == ("", served.daemon.pid)
     assert facts["counters"]["workers"] == 1
+    assert [(one["dataset"], one["pipeline"]) for one in facts["stages"]] == [("data", "plain")]
+    assert {stage["stage"] for stage in facts["stages"][0]["stages"]} >= {"write"}
     assert facts["counters"]["sessions"] == 2, "the loader, and the command itself"
 
 

@@ -5,7 +5,7 @@ it needs what a Loader needs: the same host and user, or the keys of a client.
 """
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -40,13 +40,16 @@ def status(
     address = where if where and "://" in where else configuration.load(where).config.daemon.address
     told = ask_status(address, timeout, key, daemon_key)
     if as_json:
-        facts = {
-            "address": address,
-            **{name: getattr(told, name) for name in told.__struct_fields__},
-        }
-        facts["sessions"] = [msgspec.structs.asdict(session) for session in told.sessions]
+        facts = {"address": address, **_named(told)}
         typer.echo(json.dumps(facts))
     elif (console := Console(soft_wrap=False)).is_terminal:
         print_tables(console, address, told)
     else:
         print_lines(address, told)
+
+
+def _named(value: Any) -> Any:
+    """Return records as plain data, with the names of their fields."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _named(getattr(value, name)) for name in value.__struct_fields__}
+    return [_named(one) for one in value] if isinstance(value, list) else value
