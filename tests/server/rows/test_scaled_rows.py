@@ -18,14 +18,14 @@ from stoker import ops
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
 from stoker.jit.arithmetic import COMPILED, PLAIN
-from stoker.pipeline import pipeline
+from stoker.pipeline import outputs, pipeline
 from stoker.pipeline.compiled.executor import compile_plan
 from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.planner import bind, shorten
 from stoker.protocol.errors import SampleError
 from stoker.protocol.slot_layout import slot_layout
 from stoker.server.rows.field_states import field_states
-from stoker.server.rows.reference import make_spec
+from stoker.server.rows.reference import make_spec, reference_batches
 from stoker.server.rows.row_computer import RowComputer
 from stoker.server.rows.sample_rows import RowSource
 from stoker.server.rows.scratch import Scratch
@@ -224,6 +224,29 @@ def test_resizes_that_keep_the_ratio(daemon, files, by, length):
         if Image.open(io.BytesIO(data)).mode != "CMYK":
             assert np.array_equal(both[0], framed), (number, divided)
     assert {1, 2, 8} <= seen
+
+
+def test_padded_outputs_and_mixed_rows_are_the_references(daemon, session_folder):
+    """Sizes of padded outputs are known before an image is decoded; mixed rows decode two."""
+
+    @pipeline
+    def padded(sample):
+        image = ops.resize_short(sample.image, size=20, max_size=30, decode="scaled")
+        return {"image": outputs.pad(image)}
+
+    @pipeline
+    def mixed(sample):
+        return {"image": ops.mixup(ops.resize(sample.image, size=SIZE, decode="scaled"))}
+
+    folder = session_folder / "scaled" / "gridded"
+    for made in (padded, mixed):
+        spec = make_spec(folder, made.graph(), batch_size=8, seed=3, tail="drop")
+        reference = reference_batches(folder, made.graph(), spec, epoch=0)
+        with Loader(
+            daemon.address, dataset="gridded", pipeline=made, batch_size=8, seed=3, device="numpy"
+        ) as loader:
+            for batch, (_, arrays) in zip(loader, reference, strict=True):
+                assert np.array_equal(batch.image, arrays["image"])
 
 
 def test_raw_images_and_arrays_give_the_pixels_of_the_exact_op(daemon):

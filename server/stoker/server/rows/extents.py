@@ -18,6 +18,7 @@ from stoker.order.stream_order import RowColumns, StreamOrder
 from stoker.pipeline.compiled.size_program import SizeFinder
 from stoker.pipeline.plain.plain_sizes import PlainSizes
 from stoker.pipeline.planning.padded_sizes import Sizes, sizing_of
+from stoker.pipeline.planning.scaled_fields import stored_field
 from stoker.protocol.spec import StreamSpec
 from stoker.rng.row import Row
 from stoker.server.rows.joined_pipelines import joined_outputs, own_freeze
@@ -93,7 +94,7 @@ class _DatasetSizes:
             compiled = arithmetic.is_compiled
             finder: type[SizeFinder | PlainSizes] = SizeFinder if compiled else PlainSizes
             self.finder = finder(plan, own_freeze(spec.freeze, plan))
-        self._measured = [plan.fields[column] for column in self._sizing.measured]
+        self._measured = [stored_field(plan.fields[column]) for column in self._sizing.measured]
         self._read = [
             (plan.fields[column], plan.inputs[column].dtype) for column in self._sizing.read
         ]
