@@ -224,6 +224,7 @@ def test_a_file_with_the_name_of_the_hidden_socket_is_left_alone():
         (0, 0o440, True), (0, 0o640, True), (VICTIM, 0o400, True),
         (0, 0o660, False), (0, 0o444, False), (VICTIM, 0o440, False), (ATTACKER, 0o440, False),
     ],
+    ids=["root-440", "root-640", "own-400", "root-660", "root-444", "own-440", "other-440"],
 )  # fmt: skip
 def test_a_daemon_takes_a_key_that_root_gave_to_its_group(owner, mode, taken):
     with shared_folder() as base:
