@@ -258,17 +258,21 @@ def joined(words: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 5000), st.integers(1, 300), st.integers(0, 3))
-def test_tables(size_in, size_out, filter_id):
-    count = taps.tap_count(size_in, size_out, filter_id)
+@given(st.integers(1, 5000), st.integers(1, 300), st.integers(0, 3), *[st.integers(0, 7)] * 2)
+def test_tables(size_in, size_out, filter_id, before, after):
+    """Of a whole axis, and of a span that begins and ends inside of pixels."""
+    span = (before / 8, max(size_in - (before + after) / 8, 1 / 8))
+    if not before and not after:
+        assert span == taps.whole_span(size_in)
+    count = taps.tap_count(size_in, span, size_out, filter_id)
     first, words = np.zeros(size_out, np.int32), np.zeros(size_out * count, np.int32)
     row = np.zeros(count)
-    compiled(tables.fill_table)(size_in, size_out, filter_id, count, first, words, row)
-    plain_first, plain = taps.plain_taps(size_in, size_out, filter_id)
+    compiled(tables.fill_table)(size_in, span, size_out, filter_id, count, first, words, row)
+    plain_first, plain = taps.plain_taps(size_in, span, size_out, filter_id)
     table = joined(words).reshape(size_out, count)
     assert (first == plain_first).all()
     again, split = np.zeros_like(first), np.zeros_like(words)
-    tables.fill_table(size_in, size_out, filter_id, count, again, split, row)
+    tables.fill_table(size_in, span, size_out, filter_id, count, again, split, row)
     assert (again == first).all()
     assert (split == words).all()
     assert (table[:, : plain.shape[1]] == plain).all()

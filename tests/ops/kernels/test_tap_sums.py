@@ -59,15 +59,18 @@ def call_whole_pixels3(src, source, table, dst, to):
 
 def table_of(size_in: int, size_out: int, bicubic: int) -> tuple:
     """Return (first, split weights, count)."""
-    count = taps.tap_count(size_in, size_out, bicubic)
+    span = taps.whole_span(size_in)
+    count = taps.tap_count(size_in, span, size_out, bicubic)
     first, words = np.zeros(size_out, np.int32), np.zeros(size_out * count, np.int32)
-    tables.fill_table(size_in, size_out, bicubic, count, first, words, np.zeros(count))
+    tables.fill_table(size_in, span, size_out, bicubic, count, first, words, np.zeros(count))
     return first, words, count
 
 
 def expected(image: np.ndarray, size_out: int, bicubic: int) -> np.ndarray:
     """Resize the first axis, in int64."""
-    first, weights = taps.plain_taps(image.shape[0], size_out, bicubic)
+    first, weights = taps.plain_taps(
+        image.shape[0], taps.whole_span(image.shape[0]), size_out, bicubic
+    )
     total = np.full((size_out, *image.shape[1:]), 1 << 21, np.int64)
     for y, (begin, row) in enumerate(zip(first, weights, strict=True)):
         for k, weight in enumerate(row[: image.shape[0] - begin]):
