@@ -156,9 +156,12 @@ def test_a_wrong_keyword_of_a_function_is_named(call, message):
 
 
 def test_help_says_what_each_parameter_means():
-    for cls, parameter in ((ops.RgbShift, "red_range"), (ops.RandomResizedCrop, "scale")):
+    for cls, parameter in ((ops.RgbShift, "red_range"), (ops.RandomCrop, "size")):
         doc = getattr(ops, cls.name).__doc__
         assert doc.startswith(cls.__doc__.splitlines()[0])
         assert f"    {parameter}: " in doc
+    for resize in (ops.random_resized_crop, ops.resize, ops.resize_short, ops.resize_long):
+        assert '`decode="scaled"`' in resize.__doc__.splitlines()[0]
+        assert "    interpolation: " in resize.__doc__
     assert "With `expand`" not in ops.rotate.__doc__
     assert "with `expand`" in ops.rotate.__doc__

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import warm as forking
+from counting import wait_for
 
 PATIENCE_S = 300.0
 
@@ -67,6 +68,16 @@ class Daemon:
     def stopped(self) -> bool:
         """True if its end was asked for, or waited for, by the test."""
         return self._stopped
+
+    def logged(self, text: str) -> str:
+        """Return the first line of the log with a text; waits for it: a thread writes the log."""
+
+        def found() -> str | None:
+            lines = self.log.read_text().splitlines()
+            return next((line for line in lines if text in line), None)
+
+        wait_for(found)
+        return str(found())
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal; return the exit code."""

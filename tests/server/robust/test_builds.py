@@ -99,7 +99,7 @@ def test_a_build_whose_process_is_killed_is_started_again(serve, loader, victim)
     os.kill(builder if victim == "builder" else template, signal.SIGKILL)
     thread.join()
     assert steps == [0]
-    assert "builder_down" in daemon.log.read_text()
+    daemon.logged("builder_down")
 
 
 def test_a_build_whose_process_is_killed_again_and_again_says_how_often(serve, loader, monkeypatch):

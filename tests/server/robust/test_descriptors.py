@@ -114,7 +114,7 @@ def test_the_limit_on_sessions_names_what_to_raise(serve):
         with pytest.raises(TryAgainError, match=told):
             collections.deque(iter(connect, sessions), 0)
         assert descriptors(daemon.pid) <= LIMIT - RESERVE
-    assert "sessions_limited" in daemon.log.read_text()
+    daemon.logged("sessions_limited")
 
 
 def test_a_limit_too_small_to_serve_is_refused(serve):

@@ -71,7 +71,7 @@ def test_a_template_that_freezes_is_replaced_within_its_deadline(serve, loader, 
         with loader(daemon, "slowly", timeout_s=60.0) as second:
             assert [batch.step for batch in second] == [0, 1]
         assert [batch.epoch for batch in first] == [1, 1]
-    assert "did not fork within 4 s" in daemon.log.read_text()
+    daemon.logged("did not fork within 4 s")
 
 
 @pytest.mark.as_a_user
@@ -92,7 +92,7 @@ def test_workers_that_are_killed_while_they_start_are_started_again(serve, loade
     with loader(daemon) as batches:
         assert [batch.step for batch in batches] == [0, 1]
     killer.join()
-    assert "worker_down" in daemon.log.read_text()
+    daemon.logged("worker_down")
 
 
 @pytest.mark.as_a_user
@@ -103,7 +103,7 @@ def test_a_template_that_cannot_start_is_reported_before_the_daemon_listens(serv
     assert code == "resource"
     assert "the template process cannot start: ResourceError: kernel cache" in message
     assert daemon.wait() == 75
-    assert "ResourceError: kernel cache" in daemon.log.read_text()
+    daemon.logged("ResourceError: kernel cache")
 
 
 def test_a_template_without_memory_is_reported_too(serve):

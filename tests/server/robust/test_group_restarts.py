@@ -31,7 +31,7 @@ def test_the_member_that_is_left_goes_on_with_the_next_daemon(serve, loader, exp
         found += [digest(batch) for _ in range(1, EPOCHS) for batch in stays]
         assert found == alone[1:]
         assert stays.statistics().reconnects == 1
-    assert "group_waits" in daemon.log.read_text()
+    daemon.logged("group_waits")
     assert "group_waits" not in again.log.read_text()
 
 
@@ -46,5 +46,5 @@ def test_a_first_batch_that_does_not_come_names_the_group(serve, loader, more, e
         pytest.raises(error, match="first batch of group 'sweep' waits for 3 members"),
     ):
         next(iter(alone))
-    (waits, *_) = [line for line in daemon.log.read_text().splitlines() if "group_waits" in line]
+    waits = daemon.logged("group_waits")
     assert "members=1 expected=3" in waits

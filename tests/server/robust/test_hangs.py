@@ -105,7 +105,7 @@ def test_a_hung_worker_that_cannot_be_confirmed_dead_costs_its_slot_and_no_byte(
     daemon = serve(environment=settings, warm=True)
     with loader(daemon) as batches:
         delivered = digests(batches)
-        assert "worker_given_up worker=1" in daemon.log.read_text()
+        daemon.logged("worker_given_up worker=1")
         assert slots(counters, daemon) == [1, 0, 1]  # the spare has taken its place
         (template,) = children(daemon.pid)
         os.kill(children(template)[0], signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_a_hung_worker_that_cannot_be_confirmed_dead_costs_its_slot_and_no_byte(
         wait_for(lambda: slots(counters, daemon) == [0, 1, 1])
         delivered += digests(batches)
     assert delivered == expected("labels", 3)
-    assert "worker_down worker=1" in daemon.log.read_text()
+    daemon.logged("worker_down worker=1")
 
 
 def test_a_sample_whose_workers_are_killed_from_outside_is_named_after_eight_deaths(

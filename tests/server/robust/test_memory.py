@@ -35,7 +35,7 @@ def test_a_pipeline_that_needs_too_much_is_refused_and_its_op_is_named(serve, lo
     assert "for decoded images and values between its steps" in message
     assert f"resize ({source}:{line + 1}) needs the most" in message
     assert caught.value.details["needed_bytes"] >= 2 * 3 * 20000**2
-    line = next(line for line in daemon.log.read_text().splitlines() if "request_refused" in line)
+    line = daemon.logged("request_refused")
     assert "dataset=small stream=- request=OPEN pipeline=huge code=resource" in line
     assert "needs the most" in line
     numbers = r"needed \d+ bytes .* allowed 41943040; .* raise memory.session_limit of the daemon"

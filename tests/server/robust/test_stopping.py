@@ -86,7 +86,7 @@ def test_a_second_signal_ends_it_at_once(draining):
     assert daemon.stop() == 0
     assert gone(below)
     assert begun.exists(), "the row has ended by itself"
-    assert "at_once=True" in daemon.log.read_text()
+    daemon.logged("at_once=True")
     assert batch.label.tolist() == [0, 1, 2, 3, 4]
 
 

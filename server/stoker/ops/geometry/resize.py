@@ -67,5 +67,5 @@ class Resize(Resized):
 
 @calls(Resize)
 def resize(call: FunctionCall, decode: str = "exact") -> Any:
-    """Resize to a fixed size; with `decode="scaled"` the image is decoded at a fraction of it."""
+    """Resize to a fixed size; with `decode="scaled"` the image is decoded at a fraction."""
     return decoded(call, decode, Resize)

@@ -155,7 +155,7 @@ def test_the_decoder_changes_in_mid_stream_and_no_byte_does(serve, datasets, mon
             assert shows_the_tell_tale(daemon, "odd-old"), "libjpeg-turbo keeps version 1"
             found += digests(batches)
             found += digests(loader)
-        assert "own_decoder_ready" in daemon.log.read_text()
+        daemon.logged("own_decoder_ready")
     assert seen["libjpeg"] == seen["stoker"] == found
 
 
