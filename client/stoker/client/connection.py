@@ -31,7 +31,7 @@ from stoker.client.opened_stream import OpenedStream, check_same
 from stoker.client.options.argument_records import Connection
 from stoker.client.private.private_daemon import PrivateDaemon
 from stoker.client.remote.loader_keys import resolve_keys
-from stoker.client.remote.remote_session import RemoteSession
+from stoker.client.remote.remote_session import session_at
 from stoker.client.remote.watch import HandshakeError
 from stoker.client.retrying import Outage, connect_with_retries
 from stoker.protocol.descriptors import too_few_threads
@@ -256,12 +256,8 @@ class DaemonConnection:
     def _connect(self, connect_s: float, start_s: float | None) -> ClientSession:
         if self._daemon is None:
             address, keys, name = self._address, self._keys, self._name
-            if address.startswith(SCHEME):
-                return connect_with_retries(
-                    lambda left_s: RemoteSession(address, left_s, keys, name), connect_s
-                )
             return connect_with_retries(
-                lambda left_s: ClientSession(address, left_s, name), connect_s
+                lambda left_s: session_at(address, left_s, keys, name), connect_s
             )
         return self._daemon.connect(time.monotonic() + connect_s, start_s)
 

@@ -2,11 +2,9 @@
 
 import contextlib
 
-from stoker.client.client_session import ClientSession
 from stoker.client.remote.loader_keys import PathOrText, resolve_keys
-from stoker.client.remote.remote_session import RemoteSession
+from stoker.client.remote.remote_session import session_at
 from stoker.protocol.messages import Status
-from stoker.protocol.remote.tcp import SCHEME
 
 NAME = "stoker status"
 """What the log of the daemon calls the session."""
@@ -33,9 +31,5 @@ def ask_status(
         PeerError: the daemon refuses, went away, or does not answer in time.
     """
     keys = resolve_keys(address, key, daemon_key)
-    if address.startswith(SCHEME):
-        session: ClientSession = RemoteSession(address, timeout_s, keys, NAME)
-    else:
-        session = ClientSession(address, timeout_s, NAME)
-    with contextlib.closing(session):
+    with contextlib.closing(session_at(address, timeout_s, keys, NAME)) as session:
         return session.ask_status(timeout_s)

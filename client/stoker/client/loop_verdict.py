@@ -8,13 +8,12 @@ import dataclasses
 from collections.abc import Collection, Sequence
 
 from stoker.client.loop_pace import LoopPace
-from stoker.protocol.messages import StageSum, StageTimes, Status
+from stoker.protocol.messages import PRIVATE_PIPELINE, StageSum, StageTimes, Status
 
 NEGLIGIBLE = 0.05
 """A smaller part of the loop is not worth an effort."""
 BUSY = 0.7
 """Workers that are less busy are not what the loop waits for."""
-PRIVATE = "private"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +135,7 @@ def _in_workers(
 
 def _row_of(times: Sequence[StageTimes], facts: StreamFacts) -> tuple[int, list[StageSum]]:
     """Return how many rows of a stream were timed, and their stages."""
-    pipelines = {name or PRIVATE for name in facts.pipelines}
+    pipelines = {name or PRIVATE_PIPELINE for name in facts.pipelines}
     of_it = [
         one
         for one in times

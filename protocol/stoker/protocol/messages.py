@@ -48,6 +48,8 @@ Classes = Annotated[list[Text], msgspec.Meta(max_length=MAX_CLASSES)]
 HostKeys = Annotated[list[Key], msgspec.Meta(max_length=MAX_HOSTS)]
 JobKey = Annotated[bytes, msgspec.Meta(max_length=16)]
 Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_LISTED)]
+PRIVATE_PIPELINE = "private"
+"""The name of each pipeline that a client sends, in StageTimes."""
 SessionState = Literal["greeted", "attached", "opening", "open"]
 Certificate = Annotated[bytes, msgspec.Meta(max_length=2048)]
 
@@ -313,7 +315,7 @@ class StageSum(msgspec.Struct, frozen=True, array_like=True):
 class StageTimes(msgspec.Struct, frozen=True, array_like=True):
     """The stages of the `rows` that were timed of a dataset and a pipeline, since the start.
 
-    Pipelines that clients send are all named "private".
+    Pipelines that clients send are all named `PRIVATE_PIPELINE`.
     """
 
     dataset: Name

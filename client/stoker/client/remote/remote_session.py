@@ -49,6 +49,7 @@ from stoker.protocol.remote.tcp import (
     KEEPALIVE_PROBES,
     LINK_TIMEOUT_S,
     MAX_FRAME_BYTES,
+    SCHEME,
     TcpAddress,
     tcp_address,
 )
@@ -268,3 +269,14 @@ class RemoteSession(ClientSession):
             self._replay = item
         else:
             os.close(item.descriptor)
+
+
+def session_at(address: str, timeout_s: float, keys: Keys | None, name: str) -> ClientSession:
+    """Return a session with the daemon at an address, over the network or on this host.
+
+    Raises:
+        StokerError: as of `RemoteSession` and `ClientSession`.
+    """
+    if address.startswith(SCHEME):
+        return RemoteSession(address, timeout_s, keys, name)
+    return ClientSession(address, timeout_s, name)

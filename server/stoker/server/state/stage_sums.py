@@ -8,13 +8,11 @@ never decrease: what a worker reported stays when it dies.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from stoker.protocol.messages import StageSum, StageTimes
+from stoker.protocol.messages import PRIVATE_PIPELINE, StageSum, StageTimes
 from stoker.protocol.request.stream_request import StreamRequest
 from stoker.server.state.clients import harmless
 from stoker.server.work.work_records import Timed
 
-PRIVATE: Final = "private"
-"""The name of each pipeline that a client sends."""
 MAX_PIPELINES: Final = 64
 """Pairs of a dataset and a pipeline that have sums; further ones share those of `REST`."""
 MAX_STAGES: Final = 64
@@ -33,7 +31,7 @@ def served_names(request: StreamRequest, datasets: Mapping[str, str]) -> tuple[S
         datasets: of the daemon; a request without a name means the only one.
     """
     return tuple(
-        (source.dataset or next(iter(datasets)), source.pipeline or PRIVATE)
+        (source.dataset or next(iter(datasets)), source.pipeline or PRIVATE_PIPELINE)
         for source in request.sources
     )
 
