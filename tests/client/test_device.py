@@ -1,20 +1,24 @@
 """Copies ahead of use: order, release by event, errors in their turn; with a fake accelerator.
 
-The accelerator copies on the processor and lets its events pass when the test says so. Page-locking
-and streams need a real CUDA device and are not tested here.
+The accelerator copies on the processor and lets its events pass when the test says so. Its calls to
+CUDA are looked at with a fake of `torch.cuda`; tests that need a real device say so and skip.
 """
 
+import logging
+import re
+import resource
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from fake_cuda import FakeTorch
 from loading import load
 
 from stoker.client import Loader, batch_delivery
-from stoker.client.device import AHEAD, AheadSource, CudaAccelerator, Target
-from stoker.protocol.errors import DaemonLostError, SampleError
+from stoker.client.cuda_copies import CudaAccelerator
+from stoker.client.device import AHEAD, IN_FLIGHT, AheadSource, Target
+from stoker.protocol.errors import DaemonLostError, SampleError, UsageError
 from stoker.protocol.messages import Error, Open, Release
 
 
@@ -23,24 +27,34 @@ class Event:
 
 
 class Accelerator:
-    """Copies at once; an event passes when told, or at once if `quick`."""
+    """Copies at once; an event passes when told or waited for, or at once if `quick`."""
 
     def __init__(self) -> None:
         self.quick = False
         self.events: list[Event] = []
         self.handed: list[Event] = []
+        self.marks: list[Event] = []
+        self.most = 0
         self.closed = False
 
     def copy(self, arrays):
         self.events.append(Event())
+        self.most = max(self.most, sum(not self.passed(event) for event in self.events))
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         return tensors, self.events[-1]
 
     def hand_over(self, tensors, event) -> None:
         self.handed.append(event)
 
+    def mark(self) -> Event:
+        self.marks.append(Event())
+        return self.marks[-1]
+
     def passed(self, event: Event) -> bool:
         return event.passed or self.quick
+
+    def wait(self, event: Event) -> None:
+        event.passed = True
 
     def close(self) -> None:
         self.closed = True
@@ -106,13 +120,24 @@ def test_a_slot_goes_back_only_when_its_copy_is_done(make_daemon, accelerator, m
         daemon.wait_for(lambda: sum(len(r.slots) for r in daemon.of(Release)) >= 3)
 
 
-def test_slow_copies_never_hang(make_daemon, accelerator, same) -> None:
-    """No event ever passes: beyond the limit batches are copied out."""
+def test_the_loop_waits_for_slow_copies(make_daemon, accelerator, same) -> None:
+    """No event passes by itself: the oldest copy is waited for, and no batch is copied out."""
     daemon = make_daemon(steps=30)
     with load(daemon) as loader:
         for step, batch in enumerate(loader):
             same(daemon, batch, 0, step)
-        assert loader.statistics().copied > 0
+        assert loader.statistics().copied == 0
+    assert accelerator.most == IN_FLIGHT
+
+
+def test_a_loop_that_runs_ahead_of_its_device_waits(make_daemon, accelerator) -> None:
+    """Before a batch all work is done that was queued before the one `IN_FLIGHT` earlier."""
+    accelerator.quick = True
+    with load(make_daemon(steps=12)) as loader:
+        for number, _ in enumerate(loader, 1):
+            assert len(accelerator.marks) == number
+            passed = [mark.passed for mark in accelerator.marks]
+            assert passed == [True] * (number - IN_FLIGHT) + [False] * min(number, IN_FLIGHT)
 
 
 def test_leaving_early_drops_what_was_copied_ahead(make_daemon, accelerator, same) -> None:
@@ -181,52 +206,7 @@ def test_leases_are_asked_for_copies_in_flight(daemon) -> None:
     assert target.leases == 2
 
 
-def fake_torch(*, refuse: bool = False) -> SimpleNamespace:
-    """As much of torch.cuda as the accelerator uses, recording calls."""
-    calls: list[tuple] = []
-
-    class Null:
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return False
-
-    class Stream(Null):
-        def wait_event(self, event):
-            calls.append(("wait_event", event))
-
-        def synchronize(self):
-            calls.append(("synchronize",))
-
-    class CudaEvent:
-        def record(self, stream):
-            calls.append(("record", self))
-
-        def query(self):
-            return True
-
-    class Tensor:
-        def to(self, device, non_blocking):
-            calls.append(("to", device, non_blocking))
-            return self
-
-        def record_stream(self, stream):
-            calls.append(("record_stream", self))
-
-    runtime = SimpleNamespace(
-        cudaHostRegister=lambda *a: calls.append(("register", *a)) or (1 if refuse else 0),
-        cudaHostUnregister=lambda *a: calls.append(("unregister", *a)) or 0,
-    )
-    cuda = SimpleNamespace(
-        Stream=lambda device: Stream(),
-        Event=CudaEvent,
-        device=lambda device: Null(),
-        stream=lambda stream: Null(),
-        current_stream=lambda device: Stream(),
-        cudart=lambda: runtime,
-    )
-    return SimpleNamespace(cuda=cuda, calls=calls, from_numpy=lambda array: Tensor())
+TARGET = "cuda:1"
 
 
 class Memory:
@@ -248,29 +228,31 @@ class Memory:
 
 def test_the_calls_to_cuda() -> None:
     slab = Memory(writable=True)
-    torch_ = fake_torch()
-    accelerator = CudaAccelerator(torch_, "cuda:0", slab)
+    torch_ = FakeTorch()
+    accelerator = CudaAccelerator(torch_, TARGET, slab)
     assert not torch_.calls, "no slot has a batch, so none may be touched"
     tensors, event = accelerator.copy(slab.arrays(1))
     accelerator.hand_over(tensors, event)
     assert accelerator.passed(event)
+    accelerator.wait(accelerator.mark())
     accelerator.close()
     accelerator.close()
     names = [call[0] for call in torch_.calls]
     assert names == [
         "register", "to", "to", "to", "record", "wait_event", *["record_stream"] * 3,
-        "synchronize", "unregister", "synchronize",
+        "record", "wait", "synchronize", "unregister", "synchronize",
     ]  # fmt: skip
     assert torch_.calls[0] == ("register", slab.address + 4096, 4096, 0)
-    assert torch_.calls[1] == ("to", "cuda:0", True)
+    assert torch_.calls[1] == ("to", TARGET, True)
     assert ("unregister", slab.address + 4096) in torch_.calls
+    assert torch_.contexts == {1}, "no context on the device that is current elsewhere"
 
 
 def test_each_slot_is_page_locked_once() -> None:
-    slab, torch_ = Memory(writable=True), fake_torch()
-    accelerator = CudaAccelerator(torch_, "cuda:0", slab)
+    slab, torch_ = Memory(writable=True), FakeTorch()
+    accelerator = CudaAccelerator(torch_, TARGET, slab)
     accelerator.copy({"label": np.zeros(3)})
-    assert not accelerator.page_locked, "it is in no slot"
+    assert not accelerator.locks.slots, "it is in no slot"
     for slot in (2, 0, 2, 1, 0, 1):
         accelerator.copy(slab.arrays(slot))
     locked = [call[1] for call in torch_.calls if call[0] == "register"]
@@ -279,26 +261,66 @@ def test_each_slot_is_page_locked_once() -> None:
     assert sorted(locked) == sorted(call[1] for call in torch_.calls if call[0] == "unregister")
 
 
-@pytest.mark.parametrize(("writable", "refuse"), [(False, False), (True, True)])
-def test_without_page_locking_copies_still_work(writable: bool, refuse: bool) -> None:
-    slab = Memory(writable=writable)
-    torch_ = fake_torch(refuse=refuse)
-    accelerator = CudaAccelerator(torch_, "cuda:0", slab)
-    for slot in range(3):
-        accelerator.copy(slab.arrays(slot))
-    assert not accelerator.page_locked
+@pytest.mark.parametrize(
+    ("writable", "limit", "told"),
+    [
+        (False, 2**16, None),
+        (True, 2**13, r"0.0 MiB \(RLIMIT_MEMLOCK\): raise the limit: ulimit -l .*memlock=-1"),
+        (True, resource.RLIM_INFINITY, r"unlimited \(RLIMIT_MEMLOCK\): lower batch_size"),
+    ],
+)
+def test_without_page_locking_copies_still_work(writable, limit, told, monkeypatch, caplog) -> None:
+    """With a driver that refuses, and a slab that may not be locked."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
+    slab, torch_ = Memory(writable=writable), FakeTorch(refuse=True)
+    accelerator = CudaAccelerator(torch_, TARGET, slab)
+    with caplog.at_level(logging.WARNING, "stoker.client"):
+        for slot in range(3):
+            accelerator.copy(slab.arrays(slot))
+    assert not accelerator.locks.slots
     accelerator.close()
     names = [call[0] for call in torch_.calls]
     assert "unregister" not in names
-    assert names.count("register") == refuse, "it is not tried again"
+    assert names.count("register") == names.count("fill") == writable, "it is not tried again"
+    assert torch_.contexts == {1}
+    if told is None:
+        assert not caplog.records
+    else:
+        (record,) = caplog.records
+        assert "failed (out of memory): batches are copied from pageable memory" in record.message
+        assert re.search(told, record.message)
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu", "xpu:1"])
+def test_devices_without_copies_ahead_are_refused(daemon, device: str) -> None:
+    message = rf"device='{device}': expected 'cpu', .*use device='cpu', and batch.to\('{device}'\)"
+    with pytest.raises(UsageError, match=message):
+        load(daemon, device=device)
+
+
+def test_a_device_number_that_is_not_there_is_refused(daemon, monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UsageError, match=r"device='cuda:2': expected a number below 2, .*rank"):
+        load(daemon, device="cuda:2")
+
+
+def test_the_current_device_is_the_one_at_the_start(monkeypatch) -> None:
+    """A rank sets its device, makes a loader, and may use another device for a moment."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert Target("cuda")._device == torch.device("cuda:1")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_real_device(make_daemon, same) -> None:
     daemon = make_daemon(steps=40)
-    with load(daemon, device="cuda") as loader:
+    last = torch.cuda.device_count() - 1
+    with load(daemon, device=f"cuda:{last}") as loader:
         for step, batch in enumerate(loader):
             assert batch.image.is_cuda
             same(daemon, batch.to("cpu"), 0, step)
         assert loader.statistics().copied == 0
-        assert loader._connection.source._accelerator.page_locked
+        assert loader._connection.source._accelerator.locks.slots
+    assert last == 0 or not torch._C._cuda_hasPrimaryContext(0), "a context on another device"

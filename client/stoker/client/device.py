@@ -1,11 +1,10 @@
 """The target of batches: NumPy arrays, torch tensors in the slot, or copies on a CUDA device.
 
-For a CUDA device each slot is page-locked before its first copy (`cudaHostRegister`): others may
-have no memory yet, and locking would make this process pay for it. Copies run on a side stream, up
-to `AHEAD` batches before the caller asks for them, and a slot is released when the event of its
-copy has passed. The caller's stream waits for the event, never the caller's thread. If page-locking
-fails (a memory lock limit), the same copies run from pageable memory: slower, with the same bytes.
-A privately mapped slab is never page-locked, since locking would make a private copy of its pages.
+Copies to a CUDA device run on a side stream, up to `AHEAD` batches before the caller asks for them,
+and a slot is released when the event of its copy has passed. The caller's stream waits for the
+event, not the caller's thread, unless the device falls behind: at most `IN_FLIGHT` batches are
+being copied, and the work on at most `IN_FLIGHT` batches is queued on the device. So both memories
+are bounded, however far a loop that never waits for its device could run ahead.
 """
 
 import sys
@@ -16,11 +15,14 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from stoker.client.batch_delivery import Delivery
+from stoker.client.cuda_copies import CudaAccelerator
 from stoker.client.slab_map import SlabMap
 from stoker.protocol.errors import UsageError
 
 AHEAD = 2
 LEASES = 2
+IN_FLIGHT = AHEAD + LEASES
+"""Batches that are being copied, or used, at most; each of the former holds a slot."""
 
 Arrays = Mapping[str, Any]
 
@@ -48,8 +50,16 @@ class Accelerator(Protocol):
         """Make the caller's stream wait for the event."""
         ...
 
+    def mark(self) -> Any:
+        """Return an event that passes when all that the caller has queued so far is done."""
+        ...
+
     def passed(self, event: Any) -> bool:
-        """Return whether the copy is done and its source may be reused."""
+        """Return whether the work before an event is done: a source may be reused."""
+        ...
+
+    def wait(self, event: Any) -> None:
+        """Wait until the work before an event is done."""
         ...
 
     def close(self) -> None:
@@ -118,12 +128,25 @@ def _checked_device(torch: Any, device: object) -> Any:
         raise UsageError(f"device={device!r}: expected {DEVICES}") from None
     if found.type not in ("cpu", "cuda"):
         raise UsageError(
-            f"device={device!r}: expected {DEVICES}; use 'cpu' and move the batch with"
-            " batch.to(device)"
+            f"device={device!r}: expected {DEVICES}; batches are copied ahead of use to CUDA"
+            f" devices alone: use device='cpu', and batch.to({str(found)!r}) in the loop"
         )
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(f"device={device!r}: torch finds no CUDA device; use device='cpu'")
+    if found.type == "cuda":
+        return _checked_cuda(torch, device, found.index)
     return found
+
+
+def _checked_cuda(torch: Any, device: object, index: int | None) -> Any:
+    """Return a CUDA device with its number: the current device may be another one later."""
+    if not torch.cuda.is_available():
+        raise UsageError(f"device={device!r}: torch finds no CUDA device; use device='cpu'")
+    count = torch.cuda.device_count()
+    if index is not None and index >= count:
+        raise UsageError(
+            f"device={device!r}: expected a number below {count}, since this process sees {count}"
+            " CUDA devices (CUDA_VISIBLE_DEVICES); give the local rank as the number"
+        )
+    return torch.device("cuda", torch.cuda.current_device() if index is None else index)
 
 
 class HostSource:
@@ -152,26 +175,37 @@ class AheadSource:
         self._accelerator = accelerator
         self._ahead: deque[tuple[tuple[int, int], Arrays, Any]] = deque()
         self._copying: deque[tuple[Any, Mapping[str, np.ndarray]]] = deque()
+        self._used: deque[Any] = deque()
 
     def get(self, epoch: int, step: int) -> Arrays:
         """Return the outputs of a batch; start to copy the next ones that have arrived."""
+        self._used.append(self._accelerator.mark())  # all that uses the batches before this one
+        if len(self._used) > IN_FLIGHT:
+            self._accelerator.wait(self._used.popleft())
         if not self._ahead or self._ahead[0][0] != (epoch, step):
             self._ahead.clear()
             self._begin((epoch, step))
         _, tensors, event = self._ahead.popleft()
         last = self._ahead[-1][0] if self._ahead else (epoch, step)
         self._fill(self._delivery.following(*last))
-        self._retire()
         self._accelerator.hand_over(tensors, event)
         return tensors
 
     def _fill(self, place: tuple[int, int]) -> None:
-        while len(self._ahead) < AHEAD and self._delivery.is_there(*place):
+        self._retire()
+        while (
+            len(self._ahead) < AHEAD
+            and len(self._copying) < IN_FLIGHT
+            and self._delivery.is_there(*place)
+        ):
             self._begin(place)
             place = self._delivery.following(*place)
 
     def _begin(self, place: tuple[int, int]) -> None:
         self._retire()
+        if len(self._copying) >= IN_FLIGHT:
+            self._accelerator.wait(self._copying[0][0])
+            self._retire()
         arrays = self._delivery.take(*place)
         tensors, event = self._accelerator.copy(arrays)
         self._copying.append((event, arrays))
@@ -186,64 +220,4 @@ class AheadSource:
         self._ahead.clear()
         self._accelerator.close()
         self._copying.clear()
-
-
-class CudaAccelerator:
-    """A CUDA device through torch.
-
-    Attributes:
-        page_locked: slots that are registered, so that their copies overlap with computation.
-    """
-
-    def __init__(self, torch: Any, device: Any, slab: SlabMap) -> None:
-        self._torch = torch
-        self._device = device
-        self._slab = slab
-        self._stream = torch.cuda.Stream(device)
-        self.page_locked: set[int] = set()
-        self._may_lock = slab.writable
-
-    def copy(self, arrays: Mapping[str, np.ndarray]) -> tuple[Arrays, Any]:
-        """Start a copy on the side stream."""
-        if self._may_lock and len(self.page_locked) < self._slab.slots:
-            self._lock(arrays)
-        with self._torch.cuda.stream(self._stream):
-            tensors = {
-                name: self._torch.from_numpy(array).to(self._device, non_blocking=True)
-                for name, array in arrays.items()
-            }
-            event = self._torch.cuda.Event()
-            event.record(self._stream)
-        return tensors, event
-
-    def _lock(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Page-lock the slot that arrays are in; small ones were copied out of it."""
-        slab = self._slab
-        offsets = (array.ctypes.data - slab.address for array in arrays.values())
-        inside = next((offset for offset in offsets if 0 <= offset < slab.size_bytes), None)
-        if inside is None or (slot := inside // slab.slot_bytes) in self.page_locked:
-            return
-        address = slab.address + slot * slab.slot_bytes
-        with self._torch.cuda.device(self._device):
-            answer = self._torch.cuda.cudart().cudaHostRegister(address, slab.slot_bytes, 0)
-        self._may_lock = int(answer) == 0
-        if self._may_lock:
-            self.page_locked.add(slot)
-
-    def hand_over(self, tensors: Arrays, event: Any) -> None:
-        """Make the current stream wait, and record in the allocator that it uses the tensors."""
-        current = self._torch.cuda.current_stream(self._device)
-        current.wait_event(event)
-        for tensor in tensors.values():
-            tensor.record_stream(current)
-
-    def passed(self, event: Any) -> bool:
-        """Return whether the copy is done."""
-        return bool(event.query())
-
-    def close(self) -> None:
-        """Wait for the side stream and undo the page-locking."""
-        self._stream.synchronize()
-        while self.page_locked:
-            start = self.page_locked.pop() * self._slab.slot_bytes
-            self._torch.cuda.cudart().cudaHostUnregister(self._slab.address + start)
+        self._used.clear()
