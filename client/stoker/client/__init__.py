@@ -11,6 +11,7 @@ from stoker.client.batches.batch import Batch
 from stoker.client.hosts.directory import Directory
 from stoker.client.loader import Loader
 from stoker.client.loader_statistics import Statistics
+from stoker.client.loop_headroom import Headroom, headroom
 from stoker.client.options.argument_records import Connection, Group, Shuffle
 from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.ragged import Ragged
@@ -22,11 +23,13 @@ __all__ = [
     "Connection",
     "Directory",
     "Group",
+    "Headroom",
     "LengthBuckets",
     "Loader",
     "Ragged",
     "Shuffle",
     "Statistics",
+    "headroom",
 ]
 
 __version__: str
