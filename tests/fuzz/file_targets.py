@@ -16,15 +16,18 @@ from target_tools import accepts, folder, prepared, target
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.manifest import read_manifest
 from stoker.dataset.format.manifest_check import check_manifest
+from stoker.dataset.format.unpacked_form import HEADER, SAMPLES, header_of, read_header
 from stoker.dataset.images.jpeg import grid as jpeg_grid
 from stoker.dataset.images.jpeg.segments import UnindexableError, read_segments
 from stoker.dataset.images.png import read_png_header
 from stoker.dataset.limits import CodecError
 from stoker.dataset.sources.common.arrow_claims import unpacked_bytes
 from stoker.dataset.sources.common.npy import read_array
+from stoker.dataset.sources.common.scan import Request
 from stoker.dataset.sources.formats.array_files import open_npz
 from stoker.dataset.sources.formats.coco_file import read_coco
 from stoker.dataset.sources.formats.csv_rows import read_csv
+from stoker.dataset.sources.formats.unpacked_folder import scan_unpacked
 from stoker.dataset.sources.formats.yolo_yaml import names_of, read_yaml, splits_of
 from stoker.protocol.canonical import canonical_digest
 
@@ -151,6 +154,26 @@ def yolo_description(data: bytes) -> bool:
 def coco_description(data: bytes) -> bool:
     """A JSON file of COCO annotations."""
     return accepts(read_coco, _written("a.json", data))
+
+
+@target
+def unpacked_header(data: bytes) -> bool:
+    """The header of an unpacked dataset."""
+    return accepts(read_header, _written(HEADER, data).parent)
+
+
+@target
+def unpacked_samples(data: bytes) -> bool:
+    """The lines of an unpacked dataset."""
+    where = _written(SAMPLES, data).parent
+    fields = (schema.image(), schema.label(), schema.optional(schema.boxes()))
+    (where / HEADER).write_bytes(header_of("content:0", fields))
+
+    def read(path: Path) -> None:
+        for _, reason in scan_unpacked(path, Request()).bad:
+            raise CodecError(reason)
+
+    return accepts(read, where, CodecError)
 
 
 @target

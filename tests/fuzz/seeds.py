@@ -18,6 +18,7 @@ from PIL import Image
 
 from stoker import ops
 from stoker.dataset import schema, write
+from stoker.dataset.format.unpacked_form import header_of
 from stoker.dataset.images.jpeg.grid import Grid
 from stoker.pipeline import pipeline
 from stoker.protocol import codec, messages
@@ -300,6 +301,17 @@ def coco_description() -> list[bytes]:
     described = {"images": [image], "categories": [{"id": 3, "name": "cat"}]}
     files = ({**described, "annotations": objects}, described, {"images": [image]})
     return [json.dumps(file).encode() for file in files] + [b'{"images": ' + b"[" * 2000]
+
+
+def unpacked_header() -> list[bytes]:
+    fields = (schema.image(), schema.label(classes=("a",)), schema.optional(schema.boxes()))
+    return [header_of("content:0", fields), b'{"fingerprint": "", "fields": []}']
+
+
+def unpacked_samples() -> list[bytes]:
+    items = {"xyxy": [[1, 2, 3, 4]]}
+    lines = ({"image": "a.jpg", "label": 1, "boxes": items}, {"image": "b", "label": "nan"})
+    return [b"\n".join(json.dumps(line).encode() for line in lines), b"[" * 2000]
 
 
 def npz() -> list[bytes]:

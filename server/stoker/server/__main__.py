@@ -27,6 +27,7 @@ COMMANDS = {
     "index": ("stoker.server.commands.dataset_commands", "index"),
     "verify": ("stoker.server.commands.dataset_commands", "verify"),
     "ls": ("stoker.server.commands.dataset_commands", "ls"),
+    "unpack": ("stoker.server.commands.unpack_command", "unpack"),
     "split": ("stoker.server.commands.split_command", "split"),
     "explain": ("stoker.server.commands.explain_command", "explain"),
     "preview": ("stoker.server.commands.preview_command", "preview"),

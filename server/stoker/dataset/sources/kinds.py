@@ -26,6 +26,7 @@ from stoker.dataset.sources.formats.numpy_arrays import is_arrays, scan_arrays
 from stoker.dataset.sources.formats.parallel import has_images_folder, scan_parallel
 from stoker.dataset.sources.formats.python_objects import is_object, scan_objects
 from stoker.dataset.sources.formats.table import is_table, scan_table
+from stoker.dataset.sources.formats.unpacked_folder import is_unpacked, scan_unpacked
 from stoker.dataset.sources.formats.webdataset import (
     is_webdataset,
     scan_webdataset,
@@ -69,10 +70,11 @@ class SourceKind:
     alone: bool = False
 
 
-_MAY_LACK = ("parallel", "table", "python", "webdataset", "huggingface")
+_MAY_LACK = ("parallel", "table", "python", "webdataset", "huggingface", "unpacked")
 """Kinds of sources whose samples may lack an optional field."""
 
 KINDS: Mapping[str, SourceKind] = {
+    "unpacked": SourceKind(is_unpacked, scan_unpacked),
     "coco": SourceKind(is_coco, scan_coco, ("images", "masks", "clip", "all_keypoints")),
     "ffcv": SourceKind(is_beton, scan_beton, ("fields",)),
     "webdataset": SourceKind(is_webdataset, scan_webdataset, ("fields",), webdataset_files, True),

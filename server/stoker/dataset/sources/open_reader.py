@@ -9,6 +9,7 @@ from stoker.dataset.sources.formats.ffcv import BetonReader
 from stoker.dataset.sources.formats.object_reader import ObjectReader
 from stoker.dataset.sources.formats.row_reader import RowReader
 from stoker.dataset.sources.formats.tar_reader import TarReader
+from stoker.dataset.sources.formats.unpacked_reader import UnpackedReader
 
 READERS: Mapping[str, Callable[[Recipe], Reader]] = {
     "files": FileReader,
@@ -16,6 +17,7 @@ READERS: Mapping[str, Callable[[Recipe], Reader]] = {
     "rows": RowReader,
     "beton": BetonReader,
     "python": ObjectReader,
+    "unpacked": UnpackedReader,
 }
 
 
