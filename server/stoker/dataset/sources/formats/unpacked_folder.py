@@ -23,6 +23,7 @@ from stoker.dataset.format.unpacked_form import (
 from stoker.dataset.limits import MAX_LINE
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import look_at
+from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
 
 _VALUE_BYTES = 8
@@ -83,7 +84,7 @@ def _item(root: Path, fields: tuple[Field, ...], line: bytes, place: str) -> Ite
     Raises:
         ValueError, OverflowError, RecursionError, msgspec.MsgspecError: it is not one.
     """
-    values = msgspec.json.decode(line, type=dict[str, Any])
+    values = msgspec.json.decode(line, type=analyzed(dict[str, Any]))
     name = values.pop(SOURCE_KEY, "")
     if not isinstance(name, str):
         raise ValueError(f"{SOURCE_KEY}: expected text, got {name!r}")
