@@ -29,7 +29,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick alone check bench proofs golden-older hostile fuzz torture endurance jpeg clean
+.PHONY: help demo test quick alone check site bench proofs golden-older hostile fuzz torture endurance jpeg clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,12 +47,16 @@ quick: $(STAMP)  ## the tests that compile nothing (half a minute)
 alone: $(STAMP)  ## each file of tests/ops alone, each folder alone, each folder backwards (hours)
 	nice -n 19 $(BIN)/python tools/alone.py
 
-check: $(STAMP)  ## style, types, layers, links of the documentation
+check: $(STAMP)  ## style, types, layers, links of the documentation, its site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/house/links.py
+	$(BIN)/python tools/site/build_site.py
+
+site: $(STAMP)   ## the documentation site, as build/site/html/index.html (half a minute)
+	$(BIN)/python tools/site/build_site.py
 
 bench: $(STAMP)  ## compare with torch.utils.data.DataLoader on the same files (about 10 minutes)
 	$(BIN)/python benchmarks/throughput.py
