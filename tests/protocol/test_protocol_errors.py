@@ -165,7 +165,7 @@ ERRORS = [
     (lambda folder: read_secret_file(written(folder, b"\xff\xfe\0"), "key"), ConfigError,
      "expected text"),
     (lambda folder: read_secret_file(written(folder, b"#" * (2**20 + 1)), "key"), ConfigError,
-     "expected keys, at most 1048576 bytes, got a larger file"),
+     "expected at most 1048576 bytes, got a larger file"),
     (lambda folder: read_secret_file(folder, "key"), ConfigError,
      "expected a regular file, got a folder"),
     (lambda folder: read_secret_file("/dev/null", "key"), ConfigError,

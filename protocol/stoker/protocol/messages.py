@@ -273,6 +273,9 @@ class SessionStatus(msgspec.Struct, frozen=True, array_like=True):
     `announced` and `returned` count batches since OPENED. `untaken` batches are announced and, as
     the credits say, not taken yet. `slots` is how many it may use. `waited_s` are the seconds in
     which it had granted all its credits and had no batch left to take, `age_s` those since HELLO.
+    `number` counts the sessions of a daemon from 1, in the order of their HELLO. `rows` are those
+    of its part of a batch, of the largest one with buckets. `returned_s` are the seconds since it
+    last returned a batch; -1: it has returned none.
     """
 
     name: Label
@@ -297,6 +300,9 @@ class SessionStatus(msgspec.Struct, frozen=True, array_like=True):
     slots: Small
     waited_s: float
     age_s: float
+    number: Count = 0
+    rows: Count = 0
+    returned_s: float = -1.0
 
 
 class StageSum(msgspec.Struct, frozen=True, array_like=True):

@@ -10,10 +10,12 @@ import pytest
 
 from stoker.protocol.errors import ConfigError, ResourceError, UsageError
 from stoker.server.daemon.daemon import Daemon
-from stoker.server.daemon.metrics_endpoint import Endpoint, host_and_port
+from stoker.server.daemon.metrics_address import host_and_port
+from stoker.server.daemon.metrics_endpoint import Endpoint
 from stoker.server.daemon.slabs import CHUNK_BYTES, SPARE_BYTES, SlabMemory
 from stoker.server.daemon.socket_folder import MAX_PATH_BYTES, group_number, socket_path
 from stoker.server.settings.cgroup import Room
+from stoker.server.settings.config_types import MetricsSection
 
 MIB = 2**20
 
@@ -35,7 +37,7 @@ def folder_below_a_file(on: SimpleNamespace) -> None:
 
 def endpoint_at_a_taken_port(_: SimpleNamespace) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        Endpoint(str(taken.getsockname()[1]), lambda: None)
+        Endpoint(MetricsSection(address=str(taken.getsockname()[1])), lambda: None)
 
 
 def slab_without_descriptors(_: SimpleNamespace) -> None:

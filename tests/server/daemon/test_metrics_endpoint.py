@@ -10,9 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.protocol import messages
 from stoker.server.daemon import http_server
-from stoker.server.daemon.metrics_endpoint import Endpoint, host_and_port
+from stoker.server.daemon.metrics_address import host_and_port
+from stoker.server.daemon.metrics_endpoint import Endpoint
 from stoker.server.daemon.poller import BUCKETS_S, TurnTimes
 from stoker.server.daemon.snapshot import Snapshot
+from stoker.server.settings.config_types import MetricsSection
 
 
 def snapshot(**changes) -> Snapshot:
@@ -31,7 +33,7 @@ def serving():
     with contextlib.ExitStack() as stack:
 
         def begin(found: Snapshot):
-            endpoint = Endpoint("127.0.0.1:0", lambda: found)
+            endpoint = Endpoint(MetricsSection(address="0"), lambda: found)
             stack.callback(endpoint.close)
 
             def get(path: str) -> tuple[int, str]:
@@ -66,7 +68,7 @@ def test_health(serving):
     get = serving(snapshot())
     assert get("/livez") == (200, "live\n")
     assert get("/readyz") == (200, "ready\n")
-    assert get("/") == (404, "try /metrics, /livez, /readyz\n")
+    assert get("/nothing") == (404, "try /, /metrics, /livez, /readyz\n")
 
 
 def test_a_stopping_daemon_is_not_ready_and_a_hanging_one_not_alive(serving):
@@ -76,11 +78,16 @@ def test_a_stopping_daemon_is_not_ready_and_a_hanging_one_not_alive(serving):
     assert get("/readyz") == (503, "shutting down\n")
 
 
+def test_a_daemon_whose_loop_hangs_is_not_ready(serving):
+    status, text = serving(snapshot(now=time.monotonic() - 60))("/readyz")
+    assert (status, text.startswith("the loop has been hanging for 60.")) == (503, True)
+
+
 @pytest.fixture
 def endpoint():
     """An endpoint of a healthy daemon, and a function that connects to it."""
     with contextlib.ExitStack() as stack:
-        made = Endpoint("127.0.0.1:0", snapshot)
+        made = Endpoint(MetricsSection(address="0"), snapshot)
         stack.callback(made.close)
 
         def connect(data: bytes = b"") -> socket.socket:

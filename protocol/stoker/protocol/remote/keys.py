@@ -21,6 +21,8 @@ from stoker.protocol.errors import ConfigError
 from stoker.protocol.files.text import EncodingError, decode_text
 
 KEY_BYTES: Final = 32
+LEAST_TOKEN: Final = 16
+"""Characters of the shortest token."""
 MAX_FILE_BYTES: Final = 2**20
 PUBLIC: Final = "stoker-public-"
 SECRET: Final = "stoker-secret-"
@@ -125,6 +127,28 @@ def read_clients(path: str | os.PathLike[str], where: str) -> dict[bytes, str]:
     return clients
 
 
+def read_token_file(path: str | os.PathLike[str], where: str) -> bytes:
+    """Read the token in a file that only its owner can read; of root's, a group too.
+
+    Args:
+        path: of the file, which has one word.
+        where: the option that named it, for errors.
+
+    Raises:
+        ConfigError: the file cannot be read, others can read it, another user owns it, or it does
+            not have one word of at least `LEAST_TOKEN` printable ASCII characters.
+    """
+    path = os.path.expanduser(os.fspath(path))
+    remedy = f"make one with: (umask 077; openssl rand -hex 16 > {path})"
+    words = _read(path, where, private=True, remedy=remedy).split()
+    expected = f"{where}: expected one word of at least {LEAST_TOKEN} ASCII characters in {path}"
+    if len(words) != 1:
+        raise ConfigError(f"{expected}, got {len(words)} words; {remedy}")
+    if len(words[0]) < LEAST_TOKEN or not (words[0].isascii() and words[0].isprintable()):
+        raise ConfigError(f"{expected}, got {len(words[0])} characters; {remedy}")
+    return words[0].encode()
+
+
 def _text(prefix: str, key: bytes) -> str:
     assert len(key) == KEY_BYTES
     return prefix + base64.urlsafe_b64encode(key + _check(prefix, key)).decode()
@@ -162,14 +186,14 @@ def _lines(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
             yield number, words
 
 
-def _read(path: str, where: str, *, private: bool) -> str:
+def _read(
+    path: str, where: str, *, private: bool, remedy: str = "make keys with: stoker keygen FILE"
+) -> str:
     """Return the text of a file whose owner and mode are safe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise ConfigError(
-            f"{where}: {path}: {error.strerror}; make keys with: stoker keygen FILE"
-        ) from None
+        raise ConfigError(f"{where}: {path}: {error.strerror}; {remedy}") from None
     try:
         _check_file(path, where, os.fstat(descriptor), private)
         with open(descriptor, "rb", closefd=False) as file:
@@ -178,14 +202,12 @@ def _read(path: str, where: str, *, private: bool) -> str:
         os.close(descriptor)
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(
-            f"{where}: {path}: expected keys, at most {MAX_FILE_BYTES} bytes, got a larger file"
+            f"{where}: {path}: expected at most {MAX_FILE_BYTES} bytes, got a larger file"
         )
     try:
         return decode_text(data)
     except EncodingError:
-        raise ConfigError(
-            f"{where}: {path}: expected text in UTF-8, as stoker keygen writes it"
-        ) from None
+        raise ConfigError(f"{where}: {path}: expected text in UTF-8; {remedy}") from None
 
 
 def _check_file(path: str, where: str, status: os.stat_result, private: bool) -> None:

@@ -80,10 +80,10 @@ def serve(
 
 
 def check_addresses(config: Config) -> None:
-    """Refuse an address that is wrong, or a TCP address without protection; starts nothing.
+    """Refuse an address that is wrong, or one without protection; starts nothing.
 
     Raises:
-        StokerError: as `socket_path`, `access_of` and `check_exposure`.
+        StokerError: as `socket_path`, `access_of`, `check_exposure` and `page_access`.
     """
     settings = config.daemon
     socket_path(settings.address)
@@ -93,6 +93,10 @@ def check_addresses(config: Config) -> None:
 
         access_of(settings)
         check_exposure(settings)
+    if config.metrics.address:
+        from stoker.server.daemon.page.page_access import page_access  # noqa: PLC0415
+
+        page_access(config.metrics)
 
 
 def _where(daemon: "Daemon") -> dict[str, object]:

@@ -36,9 +36,10 @@ from stoker.server.daemon.accept_limit import AcceptLimit
 from stoker.server.daemon.broker import Broker
 from stoker.server.daemon.core_settings import settings
 from stoker.server.daemon.descriptor_limits import open_count
-from stoker.server.daemon.dispatcher import Dispatcher
+from stoker.server.daemon.dispatcher import Dispatcher, TakesBadSamples
 from stoker.server.daemon.guard import EXIT_CODE, Guard, StateInDoubtError, session_failed
 from stoker.server.daemon.lifelines import Lifelines
+from stoker.server.daemon.page.recent_notes import RecentBadSamples
 from stoker.server.daemon.peers import Peers
 from stoker.server.daemon.poller import TURN_LIMIT_S, Poller, TurnTimes
 from stoker.server.daemon.processes import Processes
@@ -50,7 +51,7 @@ from stoker.server.daemon.remote.tcp_listener import TcpListener, check_exposure
 from stoker.server.daemon.reserver import Reserver
 from stoker.server.daemon.service_manager import ServiceManager
 from stoker.server.daemon.sidesocket import SideSocket
-from stoker.server.daemon.snapshot import Snapshot
+from stoker.server.daemon.snapshot import MOST_SESSIONS, Snapshot
 from stoker.server.daemon.socket_folder import (
     SocketFolder,
     group_number,
@@ -60,7 +61,7 @@ from stoker.server.daemon.socket_folder import (
 from stoker.server.daemon.stop_signals import StopSignals
 from stoker.server.daemon.supervisor import Supervisor
 from stoker.server.settings import logs
-from stoker.server.settings.config_types import Config
+from stoker.server.settings.config_types import Config, MetricsSection
 from stoker.server.state import events
 from stoker.server.state.core import Core
 
@@ -75,6 +76,7 @@ class Daemon:
 
     Attributes:
         address: the address that it listens at.
+        metrics_port: where its metrics endpoint listens; None without one.
     """
 
     def __init__(
@@ -117,7 +119,9 @@ class Daemon:
             stack.callback(place.close)
             self._reserver = Reserver(config.memory.limit)
             stack.callback(self._reserver.close)
-            bad_samples = _quarantine(config.bad_samples.folder, stack)
+            recent = RecentBadSamples()
+            bad_samples: list[TakesBadSamples] = [recent]
+            bad_samples += _quarantine(config.bad_samples.folder, stack)
             self._supervisor = supervisor(
                 cache_root=config.daemon.cache_root,
                 python_path=list(config.daemon.python_path),
@@ -156,19 +160,28 @@ class Daemon:
             }
             self._service = stack.enter_context(contextlib.closing(ServiceManager()))
             self._readiness = Readiness(self._accept_limit, self._supervisor, now)
+            self._watched: Callable[[float], bool] = lambda _: False
+            self.metrics_port: int | None = None
             self._snapshot = self._take_snapshot()
             if config.metrics.address:
-                from stoker.server.daemon.metrics_endpoint import Endpoint  # noqa: PLC0415 - an HTTP server
-
-                endpoint = Endpoint(config.metrics.address, lambda: self._snapshot)
-                stack.callback(endpoint.close)
-                logs.log("info", "metrics_listening", port=endpoint.port)
+                self._serve_metrics(config.metrics, recent, stack)
             self._resources = stack.pop_all()
 
     @property
     def tcp_address(self) -> str | None:
         """The address for other hosts, with its port; None without one."""
         return None if self._side.tcp is None else str(self._side.tcp.address)
+
+    def _serve_metrics(
+        self, settings: MetricsSection, bad_samples: RecentBadSamples, stack: contextlib.ExitStack
+    ) -> None:
+        from stoker.server.daemon.metrics_endpoint import Endpoint  # noqa: PLC0415 - an HTTP server
+
+        facts = {"address": self.address, "pid": os.getpid()}
+        endpoint = Endpoint(settings, lambda: self._snapshot, bad_samples, facts)
+        stack.callback(endpoint.close)
+        self._watched, self.metrics_port = endpoint.watched, endpoint.port
+        logs.log("info", "metrics_listening", port=endpoint.port, page=endpoint.has_page)
 
     def _reloads(self, stack: contextlib.ExitStack) -> dict[int, Callable[[], None]]:
         """Return what to call when a newer configuration has been read, by its descriptor."""
@@ -405,8 +418,14 @@ class Daemon:
     def _take_snapshot(self) -> Snapshot:
         counters = {**self._core.counters(), **self._own_counters()}
         unready = self._readiness.unready(bool(self._stops_asked), counters)
+        now = self._now()
         return Snapshot(
-            self._now(), unready, counters, self._turns.copy(), self._core.stage_times()
+            now,
+            unready,
+            counters,
+            self._turns.copy(),
+            self._core.stage_times(),
+            self._core.sessions(MOST_SESSIONS) if self._watched(now) else (),
         )
 
     def _own_counters(self) -> dict[str, int | float]:
@@ -424,11 +443,11 @@ class Daemon:
         }
 
 
-def _quarantine(folder: str, stack: contextlib.ExitStack) -> QuarantineFiles | None:
-    """Return the writer of bad samples, which the stack closes; None without a folder."""
-    return (
-        stack.enter_context(contextlib.closing(QuarantineFiles(Path(folder)))) if folder else None
-    )
+def _quarantine(folder: str, stack: contextlib.ExitStack) -> list[QuarantineFiles]:
+    """Return the writer of bad samples, which the stack closes; none without a folder."""
+    if not folder:
+        return []
+    return [stack.enter_context(contextlib.closing(QuarantineFiles(Path(folder))))]
 
 
 def _nothing() -> None:

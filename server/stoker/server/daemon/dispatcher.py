@@ -8,7 +8,7 @@ instruction that raises ends only what it is for (`failure_event`).
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -19,15 +19,21 @@ from stoker.server.daemon.failure_events import FOR_A_WORKER, failure_event
 from stoker.server.daemon.guard import Guard
 from stoker.server.daemon.lifelines import Lifelines
 from stoker.server.daemon.processes import Processes
-from stoker.server.daemon.quarantine import QuarantineFiles
 from stoker.server.daemon.reserver import Reserver
 from stoker.server.settings import logs
 from stoker.server.state import core_instructions as ins
 from stoker.server.state import events
-from stoker.server.work.work_records import AddSlab, CloseStream, DropSlab, UseDecoder
+from stoker.server.work.work_records import AddSlab, BadSample, CloseStream, DropSlab, UseDecoder
 
 _BESIDE: Final = frozenset((ins.Send, ins.Assign, ins.Recall, ins.Log, ins.Quarantine))
 """Instructions that do not force collected records to be sent before them."""
+
+
+class TakesBadSamples(Protocol):
+    """Keeps or writes bad samples; never waits."""
+
+    def add(self, dataset: str, bad: Sequence[BadSample]) -> None:
+        """Take bad samples of the dataset with that fingerprint."""
 
 
 class Dispatcher:
@@ -43,7 +49,7 @@ class Dispatcher:
         side: Lifelines,
         reserver: Reserver,
         processes: Processes,
-        bad_samples: QuarantineFiles | None,
+        bad_samples: Sequence[TakesBadSamples],
         emit: Callable[[events.Event], None],
         complete: Callable[[messages.DaemonRecord], messages.DaemonRecord],
         guard: Guard,
@@ -55,7 +61,7 @@ class Dispatcher:
             side: lifelines and descriptors.
             reserver: memory.
             processes: workers, builders, replayers.
-            bad_samples: quarantine files; None: none are written.
+            bad_samples: take the bad samples that are found.
             emit: takes an event that an instruction causes.
             complete: adds the daemon's own facts to a record before it is sent.
             guard: of unexpected exceptions, with the daemon's clock.
@@ -211,8 +217,8 @@ class Dispatcher:
             self._processes.send(do.worker, work)
 
     def _quarantine(self, do: ins.Quarantine) -> None:
-        if self._bad_samples is not None:
-            self._bad_samples.add(do.dataset, do.bad)
+        for taker in self._bad_samples:
+            taker.add(do.dataset, do.bad)
 
     def _log(self, do: ins.Log) -> None:
         facts = do.facts

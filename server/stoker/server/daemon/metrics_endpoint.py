@@ -7,13 +7,15 @@ Names: `stoker_..._total` only grow after the daemon's start, `_seconds` and `_b
 anything else is a gauge. STATUS carries the same numbers, without the prefix.
 
 `/metrics` is for Prometheus. `/livez` is 200 while the loop turns (503 if it has not for `LIVE_S`).
-`/readyz` is 200 while new clients are welcome; else it is 503 and says why not.
+`/readyz` is 200 while new clients are welcome; else it is 503 and says why not. The other paths are
+those of the `page`.
 
 The daemon imports this module only if metrics are enabled, because it brings an HTTP server along.
 """
 
+import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -28,15 +30,26 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from stoker.protocol import version
-from stoker.protocol.errors import ConfigError, ResourceError
+from stoker.protocol.errors import ResourceError
 from stoker.protocol.messages import StageTimes
-from stoker.server.daemon.http_server import Answer, HttpServer
+from stoker.server.daemon.http_server import Answer, HttpRequest, HttpServer
 from stoker.server.daemon.metric_help import HELP
+from stoker.server.daemon.metrics_address import host_and_port
+from stoker.server.daemon.page.page_access import page_access
+from stoker.server.daemon.page.page_site import PageSite
+from stoker.server.daemon.page.page_state import PageState
+from stoker.server.daemon.page.recent_notes import RecentBadSamples, RecentWarnings
 from stoker.server.daemon.poller import BUCKETS_S, TurnTimes
 from stoker.server.daemon.snapshot import Snapshot
+from stoker.server.settings.config_types import MetricsSection
 
 PREFIX: Final = "stoker_"
 LIVE_S: Final = 5.0
+_WITH_PAGE: Final = b"try /, /metrics, /livez, /readyz\n"
+_WITHOUT_PAGE: Final = (
+    b"try /metrics, /livez, /readyz; where other hosts reach the endpoint, the page at / needs"
+    b" metrics.page_token\n"
+)
 
 
 class SnapshotCollector(Collector):
@@ -69,25 +82,54 @@ def registry(latest: Callable[[], Snapshot]) -> CollectorRegistry:
 
 
 class Endpoint:
-    """The HTTP endpoint, in its own thread from construction to `close`."""
+    """The HTTP endpoint, in its own thread from construction to `close`.
 
-    def __init__(self, address: str, latest: Callable[[], Snapshot]) -> None:
+    Attributes:
+        port: where it listens.
+        has_page: whether it serves the page.
+    """
+
+    def __init__(
+        self,
+        settings: MetricsSection,
+        latest: Callable[[], Snapshot],
+        bad_samples: RecentBadSamples | None = None,
+        facts: Mapping[str, object] | None = None,
+    ) -> None:
         """Listen and serve.
 
+        Args:
+            settings: of the endpoint.
+            latest: returns the latest snapshot.
+            bad_samples: the last ones, for the page.
+            facts: of the daemon that do not change, for the page.
+
         Raises:
-            ConfigError: the address is invalid.
+            ConfigError: the address is invalid, or the page may not be served there.
             ResourceError: the system refuses the address, or a thread.
         """
+        address = settings.address
         host, port = host_and_port(address)
         own = registry(latest)
+        access = page_access(settings)
+        self.has_page = access is not None
+        self._warnings = RecentWarnings()
+        self._state = PageState(
+            latest, self._warnings, bad_samples or RecentBadSamples(), facts or {}
+        )
+        site = None if access is None else PageSite(access, self._state.event)
 
-        def answer(path: str) -> Answer:
-            if path == "/metrics":
+        def answer(request: HttpRequest) -> Answer:
+            if request.path == "/metrics":
                 return Answer(200, generate_latest(own), CONTENT_TYPE_LATEST)
-            return health(latest(), path)
+            shown = None if site is None else site.answer(request)
+            return shown or health(latest(), request.path, has_page=self.has_page)
 
         try:
-            self._server = HttpServer(host, port, answer)
+            with contextlib.ExitStack() as stack:
+                stack.callback(self._warnings.close)
+                self._server = HttpServer(host, port, answer)
+                stack.pop_all()
         except RuntimeError as error:
             raise ResourceError(
                 f"metrics.address {host}:{port}: {error}; raise the limit on processes and threads"
@@ -102,21 +144,14 @@ class Endpoint:
             ) from None
         self.port = self._server.port
 
+    def watched(self, now: float) -> bool:
+        """Return whether a page is open; may be called by another thread."""
+        return self._state.watched(now)
+
     def close(self) -> None:
         """Stop listening and end the thread."""
         self._server.close()
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Split `host:port`, `:port` or `port`; the host defaults to 127.0.0.1.
-
-    Raises:
-        ConfigError: the port is invalid.
-    """
-    host, _, port = address.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"metrics.address: expected host:port or a port, got {address!r}")
-    return host.strip("[]") or "127.0.0.1", int(port)
+        self._warnings.close()
 
 
 def _histogram(turns: TurnTimes) -> HistogramMetricFamily:
@@ -154,15 +189,13 @@ def _stages(times: Sequence[StageTimes]) -> Iterator[Metric]:
     yield seconds
 
 
-def health(snapshot: Snapshot, path: str) -> Answer:
-    """Return the answer to a path other than `/metrics`."""
+def health(snapshot: Snapshot, path: str, *, has_page: bool = False) -> Answer:
+    """Return the answer to a path that is neither `/metrics` nor of the page."""
+    behind_s = time.monotonic() - snapshot.now
+    hanging = f"the loop has been hanging for {behind_s:.1f} s" if behind_s >= LIVE_S else ""
     if path == "/livez":
-        behind_s = time.monotonic() - snapshot.now
-        if behind_s < LIVE_S:
-            return Answer(200, b"live\n")
-        return Answer(503, f"the loop has been hanging for {behind_s:.1f} s\n".encode())
+        return Answer(503, f"{hanging}\n".encode()) if hanging else Answer(200, b"live\n")
     if path == "/readyz":
-        if not snapshot.unready:
-            return Answer(200, b"ready\n")
-        return Answer(503, f"{snapshot.unready}\n".encode())
-    return Answer(404, b"try /metrics, /livez, /readyz\n")
+        why = snapshot.unready or hanging  # a hanging loop greets nobody
+        return Answer(503, f"{why}\n".encode()) if why else Answer(200, b"ready\n")
+    return Answer(404, _WITH_PAGE if has_page else _WITHOUT_PAGE)

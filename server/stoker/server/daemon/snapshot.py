@@ -1,10 +1,14 @@
-"""Snapshots of the daemon's state, published by its loop and served by `metrics`."""
+"""Snapshots of the daemon's state, published by its loop and served by `metrics_endpoint`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from stoker.protocol.messages import StageTimes
+from stoker.protocol.messages import SessionStatus, StageTimes
 from stoker.server.daemon.poller import TurnTimes
+
+MOST_SESSIONS: Final = 64
+"""Sessions that a snapshot has."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,7 @@ class Snapshot:
         counters: values by name, without the prefix.
         turns: the durations of the loop's turns.
         stages: where the time of rows went.
+        sessions: the first of them, in the order of their HELLO, if someone looks at the page.
     """
 
     now: float
@@ -24,3 +29,4 @@ class Snapshot:
     counters: Mapping[str, int | float]
     turns: TurnTimes
     stages: Sequence[StageTimes] = ()
+    sessions: Sequence[SessionStatus] = ()

@@ -40,7 +40,9 @@ PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
 SHORT_NAMES: Final = {f"{PREFIX}JPEG": ("daemon", "jpeg")}
 """Variables whose names leave out the section; the full name goes before."""
-_PATHS: Final = (("daemon", "cache_root"), ("daemon", "key"), ("daemon", "clients"))
+_PATHS: Final = (
+    ("daemon", "cache_root"), ("daemon", "key"), ("daemon", "clients"), ("metrics", "page_token"),
+)  # fmt: skip
 
 
 Note = Callable[[ConfigError], object]

@@ -183,10 +183,19 @@ class MetricsSection(Section, frozen=True, kw_only=True):
 
     Attributes:
         address: `host:port` of the HTTP endpoint; a port alone means 127.0.0.1; empty: none.
+        page: whether the endpoint has a web page: "auto" if only this host reaches the address, or
+            with a token; "on" refuses to start if neither is so; "off" never.
+        page_token: file with the token that the page asks for; empty: it asks for none.
         stage_times: whether workers time the stages of some rows.
     """
 
-    address: Annotated[Endpoint, DeclaredFlag("[HOST:]PORT of /metrics, /livez and /readyz.")] = ""
+    address: Annotated[
+        Endpoint, DeclaredFlag("[HOST:]PORT of a web page, /metrics, /livez and /readyz.")
+    ] = ""
+    page: Annotated[
+        Literal["auto", "on", "off"], DeclaredFlag("Serve the web page: auto, on or off.")
+    ] = "auto"
+    page_token: Annotated[str, DeclaredFlag("File with the token that the web page asks for.")] = ""
     stage_times: bool = True
 
 

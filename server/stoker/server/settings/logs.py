@@ -57,7 +57,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         when = datetime.datetime.fromtimestamp(record.created).isoformat(" ", "milliseconds")
-        facts = key_values(_facts(record))
+        facts = key_values(shown_facts(record))
         return f"{when} {record.levelname.lower()} {record.getMessage()} {facts}".rstrip()
 
 
@@ -72,7 +72,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "event": record.getMessage(),
         }
-        return json.dumps({**_facts(record), **head}, default=str)
+        return json.dumps({**shown_facts(record), **head}, default=str)
 
 
 class QueueingHandler(logging.Handler):
@@ -169,7 +169,8 @@ class Logs:
         self.close()
 
 
-def _facts(record: logging.LogRecord) -> dict[str, object]:
+def shown_facts(record: logging.LogRecord) -> dict[str, object]:
+    """Return the facts of a line, with the length of bytes in their place."""
     facts = getattr(record, "facts", None) or {}
     shown = {key: _harmless(value) for key, value in facts.items()}
     if record.exc_info:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from stoker.protocol.messages import StageTimes
+from stoker.protocol.messages import SessionStatus, StageTimes
 from stoker.server.state import metrics
 from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
@@ -150,6 +150,10 @@ class Core:
         }
         groups = self._groups.by_number.values()
         return metrics.totals(self._context.counts) | now | metrics.depths(groups)
+
+    def sessions(self, most: int) -> list[SessionStatus]:
+        """Return the descriptions of the first sessions, in the order of their HELLO."""
+        return self._sessions.statuses(most)
 
     def stage_times(self) -> list[StageTimes]:
         """Return where the time of rows went since the start, for each dataset and pipeline."""

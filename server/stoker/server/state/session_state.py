@@ -56,6 +56,7 @@ class Session:
         dataset: the name of the dataset in its last OPEN.
         pipeline: the same of the pipeline.
         epochs: the length of the training that it named; 0: it named none.
+        number: counts the sessions of the daemon from 1.
     """
 
     token: bytes
@@ -68,6 +69,7 @@ class Session:
     dataset: str = ""
     pipeline: str = ""
     epochs: int = 0
+    number: int = 0
 
     def facts(self) -> dict[str, object]:
         """Return what a log line says about its client."""

@@ -35,6 +35,9 @@ def session_status(session: Session, now: float) -> SessionStatus:
         slots=0 if member is None else member.quota,
         waited_s=0.0 if member is None else member.tally.waited_s(now),
         age_s=now - session.greeted_at,
+        number=session.number,
+        rows=0 if group is None else group.steps.largest.rows,
+        returned_s=-1.0 if member is None else member.tally.returned_s(now),
     )
 
 

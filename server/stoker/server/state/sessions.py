@@ -32,6 +32,7 @@ from stoker.protocol.messages import (
     Open,
     Release,
     Seek,
+    SessionStatus,
     Status,
     Welcome,
 )
@@ -90,9 +91,10 @@ class Sessions:
             facts = {**client.facts(), "release": client.release}
             self._context.log_refusal("client_refused", error.to_record(), **facts)
             return
-        session = Session(event.token, event.now, client, event.process)
-        self.by_token[event.token] = self._unattached[event.token] = session
         self._context.counts.sessions += 1
+        number = self._context.counts.sessions
+        session = Session(event.token, event.now, client, event.process, number=number)
+        self.by_token[event.token] = self._unattached[event.token] = session
         welcome = Welcome(version.WIRE, event.token, DAEMON)
         certificate = event.hello.certificate
         self._context.out.append(SendPeer(event.peer, (welcome,), event.token, certificate))
@@ -158,6 +160,11 @@ class Sessions:
         """Return what a log line says about the client of a session; empty if there is none."""
         session = self.by_token.get(token)
         return {} if session is None else session.facts()
+
+    def statuses(self, most: int, *, without: Session | None = None) -> list[SessionStatus]:
+        """Return the descriptions of the first sessions in the order of HELLO; O(most)."""
+        others = (one for one in self.by_token.values() if one is not without)
+        return [session_status(one, self._context.now) for one in islice(others, most)]
 
     def tick(self) -> None:
         """End sessions whose lifeline did not come up in time; they are in order of HELLO."""
@@ -239,13 +246,10 @@ class Sessions:
         """Return STATUS; O(sessions) if they are asked for."""
         if not record.sessions:
             return Status(self._status())
-        settings, others = (
-            self._context.settings,
-            (one for one in self.by_token.values() if one is not session),
-        )
+        settings = self._context.settings
         return Status(
             self._status(),
-            [session_status(one, self._context.now) for one in islice(others, MAX_LISTED)],
+            self.statuses(MAX_LISTED, without=session),
             list(settings.datasets)[:MAX_LISTED],
             list(settings.pipelines)[:MAX_LISTED],
         )

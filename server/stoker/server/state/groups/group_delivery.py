@@ -98,7 +98,7 @@ class Deliveries:
         for index, generation in record.slots:
             if group.slots.release(index, generation, token):
                 member.held -= 1
-                member.tally.returned += 1
+                member.tally.note_return(self._context.now)
             else:
                 self._context.counts.stale_releases += 1
         group.starved |= group.record.fork > 0

@@ -16,12 +16,22 @@ class Tally:
         returned: batches whose slots it has released.
     """
 
-    __slots__ = ("_since", "_waited_s", "announced", "returned")
+    __slots__ = ("_returned_at", "_since", "_waited_s", "announced", "returned")
 
     def __init__(self) -> None:
         self.announced = self.returned = 0
         self._waited_s = 0.0
         self._since: float | None = None
+        self._returned_at: float | None = None
+
+    def note_return(self, now: float) -> None:
+        """Note that it has released the slot of a batch."""
+        self.returned += 1
+        self._returned_at = now
+
+    def returned_s(self, now: float) -> float:
+        """Return the seconds since it last released a slot; -1 if it has released none."""
+        return -1.0 if self._returned_at is None else now - self._returned_at
 
     def begin_wait(self, now: float) -> None:
         """Note that it has no batch left to take; does nothing if it had none before."""
