@@ -23,7 +23,7 @@ NO_OPTIONS_OF_A_STREAM = {
     "dataset", "pipeline",  # what a stream reads, and through what; commands take them as arguments
     "last",  # "short" is done by the Loader; the rest of it is `drop_last`
     "rank", "world_size",  # the part of a batch that this process gets
-    "device", "prefetch", "group", "workers", "as_tuple", "as_dict", "verify", "name",
+    "device", "on_device", "prefetch", "group", "workers", "as_tuple", "as_dict", "verify", "name",
     "connection",
 }  # fmt: skip
 """Arguments that change no byte of a stream, with those that are declared elsewhere."""

@@ -18,6 +18,8 @@ from loading import load
 from stoker.client import Loader, batch_delivery
 from stoker.client.cuda_copies import CudaAccelerator
 from stoker.client.device import AHEAD, IN_FLIGHT, AheadSource, Target
+from stoker.client.device_modules import BatchModules
+from stoker.client.torch import Normalize
 from stoker.protocol.errors import DaemonLostError, SampleError, UsageError
 from stoker.protocol.messages import Error, Open, Release
 
@@ -43,6 +45,9 @@ class Accelerator:
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         return tensors, self.events[-1]
 
+    def run(self, change):
+        return change(), Event()
+
     def hand_over(self, tensors, event) -> None:
         self.handed.append(event)
 
@@ -65,8 +70,12 @@ def accelerator(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
     """Make every loader use the accelerator."""
     made = Accelerator()
 
-    def source(self, delivery, slab):
-        return AheadSource(delivery, made)
+    def source(self, delivery, slab, opened, rank):
+        modules = None
+        if self._chains:
+            here = torch.device("cpu")
+            modules = BatchModules(torch, self._chains, here, opened.outputs, opened.stream, rank)
+        return AheadSource(delivery, made, modules)
 
     monkeypatch.setattr(Target, "source", source)
     return made
@@ -187,6 +196,38 @@ def test_an_error_of_a_later_batch_comes_in_its_turn(daemon, accelerator, same) 
         same(daemon, next(batches), 0, 2)
 
 
+class Halves(torch.nn.Module):
+    """Fails at one call."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.calls, self.at = 0, at
+
+    def forward(self, images):
+        self.calls += 1
+        if self.calls == self.at:
+            raise FloatingPointError("half of nothing")
+        return images / 2
+
+
+def test_modules_run_ahead_and_their_error_comes_in_its_turn(daemon, accelerator) -> None:
+    accelerator.quick = True
+    module = Halves(at=3)
+    with load(daemon, on_device=[module]) as loader:
+        batches = iter(loader)
+        next(batches)
+        announced(loader, AHEAD)
+        for step in (1, 2):
+            if step == 2:
+                with pytest.raises(FloatingPointError, match="half of nothing"):
+                    next(batches)
+            batch = next(batches)
+            assert module.calls >= 3, "of the batches ahead"
+            assert batch.step == step
+            assert torch.equal(batch.image, torch.from_numpy(daemon.batch(0, step)["image"]) / 2)
+        assert not set(accelerator.handed) & set(accelerator.events), "they wait for the modules"
+
+
 def test_a_lost_daemon_is_noticed_after_the_copies(make_daemon, accelerator) -> None:
     daemon = make_daemon(steps=50)
     with load(daemon) as loader:
@@ -235,12 +276,13 @@ def test_the_calls_to_cuda() -> None:
     accelerator.hand_over(tensors, event)
     assert accelerator.passed(event)
     accelerator.wait(accelerator.mark())
+    assert accelerator.run(lambda: "changed")[0] == "changed"
     accelerator.close()
     accelerator.close()
     names = [call[0] for call in torch_.calls]
     assert names == [
         "register", "to", "to", "to", "record", "wait_event", *["record_stream"] * 3,
-        "record", "wait", "synchronize", "unregister", "synchronize",
+        "record", "wait", "record", "synchronize", "unregister", "synchronize",
     ]  # fmt: skip
     assert torch_.calls[0] == ("register", slab.address + 4096, 4096, 0)
     assert torch_.calls[1] == ("to", TARGET, True)
@@ -311,6 +353,15 @@ def test_the_current_device_is_the_one_at_the_start(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     assert Target("cuda")._device == torch.device("cuda:1")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_modules_on_a_real_device(make_daemon) -> None:
+    daemon = make_daemon(steps=40)
+    with load(daemon, device="cuda", on_device=[Normalize(layout="CHW")]) as loader:
+        for step, batch in enumerate(loader):
+            wanted = Normalize(layout="CHW")(torch.from_numpy(daemon.batch(0, step)["image"]))
+            assert torch.equal(batch.image.cpu(), wanted)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

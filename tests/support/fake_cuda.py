@@ -71,6 +71,10 @@ class FakeStream:
     def __exit__(self, *_: object) -> None:
         self._torch.touch()
 
+    def wait_stream(self, stream: object) -> None:
+        """Record an event on a stream, and wait for it."""
+        self._torch.touch()
+
     def wait_event(self, event: object) -> None:
         self._torch.calls.append(("wait_event", event))
 

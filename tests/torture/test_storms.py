@@ -63,7 +63,7 @@ def test_storms_draw_every_argument_of_a_loader_but_these():
     taken |= {"shuffle_seed", "shuffle_block_size", "group_size", "mode", *CONNECTION}
     assert taken - drawn == {
         "batch_size", "drop_last",  # others name the same
-        "device", "as_tuple", "as_dict",  # where batches go
+        "device", "on_device", "as_tuple", "as_dict",  # where batches go
         "connect_timeout_s", "reconnect_s",  # for how long to wait
         "workers",  # of private daemons
         "name",  # for the log

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Required, TypedDict
 
 from stoker.client.batches.batch import Batch
+from stoker.client.device_modules import Modules
 from stoker.client.options.argument_records import Connection, Group, Shuffle
 from stoker.protocol.length_buckets import LengthBuckets
 from stoker.protocol.size_buckets import Buckets
@@ -39,6 +40,7 @@ class EvaluationArguments(TypedDict, total=False):
     rank: int | None
     world_size: int | None
     device: object
+    on_device: Modules | None
     prefetch: int | None
     group: str | Group | None
     on_error: str

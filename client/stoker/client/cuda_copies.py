@@ -5,7 +5,7 @@ Every call to CUDA runs with the target as the current device of the thread. Oth
 one wherever a call needs a device.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class CudaAccelerator:
         self._device = device
         with torch.cuda.device(device):
             self._stream = torch.cuda.Stream(device)
+            self._stream.wait_stream(torch.cuda.current_stream(device))  # modules were moved there
         self.locks = PageLocks(torch, device, slab)
 
     def copy(self, arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], Any]:
@@ -37,6 +38,11 @@ class CudaAccelerator:
                 for name, array in arrays.items()
             }
             return tensors, self._recorded(self._stream)
+
+    def run(self, change: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], Any]:
+        """Call a function on the side stream, whose result is used after the event."""
+        with self._torch.cuda.device(self._device), self._torch.cuda.stream(self._stream):
+            return change(), self._recorded(self._stream)
 
     def hand_over(self, tensors: Mapping[str, Any], event: Any) -> None:
         """Make the current stream wait, and record in the allocator that it uses the tensors."""

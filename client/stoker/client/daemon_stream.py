@@ -73,7 +73,7 @@ class DaemonStream:
             self.delivery = Delivery(
                 self.session, self.book, opened, self.prefetch, timeout_s, crashed, verifier
             )
-            self.source = target.source(self.delivery, slab)
+            self.source = target.source(self.delivery, slab, opened, record.rank)
             group = record.delivery.group
             gathers = group is not None and group.size > 1 and not group.begun
             self._gathering = group if gathers else None

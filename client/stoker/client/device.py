@@ -1,5 +1,8 @@
 """The target of batches: NumPy arrays, torch tensors in the slot, or copies on a CUDA device.
 
+Modules (`on_device`) run on the tensors: on a CUDA device on the stream of the copy, right after
+it.
+
 Copies to a CUDA device run on a side stream, up to `AHEAD` batches before the caller asks for them,
 and a slot is released when the event of its copy has passed. The caller's stream waits for the
 event, not the caller's thread, unless the device falls behind: at most `IN_FLIGHT` batches are
@@ -9,15 +12,18 @@ are bounded, however far a loop that never waits for its device could run ahead.
 
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from stoker.client.batch_delivery import Delivery
 from stoker.client.cuda_copies import CudaAccelerator
+from stoker.client.device_modules import BatchModules, Modules, checked_modules
 from stoker.client.slab_map import SlabMap
 from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import Opened
 
 AHEAD = 2
 LEASES = 2
@@ -25,6 +31,8 @@ IN_FLIGHT = AHEAD + LEASES
 """Batches that are being copied, or used, at most; each of the former holds a slot."""
 
 Arrays = Mapping[str, Any]
+Place = tuple[int, int]
+"""Epoch and step."""
 
 
 class BatchSource(Protocol):
@@ -44,6 +52,10 @@ class Accelerator(Protocol):
 
     def copy(self, arrays: Mapping[str, np.ndarray]) -> tuple[Arrays, Any]:
         """Start a copy; return the tensors and the event that passes when it ends."""
+        ...
+
+    def run(self, change: Callable[[], Arrays]) -> tuple[Arrays, Any]:
+        """Call a function after the copies; return its result and the event that passes then."""
         ...
 
     def hand_over(self, tensors: Arrays, event: Any) -> None:
@@ -77,12 +89,19 @@ class Target:
         leases: number of slots to request in addition to the prefetched ones.
     """
 
-    def __init__(self, device: object) -> None:
-        """Resolve the argument; imports torch for any device but `cpu` and `numpy`.
+    def __init__(self, device: object, on_device: Modules | None = None) -> None:
+        """Resolve the arguments; imports torch for any device but `cpu` and `numpy`.
 
         Raises:
-            UsageError: the device is unknown or missing, or torch is missing.
+            UsageError: the device is unknown or missing, or torch is missing, or `on_device` has
+                something else than modules.
         """
+        self._chains = checked_modules(on_device)
+        if self._chains and str(device) == "numpy":
+            raise UsageError(
+                "on_device: modules take tensors, and device='numpy' gives arrays: use"
+                " device='cpu' or device='cuda'"
+            )
         self._torch: Any = None
         self._device: Any = None
         self._to_load = str(device) == "cpu" and "torch" not in sys.modules
@@ -105,12 +124,22 @@ class Target:
         if self._to_load:
             self._torch, self._to_load = _torch_or_none(), False
 
-    def source(self, delivery: Delivery, slab: SlabMap) -> BatchSource:
-        """Return a source of batches on this device."""
+    def source(self, delivery: Delivery, slab: SlabMap, opened: Opened, rank: int) -> BatchSource:
+        """Return a source of batches on this device.
+
+        Raises:
+            UsageError: a module is for an output that the stream does not have.
+        """
         self.load()
+        modules = None
+        if self._chains:
+            modules = BatchModules(
+                self._torch, self._chains, self._device, opened.outputs, opened.stream, rank
+            )
         if self._device is not None and self._device.type == "cuda":
-            return AheadSource(delivery, CudaAccelerator(self._torch, self._device, slab))
-        return HostSource(delivery, self._torch.from_numpy if self._torch is not None else None)
+            return AheadSource(delivery, CudaAccelerator(self._torch, self._device, slab), modules)
+        convert = self._torch.from_numpy if self._torch is not None else None
+        return HostSource(delivery, convert, modules)
 
 
 def _torch_or_none() -> Any:
@@ -152,16 +181,18 @@ def _checked_cuda(torch: Any, device: object, index: int | None) -> Any:
 class HostSource:
     """Batches in host memory, directly in their slots."""
 
-    def __init__(self, delivery: Delivery, convert: Any) -> None:
+    def __init__(self, delivery: Delivery, convert: Any, modules: BatchModules | None) -> None:
         self._delivery = delivery
         self._convert = convert
+        self._modules = modules
 
     def get(self, epoch: int, step: int) -> Arrays:
         """Return the outputs of a batch; waits for it."""
         arrays = self._delivery.take(epoch, step)
         if self._convert is None:
             return arrays
-        return {name: self._convert(array) for name, array in arrays.items()}
+        tensors = {name: self._convert(array) for name, array in arrays.items()}
+        return tensors if self._modules is None else self._modules(tensors, (epoch, step))
 
     def close(self) -> None:
         """Do nothing: this source holds nothing."""
@@ -170,10 +201,16 @@ class HostSource:
 class AheadSource:
     """Batches on a device, copied before the caller asks for them."""
 
-    def __init__(self, delivery: Delivery, accelerator: Accelerator) -> None:
+    def __init__(
+        self,
+        delivery: Delivery,
+        accelerator: Accelerator,
+        modules: Callable[[Arrays, Place], Arrays] | None = None,
+    ) -> None:
         self._delivery = delivery
         self._accelerator = accelerator
-        self._ahead: deque[tuple[tuple[int, int], Arrays, Any]] = deque()
+        self._modules = modules
+        self._ahead: deque[tuple[Place, Arrays | Exception, Any]] = deque()
         self._copying: deque[tuple[Any, Mapping[str, np.ndarray]]] = deque()
         self._used: deque[Any] = deque()
 
@@ -188,10 +225,12 @@ class AheadSource:
         _, tensors, event = self._ahead.popleft()
         last = self._ahead[-1][0] if self._ahead else (epoch, step)
         self._fill(self._delivery.following(*last))
+        if isinstance(tensors, Exception):
+            raise tensors
         self._accelerator.hand_over(tensors, event)
         return tensors
 
-    def _fill(self, place: tuple[int, int]) -> None:
+    def _fill(self, place: Place) -> None:
         self._retire()
         while (
             len(self._ahead) < AHEAD
@@ -201,7 +240,7 @@ class AheadSource:
             self._begin(place)
             place = self._delivery.following(*place)
 
-    def _begin(self, place: tuple[int, int]) -> None:
+    def _begin(self, place: Place) -> None:
         self._retire()
         if len(self._copying) >= IN_FLIGHT:
             self._accelerator.wait(self._copying[0][0])
@@ -209,7 +248,18 @@ class AheadSource:
         arrays = self._delivery.take(*place)
         tensors, event = self._accelerator.copy(arrays)
         self._copying.append((event, arrays))
-        self._ahead.append((place, tensors, event))
+        if self._modules is None:
+            self._ahead.append((place, tensors, event))
+        else:
+            self._ahead.append((place, *self._changed(tensors, place)))
+
+    def _changed(self, tensors: Arrays, place: Place) -> tuple[Arrays | Exception, Any]:
+        """Run the modules; what they raise is the caller's when it asks for the batch."""
+        assert self._modules is not None
+        try:
+            return self._accelerator.run(partial(self._modules, tensors, place))
+        except Exception as error:
+            return error, None
 
     def _retire(self) -> None:
         while self._copying and self._accelerator.passed(self._copying[0][0]):

@@ -18,6 +18,7 @@ from stoker.client.batches.batch import Batch, BatchOrigin, ReadMarks
 from stoker.client.batches.loop_items import receiving
 from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.client.device import Target
+from stoker.client.device_modules import Modules
 from stoker.client.epoch_iterator import EpochIterator
 from stoker.client.foreign_arguments import refuse_unknown
 from stoker.client.hosts.connecting import Where, connect
@@ -89,6 +90,9 @@ class Loader(Resuming, Generic[Item]):
         world_size: number of ranks.
         device: "cpu" (torch tensors, or NumPy arrays if torch is not installed), "numpy", or
             "cuda[:number]".
+        on_device: objects of `torch.nn.Module` that change the images after the transfer, in order,
+            on the device and stream of the transfer; or output -> such a list. They are moved to
+            the device, and are no part of the stream.
         prefetch: number of batches that the daemon prepares ahead. None lets it choose 2 to 16:
             enough for 256 rows a worker, but no more than 512 MiB hold with those that you hold.
         group: name of a group: loaders of one stream share batches, each computed once;
@@ -165,6 +169,7 @@ class Loader(Resuming, Generic[Item]):
         rank: int | None = None,
         world_size: int | None = None,
         device: object = "cpu",
+        on_device: Modules | None = None,
         prefetch: int | None = None,
         group: str | Group | None = None,
         on_error: str = "raise",
@@ -194,7 +199,7 @@ class Loader(Resuming, Generic[Item]):
         self._pid = os.getpid()
         kind = f"{'chosen' if chosen else 'known'} ranks, {world_size}"
         with CallSite(kind, rank) as place:
-            target = Target(device)
+            target = Target(device, on_device)
             options = {
                 "mix": mix, "batch_size": batch_size, "global_batch_size": global_batch_size,
                 "seed": seed, **shuffle_options(shuffle), "drop_last": last == "drop",
