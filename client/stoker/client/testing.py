@@ -7,18 +7,13 @@ so an epoch takes little memory. Runs in the calling process; one loader is open
 
 import contextlib
 import dataclasses
-import hashlib
 import json
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any
 
-import numpy as np
-
+from stoker.client.row_summaries import RowDigests, summary_of
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import as_integer
-
-DIGEST_BYTES: Final = 12
 
 
 class ResumeCheckError(AssertionError):
@@ -30,7 +25,7 @@ class BatchSummary:
     """Summary of a batch: for each output the dtype and shape in words, and a digest a row."""
 
     place: str
-    outputs: dict[str, tuple[str, list[bytes]]]
+    outputs: dict[str, RowDigests]
 
 
 def check_resume(
@@ -184,48 +179,7 @@ def _seen(batch: Any, loop: int, step: int) -> BatchSummary:
     place = f"step {step} of loop {loop}"
     if hasattr(batch, "epoch") and hasattr(batch, "step"):
         place += f" (epoch {batch.epoch}, step {batch.step})"
-    outputs = {name: _rows(value) for name, value in _named(batch)}
-    return BatchSummary(place, outputs)
-
-
-def _named(batch: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(batch, Mapping):
-        for name in batch:
-            yield str(name), batch[name]
-        params = getattr(batch, "params", None)
-        for name, records in (params or {}).items():
-            yield f"params of {name}", records
-    elif isinstance(batch, tuple | list):
-        for number, value in enumerate(batch):
-            yield str(number), value
-    else:
-        yield "batch", batch
-
-
-def _rows(value: Any) -> tuple[str, list[bytes]]:
-    """Return the form of an output in words, and the digest of each of its rows."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    form = type(value).__name__
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        value = np.asarray(value)
-        form = f"rows of {value.dtype} {tuple(value.shape[1:])}"
-        if not value.ndim:
-            value = value[None]
-    elif not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
-        value = [value]
-    return form, [_digest(row) for row in value]
-
-
-def _digest(row: Any) -> bytes:
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    parts = row.items() if isinstance(row, Mapping) else [("", row)]
-    for name, part in sorted(parts):
-        array = np.asarray(part.detach().cpu() if hasattr(part, "detach") else part, order="C")
-        head = f"{name} {array.dtype.str} {array.shape} "
-        digest.update(struct.pack("<Q", len(head)) + head.encode())
-        digest.update(array.tobytes() if array.dtype != object else repr(row).encode())
-    return digest.digest()
+    return BatchSummary(place, summary_of(batch))
 
 
 @contextlib.contextmanager
