@@ -16,7 +16,7 @@ from stoker.dataset.images.jpeg.checksums import checksums_of
 from stoker.dataset.images.jpeg.coefficients import Coefficients, read_coefficients
 from stoker.dataset.images.jpeg.entropy_bits import category, first_bit, flush, places_of, put_word
 from stoker.dataset.images.jpeg.grid import Grid
-from stoker.dataset.images.jpeg.huffman import best_table, codes_of
+from stoker.dataset.images.jpeg.huffman import body_of, codes_of
 from stoker.dataset.images.jpeg.segments import (
     EOI,
     SOI,
@@ -25,6 +25,7 @@ from stoker.dataset.images.jpeg.segments import (
     UnindexableError,
     read_segments,
 )
+from stoker.dataset.images.jpeg.table_choice import chosen_tables
 from stoker.jit import compiled, kernel
 
 NEAR: Final = 32
@@ -69,7 +70,7 @@ def rewrite(data: bytes) -> Rewritten:
     jfif, others, adobe = _sorted(found)
     head = b"".join([*adobe, _quantizers(found)])
     frame = _frame(found)
-    after = b"".join([_huffman(tables), _restart(interval), _scan_head(found)])
+    after = b"".join([_segment(0xC4, body_of(tables)), _restart(interval), _scan_head(found)])
     before = SOI + jfif + others
     start = len(before) + len(head) + len(frame) + len(after)
     grid = Grid(
@@ -103,7 +104,7 @@ def _encode(
         raise UnindexableError("a coefficient that baseline files cannot hold")
     symbols = counts.reshape(4, 256)
     used = 4 if len(coefficients.planes) > 1 else 2
-    tables = [best_table(counted) for counted in symbols[:used]]
+    tables = chosen_tables(symbols[:used])
     codes, lengths = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
     for i, table in enumerate(tables):
         codes[256 * i : 256 * (i + 1)], lengths[256 * i : 256 * (i + 1)] = codes_of(table)
@@ -247,16 +248,6 @@ def _frame(found: Segments) -> bytes:
     for part in found.components:
         body += bytes([part.id, part.h << 4 | part.v, part.quantizer])
     return _segment(0xC1 if wide else 0xC0, body)
-
-
-def _huffman(tables: list[HuffmanTable]) -> bytes:
-    kinds = (0x00, 0x10, 0x01, 0x11)
-    return _segment(
-        0xC4,
-        b"".join(
-            bytes([kind]) + t.counts + t.symbols for kind, t in zip(kinds, tables, strict=False)
-        ),
-    )
 
 
 def _restart(interval: int) -> bytes:

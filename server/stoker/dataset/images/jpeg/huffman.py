@@ -4,6 +4,7 @@ Codes are canonical (ITU-T T.81, annex C). Optimal codes of at most 16 bits foll
 which keeps the code of all ones free.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,8 @@ from stoker.jit import compiled, kernel
 
 SYMBOLS: Final = 257
 """256 symbols, and one for the code of all ones."""
+KINDS: Final = (0x00, 0x10, 0x01, 0x11)
+"""Class and number of the tables of a gridded file: DC and AC of luma, DC and AC of chroma."""
 SHORT: Final = 10
 """Bits of the codes that `short_codes` holds."""
 
@@ -48,6 +51,25 @@ def short_codes(tables: np.ndarray) -> np.ndarray:
     entries: np.ndarray = tables[..., :: 1 << (16 - SHORT)].copy()
     entries[entries >> 8 > SHORT] = 0
     return entries
+
+
+def body_of(tables: Sequence[HuffmanTable]) -> bytes:
+    """Return the body of a DHT segment with tables in the order DC, AC, DC, AC."""
+    return b"".join(
+        bytes([kind]) + table.counts + table.symbols
+        for kind, table in zip(KINDS, tables, strict=False)
+    )
+
+
+def tables_of(body: bytes) -> list[HuffmanTable]:
+    """Return the tables of what `body_of` made."""
+    found, place = [], 0
+    while place < len(body):
+        counts = body[place + 1 : place + 17]
+        end = place + 17 + sum(counts)
+        found.append(HuffmanTable(counts, body[place + 17 : end]))
+        place = end
+    return found
 
 
 def codes_of(table: HuffmanTable) -> tuple[np.ndarray, np.ndarray]:

@@ -28,7 +28,7 @@ from stoker.dataset.images.jpeg.decoding.head import (
 )
 from stoker.dataset.images.jpeg.decoding.sampling import repeat_edges, upsample
 from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES, OTHER_FORM, PAD, RING
-from stoker.dataset.images.jpeg.decoding.tables import fill_tables
+from stoker.dataset.images.jpeg.decoding.table_sets import take_tables
 from stoker.dataset.images.jpeg.decoding.transform import transform_full, transform_sparse
 from stoker.dataset.images.jpeg.decoding.unstuffing import unstuff
 from stoker.dataset.images.jpeg.decoding.window import (
@@ -60,6 +60,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
     SLOT,
     SPARE,
     SPARSE,
+    TABLES,
     TOP,
     UPPER,
     WIDTH,
@@ -90,10 +91,9 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
         grid: flat uint8, its grid.
         numbers: see `window.lay_out`; what is asked is given.
         parts: see `window.lay_out`.
-        file: (where, factors, tables, codes), see `fill_where`, `fill_factors` and `fill_tables`;
+        file: (where, factors, tables, codes), see `fill_where`, `fill_factors` and `take_tables`;
             tables and codes are kept from file to file.
-        work: (single, huffman): see `fill_tables`; and (HUFFMAN_BYTES,) uint8, the DHT segment that
-            the tables were filled from, behind two bytes with its length.
+        work: see `take_tables`.
 
     Returns:
         0, a status of `find_cells` for a grid that does not fit, CHANGED if a checksum differs, or
@@ -101,7 +101,6 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
         is read, which needs no grid.
     """
     where, factors, tables, codes = file
-    single, huffman = work
     head, cells = np.zeros(HEAD_NUMBERS, np.int64), np.zeros(4, np.int64)
     status = find_cells(grid, data.shape[0], numbers[: MOST + 1], cells, np.zeros(4, np.int64))
     if status not in (0, LARGE):
@@ -122,8 +121,8 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
     fill_where(head, parts, uint16_at(grid, INTERVAL_AT), where)
     fill_factors(data, parts, head[COUNT], factors)
     place, size = head[HUFFMAN], head[HUFFMAN_END] - head[HUFFMAN]
-    if not _is_same(data, place, size, huffman):
-        fill_tables(data, place, 2 if head[COUNT] == 1 else 4, tables, codes, single)
+    count = 2 if head[COUNT] == 1 else 4
+    numbers[TABLES] = take_tables(data, place, size, count, tables, codes, work)
     numbers[PARTS_COUNT] = head[COUNT]
     return 0
 
@@ -150,18 +149,6 @@ def _has_markers(data: Any, grid: Any, cells: Any) -> Any:
 
 
 @kernel
-def _is_same(data: Any, place: Any, size: Any, huffman: Any) -> Any:
-    """Return whether the tables are those of the file before, and keep them."""
-    same = huffman[0] == size >> 8 and huffman[1] == size & 255
-    huffman[0], huffman[1] = size >> 8, size & 255
-    for i in range(np.uint64(size)):
-        byte = data[np.uint64(place) + i]
-        same = same and huffman[np.uint64(2) + i] == byte
-        huffman[np.uint64(2) + i] = byte
-    return same
-
-
-@kernel
 def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: Any, out: Any) -> Any:
     """Decode the box that was prepared.
 
@@ -179,7 +166,8 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
     Returns:
         Whether the data is intact.
     """
-    where, factors, tables, codes = file
+    where, factors, all_tables, all_codes = file
+    tables, codes = all_tables[numbers[TABLES]], all_codes[numbers[TABLES]]
     following, plain, places, coefficients, planes, jobs = memory
     interval, count = uint16_at(grid, INTERVAL_AT), numbers[PARTS_COUNT]
     slot, blocks = numbers[SLOT], numbers[BLOCKS]

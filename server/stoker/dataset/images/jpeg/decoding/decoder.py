@@ -1,8 +1,9 @@
 """The decoder's memory, and its calls from Python; one for each thread.
 
-Two kernels make a box: `prepare` reads the head and decides, `decode` makes pixels. Memory grows to
-the largest window and never shrinks: about 45 bytes for each pixel of a band, so some hundred KB
-for photographs of usual width, and never the whole image.
+Two kernels make a box: `prepare` reads the head and decides, `decode` makes pixels. The lookup
+tables of all shared sets of Huffman tables, and of one other file, are half a MB, which is touched
+as they are filled. Other memory grows to the largest window and never shrinks: about 45 bytes for
+each pixel of a band, so some hundred KB for photographs of usual width, and never the whole image.
 """
 
 from typing import Any, Final
@@ -17,6 +18,7 @@ from stoker.dataset.images.jpeg.decoding.sizes import (
     MOST_BLOCKS,
     OTHER_FORM,
 )
+from stoker.dataset.images.jpeg.decoding.table_sets import PLACES, SHARED
 from stoker.dataset.images.jpeg.decoding.tables import CODE, TABLES
 from stoker.dataset.images.jpeg.decoding.window import (
     CELLS,
@@ -51,10 +53,15 @@ class BoxDecoder:
         self._file = (
             np.zeros((MOST_BLOCKS, 3), np.int64),
             np.zeros((3, 64 * LANES), np.int16),
-            np.zeros(TABLES * ENTRIES, np.int64),
-            np.zeros(4 * CODE, np.int32),
+            np.zeros((PLACES, TABLES * ENTRIES), np.int64),
+            np.zeros((PLACES, 4 * CODE), np.int32),
         )
-        self._work = np.zeros(2 * ENTRIES, np.uint32), np.zeros(HUFFMAN_BYTES, np.uint8)
+        self._work = (
+            np.zeros(2 * ENTRIES, np.uint32),
+            np.zeros(HUFFMAN_BYTES, np.uint8),
+            np.zeros(PLACES, np.uint8),
+            SHARED,
+        )
         self._memory = (
             np.empty(0, np.int64),
             np.empty(0, np.uint8),

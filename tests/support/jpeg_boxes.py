@@ -1,0 +1,52 @@
+"""Boxes of gridded JPEGs by Stoker's own decoder, in memory that shows writes outside of it."""
+
+import numpy as np
+import simplejpeg
+
+from stoker.dataset.images.jpeg.decoding import BoxDecoder
+from stoker.ops._testing.painted import PaintedMemory
+
+
+def encoded(pixels, quality, sampling):
+    pixels = np.ascontiguousarray(pixels)
+    if sampling == "gray":
+        return simplejpeg.encode_jpeg(pixels[..., 1:2].copy(), quality, colorspace="GRAY")
+    return simplejpeg.encode_jpeg(pixels, quality, colorsubsampling=sampling)
+
+
+def decoded(decoder, made, size, box, most=None):
+    """Decode a box into painted memory; None if the decoder does not cover the file."""
+    out = np.full((*size, 3), 77, np.uint8)
+    target = out.reshape(-1), 3 * (box[0] * size[1] + box[1]), 3 * size[1]
+    views = memoryview(made.data), memoryview(made.grid.to_bytes())
+    most = size[0] * size[1] if most is None else most
+    return out if decoder.decode(*views, size, box, most, target) else None
+
+
+class GuardedDecoder(BoxDecoder):
+    """A decoder whose memory has exactly the size that it asks for, between painted margins."""
+
+    def __init__(self):
+        super().__init__()
+        self.painted = []
+
+    def _grow(self):
+        self._memory = tuple(array[..., :0] for array in self._memory)
+        super()._grow()
+        guarded = []
+        for number, array in enumerate(self._memory):
+            sizes = self._numbers[[20, 15, 19, 16, 17, 18]]
+            shape = (3, int(sizes[2])) if number == 2 else (int(sizes[number]),)
+            size = int(np.prod(shape)) * array.itemsize
+            memory = PaintedMemory.painted(str(number), size, 0xA5)
+            if number == 3:  # aligned to a slot: its end may be anywhere
+                guarded.append(array)
+                continue
+            self.painted.append(memory)
+            guarded.append(memory.inner.view(array.dtype).reshape(shape))
+        self._memory = tuple(guarded)
+
+    def faults(self):
+        found = [memory.fault() for memory in self.painted]
+        self.painted = []
+        return [fault for fault in found if fault]
