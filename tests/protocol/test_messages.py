@@ -109,7 +109,8 @@ def test_appended_fields_have_defaults(vectors) -> None:
     assert found.prefetch == 0
     assert (found.crash_policy, found.integrity) == ("", "")
     assert decode("side", usual(vectors, "carried")[1][:5]).ready is None
-    assert decode("daemon", usual(vectors, "status")[1][:2]).stages == []
+    found = decode("daemon", usual(vectors, "status")[1][:2])
+    assert (found.stages, found.workers) == ([], [])
 
 
 def usual(vectors, tag: str) -> tuple[str, list]:
@@ -128,6 +129,19 @@ WRONG_OF_SESSIONS = [
     *((at, "1") for at in (20, 21)), (5, "closed"), (5, None), (10, SMALL + 1), (19, SMALL + 1),
 ]  # fmt: skip
 """Place in SESSION -> a value that it cannot have."""
+
+
+WORKER = [
+    3, 4713, "op", "blur (pipelines.py:15)", 0.5, 0.75, 0.25, "photos", "train", "run-17", 1,
+    "0" * 32, "", 0, 3, 120, 17, 4711, 9, 300.5,
+]  # fmt: skip
+WRONG_OF_WORKERS = [
+    *((at, wrong) for at in (3, 7, 8, 9, 11, 12) for wrong in ("n" * 65, 7, None, b"name")),
+    *((at, wrong) for at in (0, 1, 10, 13, 14, 15, 18) for wrong in (-1, COUNT + 1, "1", None)),
+    *((at, wrong) for at in (16, 17) for wrong in (-1, COUNT + 1, "1", 1.5)),
+    *((at, "1") for at in (4, 5, 6, 19)), (2, "naps"), (2, None), (10, SMALL + 1),
+]  # fmt: skip
+"""Place in WORKER -> a value that it cannot have."""
 
 
 def changed(values: list, at: int, value: object) -> list:
@@ -240,6 +254,8 @@ BOUNDS = {
                           [["d", "p", 1, [["op", "o", 1.0]]]],
                           [["d", "p", 1, [["s", "", "1", 1.0]]]],
                           [["d", "p", 1, [["s", "", 1.0, 1.0]] * 66]], [["d", "p", 1, []]] * 66],
+        "workers": [None, {}, [None], [[]], [WORKER[:-1]], [WORKER] * 257,
+                    *([changed(WORKER, at, wrong)] for at, wrong in WRONG_OF_WORKERS)],
     },
     "bye": {"reason": ["r" * 16385, None]},
     "attach": {"token": [b"", b"x" * 15, b"x" * 17, None]},
@@ -275,6 +291,7 @@ APPENDED = {("error", "run"), ("opened", "drawn"),
             ("opened", "integrity"),
             ("ask_status", "sessions"), ("status", "sessions"), ("status", "datasets"),
             ("status", "pipelines"), ("status", "unready"), ("status", "pid"), ("status", "stages"),
+            ("status", "workers"),
             ("carried", "ready"), ("ask_replay", "stored")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]

@@ -157,7 +157,8 @@ def test_table_of_fields(page: str) -> None:
     kinds = [kind for union in DIRECTIONS.values() for kind in typing.get_args(union)]
     kinds = [*dict.fromkeys(kinds), slot_layout.Output, slot_layout.Placed, item_fields.ItemField]
     kinds += [draw_records.Drawn, draw_records.DrawnField, size_buckets.Bucket]
-    kinds += [messages.SessionStatus, messages.StageTimes, messages.StageSum]
+    kinds += [messages.SessionStatus, messages.WorkerStatus]
+    kinds += [messages.StageTimes, messages.StageSum]
     kinds += [
         stream_request.StreamRequest,
         stream_request.SourceRequest,

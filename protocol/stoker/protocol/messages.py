@@ -32,6 +32,8 @@ from stoker.protocol.slot_layout import Output, Placed
 MAX_CLASSES = 2**16
 MAX_STAGES = 65
 """In STATUS, stages of a pipeline, and pipelines that have some."""
+MAX_WORKERS = 256
+"""Of workers in STATUS."""
 MAX_CLASS_BYTES = 2**20
 """Of all names of classes in OPENED; the fields that do not fit are left out."""
 MAX_LISTED = 1024
@@ -51,6 +53,9 @@ Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_LISTED)]
 PRIVATE_PIPELINE = "private"
 """The name of each pipeline that a client sends, in StageTimes."""
 SessionState = Literal["greeted", "attached", "opening", "open"]
+WorkerDoes = Literal[
+    "starting", "idle", "opening", "compiling", "read", "decode", "op", "write", "other", "ending"
+]
 Certificate = Annotated[bytes, msgspec.Meta(max_length=2048)]
 
 
@@ -330,8 +335,46 @@ class StageTimes(msgspec.Struct, frozen=True, array_like=True):
     stages: Annotated[list[StageSum], msgspec.Meta(max_length=MAX_STAGES)]
 
 
+class WorkerStatus(msgspec.Struct, frozen=True, array_like=True):
+    """What one worker does at this moment, as the daemon sees it from outside; for people.
+
+    `worker` is its number in logs, `pid` its process, 0 before it has one. `state` is "starting",
+    "idle", "opening" (it opens a stream), "compiling", "ending" (it was killed and is not dead
+    yet), or the stage of a row: "read", "decode", "op", "write" or "other". `op` is then the name
+    of the op, with the file and line of its call. It is seen there for `state_s` seconds, and works
+    at its chunk for `chunk_s`. `cpu` is how many cores it used over the last second.
+
+    The other fields say for whom: the dataset, pipeline and name of the first of the `sessions`
+    that get the rows, and `stream`, `group` and `rank` as in SessionStatus; empty or 0 if it
+    computes nothing. `row` and `sample` are null while rows are computed many at a time.
+    """
+
+    worker: Count
+    pid: Count
+    state: WorkerDoes
+    op: Label
+    state_s: float
+    chunk_s: float
+    cpu: float
+    dataset: Label
+    pipeline: Label
+    client: Label
+    sessions: Small
+    stream: Label
+    group: Label
+    rank: Small
+    epoch: Count
+    step: Count
+    row: Count | None
+    sample: Count | None
+    chunks: Count
+    age_s: float
+
+
 class Status(Record, frozen=True, tag="status"):
     """Counters of the daemon, by metric name, and in `stages` where the time of rows went.
+
+    `workers` says what each worker does now, the first `MAX_WORKERS` of them.
 
     The other fields only if ASK_STATUS asked for them. `sessions` are in the order of their HELLO,
     without the one that asks; the first `MAX_LISTED` of them. `datasets` and `pipelines` are the
@@ -348,6 +391,9 @@ class Status(Record, frozen=True, tag="status"):
     unready: Text = ""
     pid: Count = 0
     stages: Annotated[list[StageTimes], msgspec.Meta(max_length=MAX_STAGES)] = msgspec.field(
+        default_factory=list
+    )
+    workers: Annotated[list[WorkerStatus], msgspec.Meta(max_length=MAX_WORKERS)] = msgspec.field(
         default_factory=list
     )
 

@@ -68,6 +68,9 @@ class FakeSupervisor:
     def unready(self) -> str:
         return ""
 
+    def seen(self) -> dict:
+        return {}
+
     def descriptors(self):
         return {self._bell: self._deliver}
 

@@ -1,9 +1,13 @@
 """Pipelines whose ops take a known time: some wait, some compute."""
 
+import os
 import select
 import time
 
+import numpy as np
+
 from stoker import ops
+from stoker.ops import define
 from stoker.pipeline import pipeline
 
 NAP_S = 0.01
@@ -22,6 +26,23 @@ def burns(image):
     while time.thread_time() < end:
         pass
     return image
+
+
+def waits(image):
+    """Wait for a byte of a pipe, for one image."""
+    if int(image.sum()) == int(os.environ["STOKER_TEST_HANG"]):
+        pipe = os.open(os.environ["STOKER_TEST_PIPE"], os.O_RDONLY)
+        os.read(pipe, 1)
+        os.close(pipe)
+    return image
+
+
+@define()
+def spins(src, dst, params, record, scratch):
+    """Never end, in compiled code."""
+    dst[...] = src
+    while dst.shape[0] > 0:
+        dst[0, 0, 0] = np.uint8(dst[0, 0, 0] + np.uint8(1))
 
 
 @pipeline
@@ -65,3 +86,17 @@ def busy(sample):
     image = ops.random_resized_crop(sample.image, size=64)
     image = ops.python(burns, image, randomness="none")
     return {"image": image, "label": sample.label}
+
+
+@pipeline
+def stuck(sample):
+    image = sample.image
+    if sample.label == 3:
+        image = ops.python(waits, image, randomness="none")
+    image = ops.random_resized_crop(image, size=64)
+    return {"image": image, "label": sample.label}
+
+
+@pipeline
+def spinning(sample):
+    return {"image": spins()(sample.image), "label": sample.label}

@@ -14,7 +14,7 @@ from stoker.pipeline import pipeline
 from stoker.pipeline.graph.normal import pipeline_id
 from stoker.server.rows.graphs import graph_to_bytes
 from stoker.server.work.work_records import AddSlab, CloseStream, Done, DropSlab
-from stoker.server.workers.child_config import WorkerConfig
+from stoker.server.workers.child_config import PROGRESS_BYTES, WorkerConfig
 from stoker.server.workers.engines import KEPT
 from stoker.server.workers.worker import Worker
 
@@ -27,7 +27,7 @@ class Bench:
 
     def __init__(self, cache, debug_memory=False):
         self.worker = Worker(
-            WorkerConfig(0, 0, 1, str(cache), "", debug_memory), mmap.mmap(-1, mmap.PAGESIZE)
+            WorkerConfig(0, 0, 1, str(cache), "", debug_memory), mmap.mmap(-1, PROGRESS_BYTES)
         )
         self._slab = os.memfd_create("slab")
         os.ftruncate(self._slab, SLAB_BYTES)

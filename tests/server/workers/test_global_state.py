@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from stoker.server.work.work_records import AddSlab, Done
-from stoker.server.workers.child_config import PROGRESS, WorkerConfig
+from stoker.server.workers.child_config import PROGRESS_BYTES, WorkerConfig
 from stoker.server.workers.worker import Worker
 
 SLAB_BYTES = 65536
@@ -39,7 +39,7 @@ def fill(kernel_cache, stream_of, work_of):
 
     def run(debug_memory):
         config = WorkerConfig(0, 0, 1, str(kernel_cache), "", debug_memory)
-        worker = Worker(config, mmap.mmap(-1, max(PROGRESS.size, mmap.PAGESIZE)))
+        worker = Worker(config, mmap.mmap(-1, PROGRESS_BYTES))
         slab = os.memfd_create("slab")
         os.ftruncate(slab, SLAB_BYTES)
         worker.handle(AddSlab(1, SLAB_BYTES), os.dup(slab))

@@ -32,7 +32,7 @@ import mmap, os, sys
 import msgspec
 from stoker.jit import set_cache_root
 from stoker.server.workers import builder, worker
-from stoker.server.workers.child_config import WorkerConfig
+from stoker.server.workers.child_config import PROGRESS_BYTES, WorkerConfig
 from stoker.server.work.work_records import AddSlab, BuildRequest, OpenStream, Work
 
 build, opened, slab, work = (
@@ -42,7 +42,7 @@ build, opened, slab, work = (
 set_cache_root(sys.argv[1])
 before = set(sys.modules)
 builder.build(build)
-one = worker.Worker(WorkerConfig(1, 0, 1, sys.argv[1], ""), mmap.mmap(-1, mmap.PAGESIZE))
+one = worker.Worker(WorkerConfig(1, 0, 1, sys.argv[1], ""), mmap.mmap(-1, PROGRESS_BYTES))
 memory = os.memfd_create("slab")
 os.ftruncate(memory, slab.size_bytes)
 one.handle(slab, memory)

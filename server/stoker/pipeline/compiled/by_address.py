@@ -270,6 +270,16 @@ def _store_word(typingctx: Any, address: Any, dtype: Any, word: Any, is_float: A
 
 
 @intrinsic
+def _show_word(typingctx: Any, address: Any, word: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address, word = args
+        builder.store(word, _pointer(builder, address, _WORD))
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), codegen
+
+
+@intrinsic
 def _copy_bytes(typingctx: Any, dst: Any, src: Any, size: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         dst, src, size = args
@@ -331,6 +341,12 @@ def _read_clock(typingctx: Any, function: Any, clock: Any) -> Any:
 def read_clock(function, clock):  # type: ignore[no-untyped-def]
     """Read a clock of the system by the address of `clock_gettime`; nanoseconds."""
     return _read_clock(function, clock)
+
+
+@handwritten
+def show_word(address, word):  # type: ignore[no-untyped-def]
+    """Write an int64 to an address that another process reads."""
+    _show_word(address, word)
 
 
 @handwritten

@@ -30,6 +30,7 @@ from stoker.pipeline.engine.following import Follower
 from stoker.pipeline.engine.interface import Freeze, check_freeze
 from stoker.pipeline.engine.sample_addresses import RowSamples, check_samples
 from stoker.pipeline.engine.sample_faults import call_error, sample_error
+from stoker.pipeline.engine.shown_program import Sign
 from stoker.pipeline.engine.stage_clock import StageClock
 from stoker.pipeline.plain.plain_arrays import check_arrays
 from stoker.pipeline.planning.engine_tables import (
@@ -52,7 +53,10 @@ _char_at: Any = c_char.from_buffer
 
 
 def compile_plan(
-    plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
+    plan: Plan,
+    freeze: Freeze | None = None,
+    arena: np.ndarray | None = None,
+    sign: Sign | None = None,
 ) -> Executor:
     """Compile a plan, or load it from the disk cache.
 
@@ -61,6 +65,7 @@ def compile_plan(
         freeze: stream name -> the integer that replaces (id, epoch, visit, view), or "epoch".
         arena: scratch memory to use, from `aligned_arena`; executors on one thread may share it.
             None, or if it is too small: the executor allocates its own.
+        sign: shows another process which op runs; None: nothing does.
 
     Raises:
         BuildError: the kernel of an op cannot be compiled; names the op, its file and line.
@@ -68,7 +73,7 @@ def compile_plan(
         UnknownNameError: a freeze names a stream that the plan does not have.
         UsageError: a freeze is neither an integer nor "epoch".
     """
-    return Executor(plan, freeze, arena)
+    return Executor(plan, freeze, arena, sign)
 
 
 class Executor:
@@ -84,7 +89,11 @@ class Executor:
     """
 
     def __init__(
-        self, plan: Plan, freeze: Freeze | None = None, arena: np.ndarray | None = None
+        self,
+        plan: Plan,
+        freeze: Freeze | None = None,
+        arena: np.ndarray | None = None,
+        sign: Sign | None = None,
     ) -> None:
         """Compile or load what the plan calls; see `compile_plan`."""
         if is_disabled():
@@ -114,6 +123,7 @@ class Executor:
             params,
             self._records,
             arena,
+            sign,
         )
         self._rows = np.zeros((1, 4), np.uint64)
         self._row = self._rows[0]

@@ -24,6 +24,7 @@ from stoker.pipeline.compiled.by_address import (
     load_word,
     prefetch,
     read_clock,
+    show_word,
     store_word,
 )
 from stoker.pipeline.compiled.loop_arrays import each
@@ -46,6 +47,7 @@ from stoker.pipeline.engine.stage_clock import (
     FUNCTION,
     MOST_COST_NS,
     ROW,
+    SHOWN,
     SPLIT,
     STAGE,
     TOTALS,
@@ -392,6 +394,7 @@ def execute(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PL
     Returns:
         0, or the status of the first row that does not fit.
     """
+    shown = times[SHOWN]
     for row in range(1, AHEAD):
         fetch(row, samples, ahead)
     for row in range(rows.shape[0]):
@@ -399,11 +402,13 @@ def execute(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PL
         if row != 0 and parts[0, 2] != 0:
             for decision in range(parts.shape[0]):
                 parts[decision, 1] += parts[decision, 2]
+        show_word(shown + 8, row)
         line, end = np.int64(0), times[SPLIT]
         if row == times[ROW]:
             line, end = end, code.shape[0]
         while line < end:
             at, op, dst = line, code[line, 0], code[line, 1]
+            show_word(shown, at)
             line += 1
             if op <= RULE.code:
                 run_kernel(code, at, words, parts, arena, note)

@@ -20,7 +20,8 @@ from stoker.pipeline.compiled.emitter import Program
 from stoker.pipeline.compiled.kernel_calls import Call
 from stoker.pipeline.compiled.loop_instructions import DECISIONS_AT, NOTE
 from stoker.pipeline.compiled.timed_program import with_timed_copy
-from stoker.pipeline.engine.stage_clock import SPLIT, STAGE
+from stoker.pipeline.engine.shown_program import ShownProgram, Sign
+from stoker.pipeline.engine.stage_clock import SHOWN, SPLIT
 from stoker.pipeline.planning.op_declarations import MAX_RANK
 from stoker.protocol.errors import StokerError
 
@@ -53,6 +54,7 @@ class Machine:
         params: np.ndarray,
         records: np.ndarray,
         arena: np.ndarray,
+        sign: Sign | None = None,
     ) -> None:
         """Compile or load the functions that are called.
 
@@ -64,6 +66,7 @@ class Machine:
             params: their parameters; changes of its contents take effect at the next run.
             records: memory for their records.
             arena: scratch memory, of `aligned_arena`.
+            sign: shows another process where the program is; None: nothing does.
 
         Raises:
             BuildError: a function cannot be compiled; names the op, its file and line.
@@ -78,7 +81,11 @@ class Machine:
             for line, call in program.calls.items():
                 code[line, 1] = address_of(call)
                 activity.finished(_form(call))
-        self._untimed = np.full(STAGE + 1, -1, np.int64)
+        timed, stages = with_timed_copy(code, program.stages)
+        self._sign, self._shown = sign, ShownProgram(bytes(stages), program.ops)
+        self._unseen = np.zeros(2, np.int64)
+        self._untimed = np.full(SHOWN + 1, -1, np.int64)
+        self._untimed[SHOWN] = self._unseen.ctypes.data if sign is None else sign.address
         self._lines = self._untimed[SPLIT] = len(code)
         self._memory = streams, params, records, arena
         self.values = program.values.copy()
@@ -96,7 +103,7 @@ class Machine:
             self.values[line, 0] = self._places[decision, 0] + offset
         self._execute = partial(
             execute,
-            with_timed_copy(code, program.stages),
+            timed,
             self.values,
             self.sides,
             self.ahead,
@@ -131,7 +138,9 @@ class Machine:
         if times is None:
             times = self._untimed
         else:
-            times[SPLIT] = self._lines
+            times[SPLIT], times[SHOWN] = self._lines, self._untimed[SHOWN]
+        if self._sign is not None:
+            self._sign.show(self._shown)
         status: int = self._execute(rows, samples, times)
         return status
 

@@ -32,7 +32,10 @@ WALL: Final = 4
 CPU: Final = 5
 COST: Final = 6
 """What the last reading of the clocks cost: taken off from the processor time of the stage."""
-TOTALS: Final = 7
+SHOWN: Final = 7
+"""Address of two words that the loop of programs writes, for other processes to see; timed or not:
+the line of the program that it executes, and the row of its run."""
+TOTALS: Final = 8
 """Two words for each stage: its time, and its processor time."""
 
 MOST_COST_NS: Final = 2000

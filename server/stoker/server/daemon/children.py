@@ -19,6 +19,7 @@ import msgspec
 from stoker.protocol.descriptors import await_readable
 from stoker.protocol.errors import BuildError, SampleError
 from stoker.server.daemon.stack_report import describe_stack, users_function
+from stoker.server.daemon.worker_sight import WorkerSight, processor_time
 from stoker.server.state.events import (
     BuildDied,
     BuildFailed,
@@ -36,6 +37,7 @@ from stoker.server.state.events import (
     WorkerDown,
     WorkerUp,
 )
+from stoker.server.state.worker_status import Seen
 from stoker.server.work.work_records import (
     BuildResult,
     DecoderCompiled,
@@ -52,6 +54,7 @@ from stoker.server.work.work_records import (
 from stoker.server.workers import channel
 from stoker.server.workers.child_config import IDLE, MAX_STACK, PROGRESS, PROGRESS_BYTES, STACK_AT
 from stoker.server.workers.death import stat_of
+from stoker.server.workers.stage_page import StageReader
 
 _DEATH_S: Final = 1.0
 
@@ -180,6 +183,12 @@ class WorkerChild(Child):
         os.ftruncate(self._page, PROGRESS_BYTES)
         self._progress = mmap.mmap(self._page, PROGRESS_BYTES)
         PROGRESS.pack_into(self._progress, 0, *IDLE)
+        self._sight = WorkerSight(StageReader(self._progress), processor_time)
+
+    def look(self, now: float) -> Seen:
+        """Return what it does now."""
+        self._sight.pid = self.pid
+        return self._sight.look(now)
 
     def note_state(self) -> None:
         """Note the process's state before it is killed: whether it runs, waits or is stopped."""

@@ -412,6 +412,7 @@ class Daemon:
                 unready=unready,
                 pid=os.getpid(),
                 stages=self._core.stage_times(),
+                workers=self._workers(),
             )
         return record
 
@@ -426,7 +427,11 @@ class Daemon:
             self._turns.copy(),
             self._core.stage_times(),
             self._core.sessions(MOST_SESSIONS) if self._watched(now) else (),
+            self._workers(),
         )
+
+    def _workers(self) -> list[messages.WorkerStatus]:
+        return self._core.workers(self._supervisor.seen(), self._now())
 
     def _own_counters(self) -> dict[str, int | float]:
         return {

@@ -1,8 +1,9 @@
 """The supervisor's interface to the daemon; tests pass their own implementation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from stoker.server.state.worker_status import Seen
 from stoker.server.work.work_records import BuildRequest, ReplayRequest, ToWorker
 
 
@@ -23,6 +24,9 @@ class Processes(Protocol):
 
     def abandon(self, descriptor: int) -> bool:
         """Kill the process behind a descriptor; return whether it is one of these."""
+
+    def seen(self) -> Mapping[int, Seen]:
+        """Return what each worker does now, by number; called a few times per second."""
 
     def start_worker(self, worker: int) -> None:
         """Start a worker."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stoker.protocol.messages import SessionStatus, StageTimes
+from stoker.protocol.messages import SessionStatus, StageTimes, WorkerStatus
 from stoker.server.daemon.poller import TurnTimes
 
 MOST_SESSIONS: Final = 64
@@ -22,6 +22,7 @@ class Snapshot:
         turns: the durations of the loop's turns.
         stages: where the time of rows went.
         sessions: the first of them, in the order of their HELLO, if someone looks at the page.
+        workers: what each worker did.
     """
 
     now: float
@@ -30,3 +31,4 @@ class Snapshot:
     turns: TurnTimes
     stages: Sequence[StageTimes] = ()
     sessions: Sequence[SessionStatus] = ()
+    workers: Sequence[WorkerStatus] = ()

@@ -28,6 +28,7 @@ from stoker.server.daemon.children import (
 from stoker.server.daemon.launch import Launched
 from stoker.server.daemon.template_process import Answered, TemplateProcess
 from stoker.server.state.events import Event, Recalled, WorkerDown
+from stoker.server.state.worker_status import Seen
 from stoker.server.work.work_records import (
     BuildRequest,
     DecoderRequest,
@@ -145,6 +146,10 @@ class Supervisor:
             if self._now() - since > self._fork_deadline_s:
                 self._template.lost(f"did not fork within {self._fork_deadline_s:g} s")
                 self._orphan()
+
+    def seen(self) -> dict[int, Seen]:
+        """Return what each worker does now, by number."""
+        return {number: child.look(self._now()) for number, child in self._workers.items()}
 
     def unready(self) -> str:
         """Return why no child can be started now; empty: one can."""

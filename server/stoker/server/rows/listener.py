@@ -30,5 +30,8 @@ class RowListener:
     def sample_begins(self, sample_id: int) -> None:
         """A sample is read next; the samples of a chunk in one compiled call are not named."""
 
+    def stage_begins(self, stage: int) -> None:
+        """A stage of a row begins, by its number in `stage_clock.FIXED`."""
+
     def decode_begins(self) -> None:
         """An encoded value of a sample is decoded next, whole or a box of it."""

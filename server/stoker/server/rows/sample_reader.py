@@ -138,7 +138,8 @@ class SampleReader:
         return read
 
     def _enter(self, stage: int) -> None:
-        """Count the time from now on for a stage, if the row is timed."""
+        """Begin a stage; the time from now on counts for it, if the row is timed."""
+        self._listener.stage_begins(stage)
         if self._clock is not None and self._clock.runs:
             self._clock.enter(stage)
 

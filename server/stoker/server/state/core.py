@@ -6,10 +6,11 @@ rows, and the end of a chunk has constant cost. After every event `assign` gives
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
-from stoker.protocol.messages import SessionStatus, StageTimes
+from stoker.protocol.messages import MAX_WORKERS, SessionStatus, StageTimes, WorkerStatus
 from stoker.server.state import metrics
 from stoker.server.state.budget import Budget
 from stoker.server.state.builds import Builds
@@ -52,6 +53,7 @@ from stoker.server.state.settings import Settings
 from stoker.server.state.stopping import Stopping
 from stoker.server.state.stream_opening import Openings
 from stoker.server.state.worker_faults import Faults
+from stoker.server.state.worker_status import UNSEEN, Seen, worker_status
 from stoker.server.state.workers import Pool
 
 
@@ -158,6 +160,18 @@ class Core:
     def stage_times(self) -> list[StageTimes]:
         """Return where the time of rows went since the start, for each dataset and pipeline."""
         return self._scheduler.stages.times()
+
+    def workers(self, seen: Mapping[int, Seen], now: float) -> list[WorkerStatus]:
+        """Return what workers do.
+
+        Args:
+            seen: what the daemon sees of their processes, by number.
+            now: when.
+        """
+        return [
+            worker_status(worker, seen.get(number, UNSEEN), self._sessions.by_token, now)
+            for number, worker in islice(self._pool.workers.items(), MAX_WORKERS)
+        ]
 
     def _refused(self, event: SlabRefused) -> None:
         token = self._openings.refused(event.slab, event.reason)

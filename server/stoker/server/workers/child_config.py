@@ -12,10 +12,15 @@ PROGRESS = struct.Struct("=qqq")
 """Progress of a worker: claim, row of the global batch, sample; -1 for any that is not begun."""
 SAMPLE_AT = 16
 IDLE = (-1, -1, -1)
+SHOWN_AT: Final = 64
+"""Where a worker shows what it does now: two words, see `stage_page`."""
 STACK_AT: Final = mmap.PAGESIZE
 """Offset in the progress page's file at which a worker writes its stack if a chunk is too slow."""
 MAX_STACK: Final = 65536
-PROGRESS_BYTES: Final = STACK_AT + MAX_STACK
+PROGRAM_AT: Final = STACK_AT + MAX_STACK
+"""Where it says which ops its program has."""
+MAX_PROGRAM: Final = 16384
+PROGRESS_BYTES: Final = PROGRAM_AT + MAX_PROGRAM
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, array_like=True, tag="config"):

@@ -23,6 +23,7 @@ from stoker.dataset import Dataset
 from stoker.pipeline.compiled.executor import Executor, compile_plan
 from stoker.pipeline.compiled.guarded import Guarded
 from stoker.pipeline.engine.interface import Engine, Freeze
+from stoker.pipeline.engine.shown_program import Sign
 from stoker.pipeline.graph.schedule import FACTS, facts_read
 from stoker.pipeline.planning.plan import Plan
 from stoker.server.rows.field_states import worker_plan
@@ -37,9 +38,10 @@ Key = tuple[str, str, bytes, frozenset[tuple[str, int | str]]]
 class EngineMaker:
     """Makes the engines of one stream, which share one scratch memory."""
 
-    def __init__(self, freeze: Freeze, *, debug_memory: bool) -> None:
+    def __init__(self, freeze: Freeze, *, debug_memory: bool, sign: Sign | None = None) -> None:
         self._freeze = freeze
         self._debug_memory = debug_memory
+        self._sign = sign
         self._arena: np.ndarray | None = None
 
     def __call__(self, plan: Plan) -> Engine:
@@ -47,7 +49,7 @@ class EngineMaker:
         freeze = own_freeze(self._freeze, plan)
         if self._debug_memory:
             return Guarded(plan, freeze)
-        engine = compile_plan(plan, freeze, self._arena)
+        engine = compile_plan(plan, freeze, self._arena, self._sign)
         self._arena = engine.arena
         return engine
 
@@ -59,9 +61,15 @@ class Engines:
         made: how many were made so far.
     """
 
-    def __init__(self, *, debug_memory: bool) -> None:
-        """Keep nothing yet; with `debug_memory` kernels run between guard bytes."""
+    def __init__(self, *, debug_memory: bool, sign: Sign | None = None) -> None:
+        """Keep nothing yet.
+
+        Args:
+            debug_memory: whether kernels run between guard bytes.
+            sign: shows the daemon which op an engine runs; None: nothing does.
+        """
         self._debug_memory = debug_memory
+        self._sign = sign
         self._kept: OrderedDict[Key, Executor] = OrderedDict()
         self._arena: np.ndarray | None = None
         self.made = 0
@@ -94,8 +102,11 @@ class Engines:
         plan = worker_plan(graph_from_bytes(graph), dataset)
         self.made += 1
         if self._debug_memory or not keeps_nothing(plan):
-            return EngineMaker(freeze, debug_memory=self._debug_memory)(plan)
-        engine = self._kept[key] = compile_plan(plan, own_freeze(freeze, plan), self._arena)
+            maker = EngineMaker(freeze, debug_memory=self._debug_memory, sign=self._sign)
+            return maker(plan)
+        engine = self._kept[key] = compile_plan(
+            plan, own_freeze(freeze, plan), self._arena, self._sign
+        )
         self._arena = engine.arena
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)

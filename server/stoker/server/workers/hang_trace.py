@@ -12,7 +12,7 @@ import os
 import signal
 from typing import Final
 
-from stoker.server.workers.child_config import STACK_AT
+from stoker.server.workers.child_config import PROGRAM_AT, STACK_AT
 
 SHARE: Final = 0.8
 """Part of the deadline after which the stack is written, before the daemon kills the worker."""
@@ -32,7 +32,7 @@ class HangTrace:
         if callable(signal.getsignal(signal.SIGALRM)):
             return
         if self._page[STACK_AT]:
-            self._page[STACK_AT:] = bytes(len(self._page) - STACK_AT)
+            self._page[STACK_AT:PROGRAM_AT] = bytes(PROGRAM_AT - STACK_AT)
         # A function may have used the signal and given it back: the handler is set once more.
         faulthandler.unregister(signal.SIGALRM)
         try:

@@ -74,6 +74,8 @@ from stoker.server.workers.failpoints import FailPoints
 from stoker.server.workers.hang_trace import HangTrace
 from stoker.server.workers.progress_reports import report
 from stoker.server.workers.slab_pages import SlabPages
+from stoker.server.workers.stage_page import IDLE as IDLE_STAGE
+from stoker.server.workers.stage_page import OPENING, OTHER, StagePage
 from stoker.server.workers.template import threads
 from stoker.server.workers.user_code import Sources, UserCode
 
@@ -86,6 +88,7 @@ class Worker:
 
     Attributes:
         engines: those that it keeps.
+        stage: shows the daemon what it does.
     """
 
     def __init__(
@@ -100,9 +103,10 @@ class Worker:
         self._slabs: dict[int, SlabPages | Failed] = {}
         self._forks = WorkerForks()
         self._watch = ComputeTimer()
+        self.stage = StagePage(progress)
         self._code = UserCode()
-        self._listener = _ProgressPage(progress, self._fail, lifeline)
-        self.engines = Engines(debug_memory=config.debug_memory)
+        self._listener = _ProgressPage(progress, self.stage, self._fail, lifeline)
+        self.engines = Engines(debug_memory=config.debug_memory, sign=self.stage)
 
     def close(self) -> None:
         """Close the worker's files."""
@@ -116,6 +120,7 @@ class Worker:
         """Handle one record and return the reply, if any."""
         match record:
             case OpenStream():
+                self.stage.enter(OPENING)
                 return self._open(record)
             case CloseStream():
                 self._streams.pop(record.stream, None)
@@ -194,7 +199,7 @@ class Worker:
         """Return a dataset of a stream, and what makes engines of its pipeline."""
         graph = graph_from_bytes(built.graph)
         dataset = samples_of(self._dataset(built.dataset, built.fingerprint), graph)
-        of_buckets = EngineMaker(freeze, debug_memory=self._config.debug_memory)
+        of_buckets = EngineMaker(freeze, debug_memory=self._config.debug_memory, sign=self.stage)
 
         def engine_of(size: Size | None) -> Engine:
             if size is None:
@@ -288,11 +293,14 @@ class _ProgressPage(RowListener):
         decoded: values that were decoded so far.
     """
 
-    def __init__(self, page: mmap.mmap, fail: FailPoints, lifeline: int | None) -> None:
+    def __init__(
+        self, page: mmap.mmap, stage: StagePage, fail: FailPoints, lifeline: int | None
+    ) -> None:
         self.decoded = 0
         self._claim = 0
         self._slab: SlabPages | None = None
         self._page = page
+        self._stage = stage
         self._fail = fail
         self._lifeline = lifeline
         self._inode = None if lifeline is None else os.fstat(lifeline).st_ino
@@ -301,6 +309,7 @@ class _ProgressPage(RowListener):
     def begin(self, claim: int, slab: SlabPages) -> None:
         """Begin a claim on rows in a slab."""
         self._claim, self._slab = claim, slab
+        self._stage.enter(OTHER)
 
     def end(self) -> None:
         """End it; the page names nothing from now on."""
@@ -323,6 +332,9 @@ class _ProgressPage(RowListener):
     def sample_begins(self, sample_id: int) -> None:
         self._check()
         _NUMBER.pack_into(self._page, SAMPLE_AT, sample_id)
+
+    def stage_begins(self, stage: int) -> None:
+        self._stage.enter(stage)
 
     def decode_begins(self) -> None:
         self.decoded += 1
@@ -387,5 +399,6 @@ def _loop(sock: socket.socket, worker: Worker, number: int, note: HangTrace) -> 
         note.begin()
         answer = worker.handle(*received)
         note.end()
+        worker.stage.enter(IDLE_STAGE)
         if answer is not None:
             channel.send(sock, answer)
