@@ -29,7 +29,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick alone check site bench proofs golden-older hostile fuzz torture endurance jpeg clean
+.PHONY: help demo test quick alone check site bench proofs golden-older hostile fuzz torture endurance jpeg compose-test clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ endurance: $(STAMP) ## look at memory over 100,000 batches, and for what is left
 
 jpeg: $(STAMP)   ## 10,000 files in 100,000 boxes and 10,000,000 mutations for Stoker's decoder of JPEGs (hours)
 	STOKER_JPEG_FILES=10000 STOKER_JPEG_MUTATIONS=10000000 $(BIN)/python -m pytest tests/dataset/images/jpeg/test_jpeg_decoding.py -k "random_files or damaged_intervals"
+
+compose-test: $(STAMP) ## build both images, run compose.yaml, kill its daemon, ask its Prometheus (Docker; after make demo)
+	$(BIN)/python tools/compose_test.py
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json
