@@ -6,6 +6,7 @@ numbers in between. Equal bytes, dtypes and shapes have equal digests, whatever 
 
 import hashlib
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -48,6 +49,35 @@ def _inner(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from outputs_of(value, f"{name}.")
     else:
         yield name, value
+
+
+def row_count(batch: Any) -> int:
+    """Return how many rows a batch has: the length that most of its outputs have.
+
+    Raises:
+        UsageError: no output has a length.
+    """
+    lengths = Counter(
+        len(value)
+        for _, value in outputs_of(batch)
+        if hasattr(value, "__len__") and not isinstance(value, str | bytes) and _has_length(value)
+    )
+    if not lengths:
+        raise UsageError(
+            f"a batch, {type(batch).__name__}, has no rows to count: expected arrays, tensors or"
+            " lists"
+        )
+    return most_common_length(lengths)
+
+
+def most_common_length(lengths: Mapping[int, int]) -> int:
+    """Return the length that most outputs have, of several the greatest; 0 without any."""
+    return max(lengths, key=lambda length: (lengths[length], length), default=0)
+
+
+def _has_length(value: Any) -> bool:
+    """Whether a value has rows: an array of no dimension has none."""
+    return getattr(value, "ndim", 1) != 0
 
 
 def _rows(name: str, value: Any) -> RowDigests:

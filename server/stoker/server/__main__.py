@@ -34,6 +34,7 @@ COMMANDS = {
     "replay": ("stoker.server.commands.replay_command", "replay"),
     "buckets": ("stoker.server.commands.buckets_command", "buckets"),
     "bench": ("stoker.server.commands.bench_command", "bench"),
+    "compare": ("stoker.server.commands.compare_command", "compare"),
     "audit": ("stoker.server.commands.audit_command", "audit"),
     "status": ("stoker.server.commands.status_command", "status"),
     "doctor": ("stoker.server.commands.doctor_command", "doctor"),

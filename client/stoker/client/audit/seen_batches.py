@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stoker.client.row_summaries import DIGEST_BYTES, outputs_of, summary_of
+from stoker.client.row_summaries import DIGEST_BYTES, most_common_length, outputs_of, summary_of
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
 
@@ -68,7 +68,7 @@ def seen(batch: Any, ids: str | None) -> SeenBatch:
     """
     summary = summary_of(batch)
     counts = Counter(len(rows) for _, rows in summary.values())
-    count = max(counts, key=lambda number: (counts[number], number), default=0)
+    count = most_common_length(counts)
     digests = [hashlib.blake2b(digest_size=DIGEST_BYTES) for _ in range(count)]
     for _, rows in summary.values():
         if len(rows) == count:
