@@ -58,7 +58,9 @@ def port(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[in
             on_error="replace", device="numpy", total_epochs=9,
         ) as loader:  # fmt: skip
             assert len(list(loader)) == 4
-            yield int(re.findall(r"port=(\d+)", line)[0])
+            port = int(re.findall(r"port=(\d+)", line)[0])
+            assert f'<a href="http://127.0.0.1:{port}/"' in loader._repr_html_()
+            yield port
 
 
 def state_of(port: int, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
@@ -90,6 +92,8 @@ def test_the_events_of_a_daemon_that_loads(port: int) -> None:
     assert [one["id"] for one in found["bad_samples"]] == [BROKEN]
     assert found["bad_samples"][0]["reason"].startswith("its stored bytes no longer have the check")
     assert "bad_samples" in [one["event"] for one in found["warnings"]]
+    assert [one["worker"] for one in found["workers"]] == [1]
+    assert found["workers"][0]["state"] in ("idle", "read", "decode", "op", "write", "other")
     assert all(one["limit"] > 0 for one in found["limits"])
 
 
@@ -103,6 +107,9 @@ def test_a_browser_shows_it_as_text_in_both_schemes_and_by_keyboard(port: int) -
         shown = browser.evaluate("document.querySelector('main').innerText")
         assert f"{EVIL} / train" in shown
         assert "op center_crop" in shown
+        assert "worker 1" in shown
+        timeline = browser.evaluate("document.querySelector('#workers canvas').ariaLabel")
+        assert re.fullmatch(r"[a-z]+ \d+ %(, [a-z]+ \d+ %)*", timeline)
         assert "compute-bound" in shown, "nobody takes the batches that are ready"
         assert browser.evaluate("document.querySelectorAll('main script').length") == 0
         assert "its stored bytes no longer have the check" in shown

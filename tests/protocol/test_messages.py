@@ -256,6 +256,7 @@ BOUNDS = {
                           [["d", "p", 1, [["s", "", 1.0, 1.0]] * 66]], [["d", "p", 1, []]] * 66],
         "workers": [None, {}, [None], [[]], [WORKER[:-1]], [WORKER] * 257,
                     *([changed(WORKER, at, wrong)] for at, wrong in WRONG_OF_WORKERS)],
+        "page": ["m" * 16385, None, b"m"],
     },
     "bye": {"reason": ["r" * 16385, None]},
     "attach": {"token": [b"", b"x" * 15, b"x" * 17, None]},
@@ -291,7 +292,7 @@ APPENDED = {("error", "run"), ("opened", "drawn"),
             ("opened", "integrity"),
             ("ask_status", "sessions"), ("status", "sessions"), ("status", "datasets"),
             ("status", "pipelines"), ("status", "unready"), ("status", "pid"), ("status", "stages"),
-            ("status", "workers"),
+            ("status", "workers"), ("status", "page"),
             ("carried", "ready"), ("ask_replay", "stored")}  # fmt: skip
 """Fields that came later: they have a default."""
 FIELDS = [(tag, field) for tag, fields in BOUNDS.items() for field in fields]

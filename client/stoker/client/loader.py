@@ -49,7 +49,7 @@ from stoker.client.verifying import SessionChain
 from stoker.protocol.accounts import EpochAccount
 from stoker.protocol.errors import ClosedError, UsageError
 from stoker.protocol.length_buckets import LengthBuckets
-from stoker.protocol.messages import Open
+from stoker.protocol.messages import Open, Status
 from stoker.protocol.replayed_row import Replay
 from stoker.protocol.request.argument_checks import label_of, within
 from stoker.protocol.request.stream_arguments import stream_request
@@ -411,8 +411,11 @@ class Loader(Resuming, Generic[Item]):
         of each epoch rank 0 also logs it, as `stoker.client.verdict` at level INFO.
         """
         self._check_usable()
+        return self._judged(self._connection.status())
+
+    def _judged(self, status: Status | None) -> LoopVerdict:
         self._pace.measure()
-        return judge(self._pace, self._facts, self._connection.status())
+        return judge(self._pace, self._facts, status)
 
     def _waited_s(self) -> float:
         return self._connection.statistics().wait_s
@@ -430,6 +433,16 @@ class Loader(Resuming, Generic[Item]):
             f"{spec.pipeline}, batch_size={self.batch_size}, seed={spec.seed}, "
             f"prefetch={self.prefetch}, memory {slab / 2**20:.1f} MiB)"
         )
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: its stream, its verdict, and a link to its daemon's page."""
+        from stoker.client.loader_html import loader_html  # noqa: PLC0415 - for notebooks alone
+
+        is_open = self._close.alive and os.getpid() == self._pid
+        status = self._connection.status() if is_open else None
+        verdict = self._judged(status) if is_open else None
+        page = "" if status is None else status.page
+        return loader_html(repr(self), verdict, page, is_remote=self._connection.is_remote)
 
     @property
     def prefetch(self) -> int:

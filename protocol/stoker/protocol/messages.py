@@ -379,7 +379,7 @@ class Status(Record, frozen=True, tag="status"):
     The other fields only if ASK_STATUS asked for them. `sessions` are in the order of their HELLO,
     without the one that asks; the first `MAX_LISTED` of them. `datasets` and `pipelines` are the
     names that the daemon serves. `unready` says why new clients are not welcome; empty: they are.
-    `pid` is the daemon's process.
+    `pid` is the daemon's process, `page` the address of its web page; empty: it has none.
     """
 
     counters: Annotated[dict[Name, int | float], msgspec.Meta(max_length=4096)]
@@ -396,6 +396,7 @@ class Status(Record, frozen=True, tag="status"):
     workers: Annotated[list[WorkerStatus], msgspec.Meta(max_length=MAX_WORKERS)] = msgspec.field(
         default_factory=list
     )
+    page: Text = ""
 
 
 class Bye(Record, frozen=True, tag="bye"):

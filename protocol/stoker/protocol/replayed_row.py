@@ -23,6 +23,7 @@ import numpy as np
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import ProtocolError, ResourceError
 from stoker.protocol.item_fields import DTYPES
+from stoker.protocol.pictures import as_picture, figure, heading, table
 from stoker.protocol.slot_layout import ALIGN
 
 MAX_HEAD_BYTES: Final = 2**22
@@ -124,6 +125,24 @@ class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
             f"{self.seed}; applied: {applied}; outputs: {', '.join(v.name for v in self.outputs)})"
         )
 
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the pictures of its fields, steps and outputs."""
+        title = f"Sample {self.id}, epoch {self.epoch}, visit {self.visit}, view {self.view}"
+        groups = [
+            ("fields", self.fields),
+            *((_step_title(step), step.values) for step in self.steps if step.applied),
+            ("outputs", self.outputs),
+        ]
+        shown = [
+            figure(picture, f"{name}: {value.name} {value.array.shape}")
+            for name, values in groups
+            for value in values
+            if (picture := as_picture(value.array)) is not None
+        ]
+        steps = [(step.op, step.line, step.why or _drawn(step)) for step in self.steps]
+        lines = table(("step", "line", "parameters"), steps)
+        return heading(title) + f"<div>{''.join(shown)}</div>" + lines
+
     def output(self, name: str) -> np.ndarray:
         """Return an output by name; raises KeyError if there is no such output."""
         for value in self.outputs:
@@ -155,6 +174,18 @@ class Replay(msgspec.Struct, frozen=True, array_like=True, eq=False):
         ]
         data["outputs"] = [_described(value) for value in self.outputs]
         return data
+
+
+def _step_title(step: ReplayStep) -> str:
+    return f"{step.op} ({_drawn(step)})" if step.parameters else step.op
+
+
+def _drawn(step: ReplayStep) -> str:
+    """Return the values that a step drew, in words."""
+    return ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in step.parameters.items()
+    )
 
 
 def _described(value: ReplayValue) -> dict[str, Any]:

@@ -172,7 +172,8 @@ def test_where_other_hosts_reach_it_there_is_no_page_without_a_token(token_file)
         settings = MetricsSection(address="0.0.0.0:0", page_token=token)
         endpoint = Endpoint(settings, lambda: snapshot)
         with contextlib.closing(endpoint):
-            assert endpoint.has_page == bool(token)
+            named = f"http://{socket.gethostname()}:{endpoint.port}/"
+            assert endpoint.page == (named if token else "")
             with socket.create_connection(("127.0.0.1", endpoint.port), PATIENCE_S) as sock:
                 sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 answer = sock.recv(4096)

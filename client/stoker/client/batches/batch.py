@@ -325,6 +325,14 @@ class Batch(Mapping[str, Any]):
         place = "" if origin is None else f"epoch {origin.epoch}, step {origin.step}; "
         return f"Batch({place}{parts})"
 
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the first rows of its pictures, and its entries."""
+        from stoker.client.batches.batch_html import batch_html  # noqa: PLC0415 - for notebooks alone
+
+        origin = self._origin
+        place = "" if origin is None else f", epoch {origin.epoch}, step {origin.step}"
+        return batch_html(f"Batch{place}", self._entries)
+
 
 def _record(entries: Entries, origin: BatchOrigin | None) -> ReadMarks | None:
     """Return the record of a new batch: that of the batch from which its entries are."""

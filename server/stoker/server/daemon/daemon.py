@@ -162,6 +162,7 @@ class Daemon:
             self._readiness = Readiness(self._accept_limit, self._supervisor, now)
             self._watched: Callable[[float], bool] = lambda _: False
             self.metrics_port: int | None = None
+            self._page = ""
             self._snapshot = self._take_snapshot()
             if config.metrics.address:
                 self._serve_metrics(config.metrics, recent, stack)
@@ -181,7 +182,8 @@ class Daemon:
         endpoint = Endpoint(settings, lambda: self._snapshot, bad_samples, facts)
         stack.callback(endpoint.close)
         self._watched, self.metrics_port = endpoint.watched, endpoint.port
-        logs.log("info", "metrics_listening", port=endpoint.port, page=endpoint.has_page)
+        self._page = endpoint.page
+        logs.log("info", "metrics_listening", port=endpoint.port, page=bool(endpoint.page))
 
     def _reloads(self, stack: contextlib.ExitStack) -> dict[int, Callable[[], None]]:
         """Return what to call when a newer configuration has been read, by its descriptor."""
@@ -413,6 +415,7 @@ class Daemon:
                 pid=os.getpid(),
                 stages=self._core.stage_times(),
                 workers=self._workers(),
+                page=self._page,
             )
         return record
 

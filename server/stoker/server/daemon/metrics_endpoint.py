@@ -34,7 +34,7 @@ from stoker.protocol.errors import ResourceError
 from stoker.protocol.messages import StageTimes
 from stoker.server.daemon.http_server import Answer, HttpRequest, HttpServer
 from stoker.server.daemon.metric_help import HELP
-from stoker.server.daemon.metrics_address import host_and_port
+from stoker.server.daemon.metrics_address import host_and_port, page_address
 from stoker.server.daemon.page.page_access import page_access
 from stoker.server.daemon.page.page_site import PageSite
 from stoker.server.daemon.page.page_state import PageState
@@ -86,7 +86,7 @@ class Endpoint:
 
     Attributes:
         port: where it listens.
-        has_page: whether it serves the page.
+        page: the address of its page; empty: it has none.
     """
 
     def __init__(
@@ -112,7 +112,6 @@ class Endpoint:
         host, port = host_and_port(address)
         own = registry(latest)
         access = page_access(settings)
-        self.has_page = access is not None
         self._warnings = RecentWarnings()
         self._state = PageState(
             latest, self._warnings, bad_samples or RecentBadSamples(), facts or {}
@@ -123,7 +122,7 @@ class Endpoint:
             if request.path == "/metrics":
                 return Answer(200, generate_latest(own), CONTENT_TYPE_LATEST)
             shown = None if site is None else site.answer(request)
-            return shown or health(latest(), request.path, has_page=self.has_page)
+            return shown or health(latest(), request.path, has_page=site is not None)
 
         try:
             with contextlib.ExitStack() as stack:
@@ -143,6 +142,7 @@ class Endpoint:
                 address=address,
             ) from None
         self.port = self._server.port
+        self.page = "" if site is None else page_address(host, self.port)
 
     def watched(self, now: float) -> bool:
         """Return whether a page is open; may be called by another thread."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from stoker.protocol import version
-from stoker.protocol.messages import SessionStatus, StageTimes
+from stoker.protocol.messages import SessionStatus, StageTimes, WorkerStatus
 from stoker.server.daemon.http_server import FRAME_S
 from stoker.server.daemon.page.daemon_limits import UsableHost, limits
 from stoker.server.daemon.page.recent_notes import RecentBadSamples, RecentWarnings
@@ -23,6 +23,7 @@ from stoker.server.daemon.snapshot import MOST_SESSIONS, Snapshot
 from stoker.server.settings import cgroup
 
 WINDOW_S: Final = 10.0
+MOST_WORKERS: Final = 64
 _WATCHED_S: Final = 2.0
 
 
@@ -91,7 +92,8 @@ class PageState:
             "rows_per_s": did["rows_total"],
             "sessions": self._sessions(snapshot, workers),
             "more_sessions": max(snapshot.counters["sessions"] - MOST_SESSIONS, 0),
-            "workers": [],
+            "workers": [_worker(one) for one in snapshot.workers[:MOST_WORKERS]],
+            "more_workers": max(len(snapshot.workers) - MOST_WORKERS, 0),
             "stages": [_stages(one) for one in snapshot.stages],
             "limits": [{**one._asdict(), "part": one.part} for one in nearest],
             "warnings": self._warnings.newest_first(),
@@ -120,6 +122,10 @@ class PageState:
             verdict = session_verdict(session, before, snapshot.now - since, workers)
             shown.append({**msgspec.structs.asdict(session), "verdict": verdict._asdict()})
         return shown
+
+
+def _worker(one: WorkerStatus) -> dict[str, Any]:
+    return {"worker": one.worker, "state": one.state, "op": one.op, "client": one.client}
 
 
 def _stages(times: StageTimes) -> dict[str, Any]:

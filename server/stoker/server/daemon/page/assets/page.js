@@ -5,7 +5,6 @@ const SPAN_S = 60;
 // What a worker does, and how high its bar is: color is not the only carrier. Idle has none.
 const HEIGHTS = { read: 0.35, decode: 0.55, op: 0.75, write: 0.9, other: 0.2, prepares: 1 };
 const PREPARES = new Set(["starting", "opening", "compiling", "ending"]);
-const MOST_WORKERS = 64;
 const RATE_S = 3;
 const AGAIN_MS = 5000;
 
@@ -136,7 +135,7 @@ function showWorkers(state) {
     const text = what === "prepares" ? "starts, opens or compiles" : what;
     return element("li", {}, element("span", { kind: "swatch", set: { "aria-hidden": "true" } }, bar), text);
   }, () => {}, "");
-  keep(by("workers"), state.workers.slice(0, MOST_WORKERS), (one) => one.worker, (one) => element("div", { kind: "worker" },
+  keep(by("workers"), state.workers, (one) => one.worker, (one) => element("div", { kind: "worker" },
     element("span", { text: `worker ${one.worker}` }), element("canvas", { set: { role: "img" } }), element("span", { kind: "now" })),
   (node, one) => {
     const [, canvas, now] = node.children;
@@ -144,6 +143,8 @@ function showWorkers(state) {
     const op = one.op ? ` ${one.op}` : "";
     say(now, `${one.state}${op}${one.client ? ` for ${one.client}` : ""}`);
   }, "");
+  by("more-workers").hidden = !state.more_workers;
+  say(by("more-workers"), `and ${state.more_workers} more`);
 }
 
 function draw(canvas, points, end, colors) {
