@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import pickle
 import shutil
 import warnings
 
@@ -10,7 +11,7 @@ import pytest
 from daemons import serving
 from loading import places
 
-from stoker.client import Batch, Loader
+from stoker.client import Batch, Loader, as_dataloader
 from stoker.client.batch_sampler import Steps
 from stoker.client.loader_samples import SampleSequence
 from stoker.dataset import schema, write
@@ -149,6 +150,74 @@ def test_the_field_whose_classes_are_meant(known, classes):
         assert samples.classes_of(field) == tuple(names)
 
 
+# ------------------------------------------------------------------ as_dataloader
+
+
+def test_a_dataloader_of_a_loader_has_the_parts_that_tools_check(load):
+    with load(drop_last=False, rank=1, world_size=2) as loader:
+        view = as_dataloader(loader)
+        assert isinstance(view, torch.utils.data.DataLoader)
+        assert isinstance(view.sampler, torch.utils.data.distributed.DistributedSampler)
+        assert (view.sampler.num_replicas, view.sampler.rank) == (2, 1)
+        assert (view.batch_size, view.drop_last, view.num_workers) == (4, False, 0)
+        assert (len(view), len(view.dataset), len(view.sampler)) == (2, ROWS, 8)
+        assert view.dataset.classes == ("cat", "dog", "fox")
+        assert view.spec == loader.spec
+        assert {"batch_size", "dataset", "drop_last", "sampler"} <= vars(view).keys()
+
+
+def test_loops_over_a_dataloader_are_those_of_the_loader(load):
+    with load() as loader, load() as other:
+        view = as_dataloader(loader)
+        assert [batch.index.tolist() for batch in view] == expected(other, 0)
+        view.sampler.set_epoch(3)
+        batches = iter(view)
+        assert places([next(batches)]) == [(3, 0)]
+        cursor, wanted = view.state_dict(), expected(other, 3)
+    with load() as loader:
+        view = as_dataloader(loader)
+        view.load_state_dict(cursor)
+        assert [batch.index.tolist() for batch in view] == wanted[1:]
+        view.close()
+        with pytest.raises(ClosedError):
+            next(iter(view))
+
+
+def test_a_dataloader_for_evaluation_keeps_its_epoch(load):
+    with load(Loader.for_evaluation) as loader:
+        view = as_dataloader(loader)
+        view.sampler.set_epoch(3)
+        assert {batch.epoch for batch in view} == {0}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"worker_init_fn": print}, "no argument 'worker_init_fn'.*draws belong to samples"),
+        ({"num_workers": 4}, "no argument 'num_workers', since the Loader decides: workers="),
+        ({"sampler": None}, "no argument 'sampler', since the Loader decides: subset="),
+        ({"timeuot": 1}, "no argument 'timeuot', since the Loader decides: make the Loader with"),
+    ],
+)
+def test_arguments_of_a_dataloader_are_refused(load, given, message):
+    with load() as loader, pytest.raises(UsageError, match=message):
+        as_dataloader(loader, **given)
+
+
+def test_what_a_dataloader_of_a_loader_cannot_do(load):
+    with load() as loader:
+        view = as_dataloader(loader)
+        with pytest.raises(UsageError, match="no indices: the daemon decides the order"):
+            iter(view.sampler)
+        again = "expected a stoker.client.Loader, got SampleSequence. A tool that makes it again"
+        with pytest.raises(UsageError, match=again):
+            type(view)(view.dataset, batch_size=4)
+        with pytest.raises(ValueError, match="sampler attribute should not be set"):
+            view.sampler = None
+        with pytest.raises(UsageError, match="cannot be pickled"):
+            pickle.dumps(view)
+
+
 # ------------------------------------------------------------------ Accelerate
 
 
@@ -184,6 +253,23 @@ def test_accelerate_skips_first_batches(load, accelerator):
         assert places(found) == [(1, 2), (1, 3)]
         assert [batch.index.tolist() for batch in found] == expected(other, 1)[2:]
         assert places(loader) == [(2, step) for step in range(STEPS)]
+
+
+def test_accelerate_saves_and_loads_the_place_of_a_dataloader(load, tmp_path):
+    accelerate = pytest.importorskip("accelerate")
+    with load() as loader:
+        accelerator = accelerate.Accelerator(cpu=True)
+        view = accelerator.prepare(as_dataloader(loader))
+        assert view.loader is loader
+        batches = iter(view)
+        next(batches)
+        accelerator.save_state(tmp_path / "saved")
+        rest = [batch.index.tolist() for batch in batches]
+    with load() as loader:
+        accelerator = accelerate.Accelerator(cpu=True)
+        view = accelerator.prepare(as_dataloader(loader))
+        accelerator.load_state(tmp_path / "saved")
+        assert [batch.index.tolist() for batch in view] == rest
 
 
 @pytest.fixture
@@ -383,6 +469,33 @@ def test_lightning_trains_from_epoch_0_and_evaluates_every_sample(load, fit):
         module = fit(train, 2, evaluation)
     same(module.seen, seen_in((0, 1)))
     assert module.validated == 2 * ROWS
+
+
+def test_lightning_trains_on_a_dataloader_and_resumes(load, fit):
+    with load() as train:
+        saved = fit(as_dataloader(train), 2).saved
+    with load() as train:
+        same(fit(as_dataloader(train), 3, ckpt_path=saved).seen, seen_in((2,)))
+
+
+def test_lightning_predicts_on_a_loader_but_not_on_a_dataloader(load, lightning, tmp_path):
+    """It makes a DataLoader again to keep track of indices."""
+
+    class Module(lightning.LightningModule):
+        def predict_step(self, batch, _):
+            return batch.index.tolist()
+
+    with load(Loader.for_evaluation) as loader, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="pytorch_lightning|torch")
+        trainer = lightning.Trainer(
+            accelerator="cpu", logger=False, enable_progress_bar=False, default_root_dir=tmp_path
+        )
+        found = trainer.predict(Module(), loader)
+        assert list(itertools.chain(*found)) == list(range(ROWS))
+        with pytest.raises(
+            UsageError, match=r"makes it again from its parts .* give the tool the Loader"
+        ):
+            trainer.predict(Module(), as_dataloader(loader))
 
 
 @pytest.mark.parametrize(

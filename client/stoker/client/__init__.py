@@ -34,10 +34,16 @@ __all__ = [
 
 __version__: str
 
-if not TYPE_CHECKING:  # a type checker would take every name for one of the module's
+if TYPE_CHECKING:
+    from stoker.client.torch_dataloader import as_dataloader as as_dataloader
+else:  # a type checker would take every name for one of the module's
 
-    def __getattr__(name: str) -> str:
-        """Read the version when it is asked for: to look it up takes longer than the import."""
+    def __getattr__(name: str) -> object:
+        """Load what takes longer than the import when it is asked for: the version, and torch."""
+        if name == "as_dataloader":
+            from stoker.client.torch_dataloader import as_dataloader  # noqa: PLC0415
+
+            return as_dataloader
         if name != "__version__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib.metadata import version  # noqa: PLC0415
