@@ -63,6 +63,10 @@ def takes_little():
     return Numbers()
 
 
+def takes_other_names(num_workers=0, seed=0, *, shuffle=True):
+    return Numbers(seed)
+
+
 def unseeded(seed=0):
     return Numbers(random.SystemRandom().randrange(1 << 30))
 
@@ -231,7 +235,7 @@ def hangs():
     child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     with open(os.environ["AUDITED_CHILD"], "w") as file:
         file.write(str(child.pid))
-    signal.pause()
+    child.wait()
 
 
 def crashes():

@@ -83,6 +83,16 @@ def test_what_a_factory_does_not_take_is_not_asked_by_name():
     assert found["epochs"][0] == "differs"  # two loops over one loader
 
 
+@pytest.mark.usefixtures("forked_runs")
+def test_a_factory_whose_arguments_have_other_names_is_told():
+    found = answers("takes_other_names", "--question=workers", "--question=seeds")
+    assert found["workers"][2] == (
+        "audited_loaders:takes_other_names takes no workers=; its other arguments are num_workers=,"
+        " shuffle="
+    )
+    assert found["seeds"][0] == "differs"
+
+
 FLAWS = [
     ("unseeded", "repeat", "differs", "another against one run: batch 0, row 0: output 'index'"),
     ("one_seed", "seeds", "constant", "seed 1 is seed 0, all 6 batches (the whole epoch), 24 rows"),

@@ -71,7 +71,7 @@ def _write(file: BinaryIO, line: RunLine) -> None:
 
 def _follow(run: AuditedRun, file: BinaryIO) -> None:
     factory = LoaderFactory(run.factory)
-    _write(file, RunLine(takes=factory.takes))
+    _write(file, RunLine(takes=factory.takes, others=factory.others))
     loader = factory.make(run.arguments)
     if run.resume_at:
         loader, source = _resumed(factory, loader, run)

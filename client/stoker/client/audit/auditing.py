@@ -73,12 +73,13 @@ class _Audit:
         self._progress = progress
         self._done: dict[str, SeenRun] = {}
         self._takes: Sequence[str] = ()
+        self._others: Sequence[str] = ()
 
     def report(self, questions: Sequence[str]) -> AuditReport:
         """Ask the questions, in the order of `QUESTIONS`."""
         wanted = [name for name in QUESTIONS if name in questions]
         base = self._perform("a first run")
-        self._takes = base.takes
+        self._takes, self._others = base.takes, base.others
         failed = asking.failure(wanted[0], base, "the first run")
         if failed:
             others = [asking.not_asked(name, "the first run failed") for name in wanted[1:]]
@@ -117,7 +118,9 @@ class _Audit:
         if not missing:
             return None
         needed = " and ".join(f"{name}=" for name in missing)
-        return asking.not_asked(question, f"{self._run.factory} takes no {needed}")
+        others = "".join(f", {name}=" for name in self._others)
+        but = f"; its other arguments are {others[2:]}" if others else ""
+        return asking.not_asked(question, f"{self._run.factory} takes no {needed}{but}")
 
     def _repeat(self) -> AuditAnswer:
         again = self._again()

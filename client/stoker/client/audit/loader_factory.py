@@ -6,6 +6,7 @@ Runs in the processes that import users' code: of an audit, and of a comparison.
 import importlib
 import inspect
 import os
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -15,6 +16,12 @@ from stoker.protocol.importing import hint
 
 ASKED: Final = ("workers", "seed", "epoch", "rank", "world_size", "only")
 """What a factory may take, each by its name, in any order."""
+_OF_OTHERS: Final = (
+    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+    "<",
+)
+"""How the names of files begin that are not the user's."""
 
 
 class LoaderFactory:
@@ -23,6 +30,7 @@ class LoaderFactory:
     Attributes:
         name: `module:attribute`.
         takes: those of `ASKED` that it takes.
+        others: its other parameters, which have their defaults.
     """
 
     def __init__(self, name: str) -> None:
@@ -35,6 +43,11 @@ class LoaderFactory:
         self.name = name
         self._make = _imported(name)
         self.takes = _taken(name, self._make)
+        parameters = inspect.signature(self._make).parameters.values()
+        named = (
+            one.name for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+        )
+        self.others = [one for one in named if one not in ASKED]
 
     def make(self, arguments: Mapping[str, int | None]) -> Any:
         """Return a loader, made with those of the arguments that the function takes.
@@ -87,12 +100,11 @@ def in_words(error: BaseException) -> str:
     """Return an error in one line, with the innermost place of the user's code."""
     text = " ".join(str(error).split())
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_ours(frame.filename)]
+    own = [frame for frame in frames if is_users(frame.filename)]
     place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
     return f"{type(error).__name__}: {text[:1000]}{place}"
 
 
-def _is_ours(file: str) -> bool:
-    """Whether a file is of the client, or none at all."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return file.startswith((root, "<"))
+def is_users(file: str) -> bool:
+    """Return whether a file is neither Python's, nor of an installed package, nor of Stoker."""
+    return not file.startswith(_OF_OTHERS)

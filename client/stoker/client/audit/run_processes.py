@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from stoker.client.audit.audited_run import AuditedRun
+from stoker.client.audit.loader_factory import is_users
 from stoker.client.audit.seen_batches import SeenRun, read_run
 from stoker.protocol.importing import without_working_folder
 
@@ -79,8 +80,10 @@ def _ending(code: int | None, said: str, run: AuditedRun, found: SeenRun) -> str
     after = f"after {count} batch{'es' * (count != 1)}"
     if code is None or "Timeout (" in said:
         # The last thread is the main one; its innermost frame comes first.
-        at = _FRAME.search(said.rpartition("Thread 0x")[2])
-        where = f", in {at['file']}:{at['line']} {at['name']}" if at else ""
+        frames = list(_FRAME.finditer(said.rpartition("Thread 0x")[2]))
+        own = [frame for frame in frames if is_users(frame["file"])]
+        at = (own or frames)[:1]
+        where = "".join(f", in {one['file']}:{one['line']} {one['name']}" for one in at)
         return f"it did not end within {run.timeout_s:g} s, {after}{where}"
     if code < 0:
         with contextlib.suppress(ValueError):

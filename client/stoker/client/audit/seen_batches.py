@@ -37,10 +37,11 @@ class SeenBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a run's file; one of its fields is set.
+    """One line of a run's file; what it says nothing of is None.
 
     Attributes:
-        takes: parameters of the factory.
+        takes: parameters of the factory that an audit gives.
+        others: its other parameters.
         loop: a loop begins; its number.
         batch: a batch of it.
         ended: whether the loop ended before the run had enough batches.
@@ -49,6 +50,7 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     takes: list[str] | None = None
+    others: list[str] | None = None
     loop: int | None = None
     batch: SeenBatch | None = None
     ended: bool | None = None
@@ -120,13 +122,15 @@ class SeenRun:
     """What a run delivered, and how it ended.
 
     Attributes:
-        takes: parameters of the factory.
+        takes: parameters of the factory that an audit gives.
+        others: its other parameters.
         loops: what each loop over the loader delivered.
         failed: why it did not end well; empty if it did.
         missing: why it could not be done with this loader; empty if it could.
     """
 
     takes: Sequence[str] = ()
+    others: Sequence[str] = ()
     loops: list[SeenLoop] = field(default_factory=list)
     failed: str = ""
     missing: str = ""
@@ -149,7 +153,7 @@ def read_run(lines: Iterable[bytes]) -> SeenRun:
         if not text.endswith(b"\n"):
             break
         line = reader.decode(text)
-        run.takes = run.takes if line.takes is None else line.takes
+        run.takes, run.others = line.takes or run.takes, line.others or run.others
         run.failed, run.missing = line.failed or run.failed, line.missing or run.missing
         if line.loop is not None:
             run.loops.append(SeenLoop())
