@@ -1,6 +1,7 @@
-"""Asks a daemon what it does, for `stoker status`; opens no stream."""
+"""Asks a daemon what it does, for `stoker status` and `stoker top`; opens no stream."""
 
 import contextlib
+from collections.abc import Callable, Iterator
 
 from stoker.client.remote.loader_keys import PathOrText, resolve_keys
 from stoker.client.remote.remote_session import session_at
@@ -30,6 +31,27 @@ def ask_status(
         TryAgainError: all sessions of the daemon are taken.
         PeerError: the daemon refuses, went away, or does not answer in time.
     """
+    with asking(address, timeout_s, key, daemon_key) as ask:
+        return ask()
+
+
+@contextlib.contextmanager
+def asking(
+    address: str,
+    timeout_s: float = 10.0,
+    key: PathOrText | None = None,
+    daemon_key: PathOrText | None = None,
+    name: str = NAME,
+) -> Iterator[Callable[[], Status]]:
+    """Give a function that asks a daemon for its status, again and again in one session.
+
+    Args:
+        address: as for `ask_status`, and so are the others and the errors.
+        timeout_s: see above.
+        key: see above.
+        daemon_key: see above.
+        name: what the log of the daemon calls the session.
+    """
     keys = resolve_keys(address, key, daemon_key)
-    with contextlib.closing(session_at(address, timeout_s, keys, NAME)) as session:
-        return session.ask_status(timeout_s)
+    with contextlib.closing(session_at(address, timeout_s, keys, name)) as session:
+        yield lambda: session.ask_status(timeout_s)

@@ -37,6 +37,7 @@ COMMANDS = {
     "compare": ("stoker.server.commands.compare_command", "compare"),
     "audit": ("stoker.server.commands.audit_command", "audit"),
     "status": ("stoker.server.commands.status_command", "status"),
+    "top": ("stoker.server.commands.top_command", "top"),
     "doctor": ("stoker.server.commands.doctor_command", "doctor"),
     "warm": ("stoker.server.commands.warm_command", "warm"),
     "config": ("stoker.server.commands.config_command", "config"),

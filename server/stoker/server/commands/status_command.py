@@ -37,7 +37,7 @@ def status(
     """Show what a running daemon does: sessions, workers, slots, datasets and pipelines."""
     from stoker.client.daemon_status import ask_status  # noqa: PLC0415 - needs zmq
 
-    address = where if where and "://" in where else configuration.load(where).config.daemon.address
+    address = address_of(where)
     told = ask_status(address, timeout, key, daemon_key)
     if as_json:
         facts = {"address": address, **_named(told)}
@@ -46,6 +46,15 @@ def status(
         print_tables(console, address, told)
     else:
         print_lines(address, told)
+
+
+def address_of(where: str | None) -> str:
+    """Return the address that an argument `ADDRESS|CONFIG` means.
+
+    Raises:
+        ConfigError: the configuration cannot be read.
+    """
+    return where if where and "://" in where else configuration.load(where).config.daemon.address
 
 
 def _named(value: Any) -> Any:

@@ -82,7 +82,7 @@ def _table(sessions: list[SessionStatus]) -> Table:
     for one in sessions:
         words = (
             one.name or "-", f"{one.user or '-'}@{one.host or '-'}:{one.pid}", one.dataset or "-",
-            one.pipeline or "-", _state(one), _place(one), str(one.announced), str(one.returned),
+            one.pipeline or "-", _state(one), place_of(one), str(one.announced), str(one.returned),
             str(one.untaken), str(one.slots), _waited(one),
         )  # fmt: skip
         table.add_row(*map(Text, words))
@@ -95,7 +95,8 @@ def _state(one: SessionStatus) -> str:
     return f"{one.state}{rank}{group}"
 
 
-def _place(one: SessionStatus) -> str:
+def place_of(one: SessionStatus) -> str:
+    """Return the epoch and step of a session, and how many of each there are."""
     if one.state != "open":
         return "-"
     epochs = f"/{one.epochs}" if one.epochs else ""
