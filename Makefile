@@ -29,7 +29,7 @@ FROZEN := tests/ops/test_golden.py tests/ops/test_batch_golden.py tests/ops/test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick alone check site bench proofs golden-older hostile fuzz torture endurance jpeg compose-test clean
+.PHONY: help demo test quick alone check site bench proofs golden-older hostile fuzz torture endurance jpeg compose-test dist clean
 
 help:            ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ jpeg: $(STAMP)   ## 10,000 files in 100,000 boxes and 10,000,000 mutations for S
 
 compose-test: $(STAMP) ## build both images, run compose.yaml, kill its daemon, ask its Prometheus (Docker; after make demo)
 	$(BIN)/python tools/compose_test.py
+
+dist: $(STAMP)   ## what a release uploads, with its bill of materials, tried on each Python of PYTHONS (10 minutes)
+	$(PIP) install -q -c constraints.txt --group dist
+	$(BIN)/python tools/release/make_dist.py $(PYTHONS)
 
 clean:           ## remove all that the other targets made
 	rm -rf $(VENV) $(OLDER) build dist demo benchmarks/data benchmarks/results/*.json

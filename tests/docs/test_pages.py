@@ -17,6 +17,7 @@ NOT_RUN = {
     ("docs/guides/coming-from-torchvision.md", f"torchvision {PACKAGES}"),
     ("docs/guides/frameworks.md", "JAX is not among the packages of the tests"),
     ("docs/guides/frameworks.md", "transformers is not among the packages of the tests"),
+    ("docs/guides/measuring-any-loader.md", "data_of_yours stands for a dataset"),
     ("docs/guides/ray.md", "it needs a cluster of several nodes"),
     ("docs/guides/ray.md", "the example's test runs the program"),
 }

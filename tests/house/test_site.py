@@ -65,30 +65,44 @@ def test_pages_take_along_what_they_link_to(root, tool, tmp_path):
     assert (tmp_path / "architecture-1.svg").read_text().startswith("<svg>flowchart LR\n")
 
 
-def test_a_page_without_an_entry_and_an_entry_without_a_page_are_named(tool, tmp_path):
-    (tmp_path / "pages/repository").mkdir(parents=True)
-    for name in ("index.md", "lost.md", "repository/code.md"):
-        (tmp_path / "pages" / name).touch()
-    configuration = tmp_path / "mkdocs.yml"
-    configuration.write_text(
-        "a: !!python/name:os.system\nnav:\n  - Home: index.md\n  - More:\n      - gone.md\n"
+def test_llms_txt_leads_to_the_pages_of_the_index(tool, tmp_path):
+    tool("staging").stage(tmp_path, lambda text: text)
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference/stoker.client.md").touch()
+    tool("assistants").write_index(tmp_path)
+    text = (tmp_path / "llms.txt").read_text()
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert text.startswith("# Stoker\n\n> ")
+    assert {"SKILL.md", "getting-started.md", "repository/deploy.md"} <= {*links}
+    assert [link for link in links if not (tmp_path / link).is_file()] == []
+    tool("assistants").copy_pages(tmp_path, tmp_path / "html")
+    copied = tmp_path / "html/guides/boxes.md"
+    assert copied.read_bytes() == (tmp_path / "guides/boxes.md").read_bytes()
+
+
+def test_the_navigation_is_the_index(tool):
+    text = (
+        "# Index\n\n[left out](ops.md)\n\n## One\n\n- [pages](packing.md): a\n[Ops](ops.md) [b](\n"
+        "\n## Two\n\n![a](images/preview.jpg)\n\n### Inner\n\n- [Deploying](../deploy/README.md):\n"
+        "  [more](guides/boxes.md#x) [boxes](guides/boxes.md)\n"
     )
-    with pytest.raises(SystemExit) as told:
-        tool("build_site").check_navigation(tmp_path / "pages", configuration)
-    assert str(told.value).splitlines() == [
-        "mkdocs.yml, nav:",
-        "gone.md: there is no such page",
-        "lost.md: no entry names this page",
-    ]
+    home, one, two, api = tool("navigation").of_index(text)
+    assert home == {"Home": "index.md"}
+    assert one == {
+        "One": [{"Pages": "packing.md"}, {"Ops": "ops.md"}, {"Op gallery": "gallery.md"}]
+    }
+    assert two == {
+        "Two": [{"Inner": [{"Deploying": "repository/deploy.md"}, {"Boxes": "guides/boxes.md"}]}]
+    }
+    assert {"stoker.client": "reference/stoker.client.md"} in api["API"]
 
 
 @pytest.mark.slow
 def test_a_dead_link_ends_the_build(root, tmp_path):
-    """With this repository's configuration, and another navigation."""
-    before, _ = (root / "mkdocs.yml").read_text().split("nav:\n")
-    (tmp_path / "mkdocs.yml").write_text(f"{before}nav:\n  - Home: index.md\n")
-    page = tmp_path / "build/site/pages/index.md"
-    page.parent.mkdir(parents=True)
+    settings = (root / "tools/site/mkdocs.yml").read_text()
+    (tmp_path / "mkdocs.yml").write_text(f"{settings}nav:\n  - Home: index.md\n")
+    page = tmp_path / "pages/index.md"
+    page.parent.mkdir()
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     statuses = []
     for text in ("[a](#one-two)\n\n## One, two\n", "[a](#one_two)\n\n## One, two\n"):

@@ -5,6 +5,7 @@ does not understand ends the build.
 """
 
 import hashlib
+import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,5 +32,11 @@ class Drawings:
         if not kept.exists():
             import mermaidx  # noqa: PLC0415 - it starts threads
 
-            kept.write_text(mermaidx.render(text).svg(), "utf-8")
+            kept.write_text(sized(mermaidx.render(text).svg()), "utf-8")
         return kept.read_text("utf-8")
+
+
+def sized(drawing: str) -> str:
+    """Return a drawing with its own width, where Mermaid writes that of the page."""
+    width = re.search(r'viewBox="\S+ \S+ ([\d.]+) [\d.]+"', drawing)
+    return drawing.replace('width="100%"', f'width="{width[1]}"', 1) if width else drawing

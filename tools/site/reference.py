@@ -131,7 +131,7 @@ def _signature(name: str, value: Any) -> Iterator[str]:
     shown = f"class {name}" if inspect.isclass(value) else name
     parts = [*_arguments(signature)]
     after = signature.return_annotation
-    returned = "" if after in (signature.empty, None) else f" -> {_annotation(after)}"
+    returned = "" if after in (signature.empty, None, "None") else f" -> {_annotation(after)}"
     line = f"{shown}({', '.join(parts)}){returned}"
     if len(line) > LONGEST_LINE:
         lines = "".join(f"    {part},\n" for part in parts)
