@@ -73,17 +73,34 @@ class Outside:
         assert not self.compiling, "one at a time"
         self.compiling = True
 
+        self.compilers += 1
+        number = self.compilers
+
         def end() -> None:
+            if number != self.compilers or not self.compiling:  # it was ended
+                return
             self.compiling = False
             if self.chance(self.faults):
                 self.event(ev.DecoderFailed, "signal 9", self.chance(0.9))
             else:
                 self.event(ev.DecoderReady)
 
-        self.later(self.random.uniform(0, 9), end)
+        if not self.chance(0.1):  # else it hangs until its deadline
+            for seconds in (3, 6):
+                self.later(seconds, lambda: self.event(ev.DecoderProgress))
+            self.later(self.random.uniform(0, 9), end)
+
+    def do_EndDecoder(self, do: ins.EndDecoder) -> None:
+        assert self.compiling, "only one that compiles is ended"
+        self.compiling = False
+        self.later(0, lambda: self.event(ev.DecoderFailed, do.reason, True))
 
     def do_TellDecoder(self, do: ins.TellDecoder) -> None:
-        if do.worker in self.workers:
+        if do.worker not in self.workers:
+            return
+        if self.chance(self.faults) and not self.workers[do.worker].own_decoder:
+            self.later(0, lambda: self.event(ev.DecoderMissed, do.worker))
+        else:
             self.workers[do.worker].own_decoder = True
 
     def do_ReserveSlab(self, do: ins.ReserveSlab) -> None:

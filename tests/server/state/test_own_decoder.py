@@ -79,6 +79,45 @@ def test_a_compiler_that_is_killed_is_started_again_a_few_times(running):
     assert (last["reason"], rig.counters()["own_decoder"]) == ("signal 9", 0)
 
 
+def test_a_compiler_without_progress_is_ended_and_another_one_starts(make_rig):
+    rig = make_rig(build_deadline_s=30.0)
+    rig.up(1, 2)
+    rig.run(rig.open())
+    want(rig)
+    for _ in range(3):
+        assert not of(rig.tick(29.0), ins.EndDecoder)
+        rig.do(ev.DecoderProgress)
+    (ended,) = of(rig.tick(31.0), ins.EndDecoder)
+    assert ended.reason == "made no progress for 30 s"
+    assert not of(rig.tick(1.0), ins.EndDecoder), "once"
+    rig.do(ev.DecoderFailed, f"its compiler {ended.reason}", died=True)
+    (line,) = lines(rig, "own_decoder_failed")
+    assert line["reason"] == "its compiler made no progress for 30 s"
+    assert line["then"] == "it is compiled again soon"
+    rig.tick(1.0)
+    assert rig.counters()["decoder_compilations_total"] == 2
+    assert not of(rig.tick(29.0), ins.EndDecoder), "the new one has its own time"
+    assert told(rig.do(ev.DecoderReady)) == [1, 2]
+
+
+def test_a_decoder_that_the_cache_has_lost_is_compiled_again_and_does_not_serve(running):
+    rig = running
+    want(rig)
+    for again in range(1, MOST_DEATHS + 1):
+        assert told(rig.do(ev.DecoderReady)) == [1, 2]
+        assert rig.counters()["own_decoder"] == 1
+        rig.do(ev.DecoderMissed, 1)
+        rig.do(ev.DecoderMissed, 2)
+        assert rig.counters()["own_decoder"] == 0
+        assert len(lines(rig, "own_decoder_failed")) == again, "one line for all workers"
+        rig.tick(60.0)
+        assert rig.counters()["decoder_compilations_total"] == min(again + 1, MOST_DEATHS)
+    *again, last = lines(rig, "own_decoder_failed")
+    assert {line["then"] for line in again} == {"it is compiled again soon"}
+    assert "the kernel cache had lost it when worker 1 was told to load it" in last["reason"]
+    assert "libjpeg-turbo decodes until the daemon starts again" in last["then"]
+
+
 def test_an_error_ends_the_attempts(running):
     rig = running
     want(rig)

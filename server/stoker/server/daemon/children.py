@@ -28,6 +28,8 @@ from stoker.server.state.events import (
     ChunkDone,
     ChunkFailed,
     DecoderFailed,
+    DecoderMissed,
+    DecoderProgress,
     DecoderReady,
     Event,
     KernelsUnstored,
@@ -41,6 +43,7 @@ from stoker.server.state.worker_status import Seen
 from stoker.server.work.work_records import (
     BuildResult,
     DecoderCompiled,
+    DecoderNotFound,
     Done,
     Failed,
     FromWorker,
@@ -221,6 +224,8 @@ class WorkerChild(Child):
                 return KernelsUnstored(now, record.reason)
             case ProgressReport():
                 return WorkerBusy(now, self.worker, record.compiling)
+            case DecoderNotFound():
+                return DecoderMissed(now, self.worker)
             case WorkerReady():
                 self.answered = True
                 return WorkerUp(now, self.worker, record.pid)
@@ -254,7 +259,35 @@ class WorkerChild(Child):
             self._progress.close()
 
 
-class BuilderChild(Child):
+class WatchedChild(Child):
+    """A one-off child that reports its progress, and is ended if it makes none."""
+
+    def __init__(self, number: int, sock: socket.socket) -> None:
+        super().__init__(number, sock)
+        self._stack: int | None = None
+
+    def watch(self, descriptor: int | None) -> None:
+        """Take the memory file into which it writes its stack if it makes no progress."""
+        self._stack = descriptor
+
+    def doing(self) -> str:
+        """Say what it did when it wrote its stack."""
+        stack = "" if self._stack is None else os.pread(self._stack, MAX_STACK, 0).decode()
+        return describe_stack(stack)
+
+    @abstractmethod
+    def given_up(self, reason: str, now: float) -> Event:
+        """Return the event that it is ended; later answers do not count."""
+
+    def close(self) -> None:
+        """Close all of its descriptors."""
+        super().close()
+        if self._stack is not None:
+            os.close(self._stack)
+            self._stack = None
+
+
+class BuilderChild(WatchedChild):
     """A builder of one pipeline; `build` is the number of the build."""
 
     role = "builder"
@@ -263,11 +296,6 @@ class BuilderChild(Child):
     def __init__(self, number: int, sock: socket.socket, build: int) -> None:
         super().__init__(number, sock)
         self.build = build
-        self._stack: int | None = None
-
-    def watch(self, descriptor: int | None) -> None:
-        """Take the memory file into which it writes its stack if it makes no progress."""
-        self._stack = descriptor
 
     def event(self, record: Any, now: float) -> Event | None:
         """Return the event of its answer or progress."""
@@ -287,20 +315,12 @@ class BuilderChild(Child):
     def given_up(self, reason: str, now: float) -> Event:
         """Return BuildFailed with the function that it is in; later answers do not count."""
         self.answered = True
-        doing = "" if self._stack is None else os.pread(self._stack, MAX_STACK, 0).decode()
         error = BuildError(
-            f"building the pipeline {reason}: {describe_stack(doing)}. Functions of a pipeline are"
+            f"building the pipeline {reason}: {self.doing()}. Functions of a pipeline are"
             " tried when it is built, so they must end; compiling counts as progress. If it needs"
             " longer, raise workers.build_deadline_s"
         )
         return BuildFailed(now, self.build, *error.to_record())
-
-    def close(self) -> None:
-        """Close all of its descriptors."""
-        super().close()
-        if self._stack is not None:
-            os.close(self._stack)
-            self._stack = None
 
     def death(self, reason: str, blame: bool, now: float) -> Event | None:
         """Return BuildFailed, BuildDied if it was killed from outside, unless it answered."""
@@ -342,18 +362,29 @@ class ReplayerChild(Child):
         return ReplayFailed(now, self.replay, *error.to_record())
 
 
-class DecoderChild(Child):
+class DecoderChild(WatchedChild):
     """A compiler of Stoker's own decoder of JPEGs."""
 
     role = "decoder_compiler"
-    packets = DecoderCompiled | Failed
+    packets = DecoderCompiled | Failed | ProgressReport | StackFile | Unstored
 
-    def event(self, record: Any, now: float) -> Event:
-        """Return the event of its answer."""
+    def event(self, record: Any, now: float) -> Event | None:
+        """Return the event of its answer or progress."""
+        if isinstance(record, Unstored):
+            return KernelsUnstored(now, record.reason)
+        if isinstance(record, ProgressReport | StackFile):
+            return DecoderProgress(now)
+        if self.answered:  # it was given up meanwhile
+            return None
         self.answered = True
         if isinstance(record, DecoderCompiled):
             return DecoderReady(now)
         return DecoderFailed(now, record.message, died=False)
+
+    def given_up(self, reason: str, now: float) -> Event:
+        """Return DecoderFailed with the function that it is in; later answers do not count."""
+        self.answered = True
+        return DecoderFailed(now, f"its compiler {reason}: {self.doing()}", died=True)
 
     def death(self, reason: str, blame: bool, now: float) -> Event | None:
         """Return DecoderFailed, unless it answered."""

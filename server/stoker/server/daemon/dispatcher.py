@@ -89,6 +89,7 @@ class Dispatcher:
             ins.SendReplay: self._send_replay,
             ins.DropReplay: lambda do: processes.drop_replay(do.replay),
             ins.CompileDecoder: lambda do: processes.compile_decoder(),
+            ins.EndDecoder: lambda do: processes.end_decoder(do.reason),
             ins.TellDecoder: lambda do: processes.send(do.worker, UseDecoder()),
             ins.ReserveSlab: self._reserve_slab,
             ins.GrowSlab: self._grow_slab,

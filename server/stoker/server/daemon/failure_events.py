@@ -37,8 +37,8 @@ def _not_started(do: ins.StartWorker, now: float) -> events.Event:
     return events.WorkerDown(now, do.worker, _WHY.format(what="started it"), blame=False)
 
 
-def _decoder_failed(_: ins.CompileDecoder, now: float) -> events.Event:
-    return events.DecoderFailed(now, _WHY.format(what="started its compiler"), died=True)
+def _decoder_failed(_: Any, now: float) -> events.Event:
+    return events.DecoderFailed(now, _WHY.format(what="started or ended its compiler"), died=True)
 
 
 _AFTER: Mapping[type, Callable[[Any, float], events.Event | None]] = {
@@ -51,6 +51,7 @@ _AFTER: Mapping[type, Callable[[Any, float], events.Event | None]] = {
     ins.EndBuild: _build_failed,
     ins.StartReplay: _replay_failed,
     ins.CompileDecoder: _decoder_failed,
+    ins.EndDecoder: _decoder_failed,
     ins.ReserveSlab: _refused,
     ins.GrowSlab: _refused,
     ins.StartWorker: _not_started,

@@ -49,6 +49,9 @@ class Processes(Protocol):
     def compile_decoder(self) -> None:
         """Start a one-off compiler of Stoker's own decoder of JPEGs."""
 
+    def end_decoder(self, reason: str) -> None:
+        """End it; it fails at once."""
+
     def take_replay(self, replay: int) -> int | None:
         """Return the descriptor of a replay's memory; the caller owns it."""
 

@@ -23,6 +23,7 @@ from stoker.server.daemon.children import (
     Child,
     DecoderChild,
     ReplayerChild,
+    WatchedChild,
     WorkerChild,
 )
 from stoker.server.daemon.launch import Launched
@@ -207,10 +208,8 @@ class Supervisor:
     def end_build(self, build: int, reason: str) -> None:
         """Kill the process of a build; answered by BuildFailed at once, which says what it did."""
         for child in list(self._children.values()):
-            if isinstance(child, BuilderChild) and child.build == build and not child.answered:
-                self._on_event(child.given_up(reason, self._now()))
-                child.kill_asked = reason
-                child.kill()
+            if isinstance(child, BuilderChild) and child.build == build:
+                self._give_up(child, reason)
 
     def start_replay(self, request: ReplayRequest) -> None:
         """Fork a replayer; answered by ReplayEnded or ReplayFailed."""
@@ -223,6 +222,12 @@ class Supervisor:
         """Fork a compiler of the decoder; answered by DecoderReady or DecoderFailed."""
         ours, theirs = self._pair()
         self._order(DecoderChild(self._next_child, ours), theirs, DecoderRequest())
+
+    def end_decoder(self, reason: str) -> None:
+        """Kill the compiler of the decoder; answered by DecoderFailed at once."""
+        for child in list(self._children.values()):
+            if isinstance(child, DecoderChild):
+                self._give_up(child, reason)
 
     def take_replay(self, replay: int) -> int | None:
         """Return the descriptor of a replay's memory, which the caller owns; None if missing."""
@@ -324,6 +329,12 @@ class Supervisor:
             )
         )  # fmt: skip
 
+    def _give_up(self, child: WatchedChild, reason: str) -> None:
+        if not child.answered:
+            self._on_event(child.given_up(reason, self._now()))
+            child.kill_asked = reason
+            child.kill()
+
     # ------------------------------------------------------------ packets in
 
     def _read_control(self, replace: bool = True) -> None:
@@ -407,7 +418,7 @@ class Supervisor:
         event = child.event(record, self._now())
         if isinstance(record, ReplayMade) and isinstance(child, ReplayerChild):
             self._keep_replay(child.replay, descriptor)
-        elif isinstance(record, StackFile) and isinstance(child, BuilderChild):
+        elif isinstance(record, StackFile) and isinstance(child, WatchedChild):
             child.watch(descriptor)
         if event is not None:
             self._on_event(event)

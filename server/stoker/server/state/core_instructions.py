@@ -83,6 +83,12 @@ class CompileDecoder(Instruction, frozen=True):
     """Compile Stoker's own decoder of JPEGs; answered by DecoderReady or DecoderFailed."""
 
 
+class EndDecoder(Instruction, frozen=True):
+    """End the compiler of the decoder; answered by DecoderFailed with what it was doing."""
+
+    reason: str
+
+
 class TellDecoder(Instruction, frozen=True):
     """Tell a worker that the decoder is compiled."""
 

@@ -110,6 +110,16 @@ class DecoderFailed(Event, frozen=True):
     died: bool
 
 
+class DecoderProgress(Event, frozen=True):
+    """Its compiler makes progress."""
+
+
+class DecoderMissed(Event, frozen=True):
+    """A worker was told that it is compiled, and did not find it in the cache of kernels."""
+
+    worker: int
+
+
 class SlabReserved(Event, frozen=True):
     """The first memory of a slab, or that of a growth, is reserved."""
 

@@ -151,7 +151,7 @@ class BuildResult(msgspec.Struct, frozen=True, array_like=True, tag="built"):
 
 
 class StackFile(msgspec.Struct, frozen=True, array_like=True, tag="stack"):
-    """Comes with a descriptor: where a builder that makes no progress writes what it does."""
+    """Comes with a descriptor: where a one-off child without progress writes what it does."""
 
 
 class ProgressReport(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
@@ -341,4 +341,8 @@ class Unstored(msgspec.Struct, frozen=True, array_like=True, tag="unstored"):
     reason: str
 
 
-FromWorker = WorkerReady | Done | Failed | ProgressReport | Unstored
+class DecoderNotFound(msgspec.Struct, frozen=True, array_like=True, tag="decoder_not_found"):
+    """The worker was told to use the decoder of JPEGs, and did not find it in the cache."""
+
+
+FromWorker = WorkerReady | Done | Failed | ProgressReport | Unstored | DecoderNotFound

@@ -17,7 +17,7 @@ from stoker.dataset.images.jpeg.decoding.decoder import (
 from stoker.jit import activity, cache_root
 from stoker.protocol.errors import BuildError, ResourceError
 from stoker.server.work.work_records import DecoderCompiled, DecoderRequest
-from stoker.server.workers import one_off_child
+from stoker.server.workers import one_off_child, progress_reports
 from stoker.server.workers.recent_kernels import remember
 
 NICENESS: Final = 5
@@ -57,4 +57,5 @@ def serve(sock: socket.socket, number: int) -> int:
     """Compile the decoder and answer; return the exit code."""
     os.nice(NICENESS)
     fault = BuildError("compiling the decoder of JPEGs")
-    return one_off_child.serve(sock, number, "decoder_compiler", compile_for_workers, fault)
+    act, watch = compile_for_workers, progress_reports.watch
+    return one_off_child.serve(sock, number, "decoder_compiler", act, fault, watch)

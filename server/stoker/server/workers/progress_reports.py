@@ -1,10 +1,10 @@
-"""Progress reports of builders and workers, and the stack of a builder that makes no progress.
+"""Progress reports of one-off children and workers, and the stack of a child without progress.
 
-Runs in builders; workers use `report` alone. Each report goes to the daemon. In a builder it also
-restarts a watchdog of `faulthandler`, which writes the stack into a memory file shared with the
-daemon if the next report does not come in time. The watchdog needs neither the interpreter nor the
-main thread, so it also works in compiled code that never returns. The daemon reads the file when it
-ends the build.
+Runs in builders and in the compiler of the decoder; workers use `report` alone. Each report goes to
+the daemon. In a one-off child it also restarts a watchdog of `faulthandler`, which writes the stack
+into a memory file shared with the daemon if the next report does not come in time. The watchdog
+needs neither the interpreter nor the main thread, so it also works in compiled code that never
+returns. The daemon reads the file when it ends the child.
 """
 
 import faulthandler
@@ -25,7 +25,7 @@ def watch(sock: socket.socket, deadline_s: float) -> None:
 
     Args:
         sock: leads to the daemon.
-        deadline_s: the daemon ends the build this long after the last report.
+        deadline_s: the daemon ends this process this long after the last report.
     """
     memory = os.memfd_create("stoker-stack", os.MFD_CLOEXEC)  # open as long as the process lives
     channel.send(sock, StackFile(), memory)

@@ -8,7 +8,6 @@ Every error of a sample or a stream goes back as a record; the process ends when
 """
 
 import contextlib
-import logging
 import mmap
 import os
 import signal
@@ -50,9 +49,11 @@ from stoker.server.work.work_records import (
     AddSlab,
     BuiltSource,
     CloseStream,
+    DecoderNotFound,
     Done,
     DropSlab,
     Failed,
+    FromWorker,
     OpenStream,
     ToWorker,
     UseDecoder,
@@ -79,7 +80,6 @@ from stoker.server.workers.stage_page import OPENING, OTHER, StagePage
 from stoker.server.workers.template import threads
 from stoker.server.workers.user_code import Sources, UserCode
 
-_log = logging.getLogger(__name__)
 _NUMBER = struct.Struct("=q")
 
 
@@ -116,7 +116,7 @@ class Worker:
         """Pass a fail point."""
         self._fail.visit(point)
 
-    def handle(self, record: ToWorker, descriptor: int | None) -> Done | Failed | None:
+    def handle(self, record: ToWorker, descriptor: int | None) -> FromWorker | None:
         """Handle one record and return the reply, if any."""
         match record:
             case OpenStream():
@@ -132,7 +132,7 @@ class Worker:
             case DropSlab():
                 self._slabs.pop(record.slab, None)
             case UseDecoder():
-                _change_decoder()
+                return _change_decoder()
             case Work():
                 return self._work(record)
         return None
@@ -254,12 +254,12 @@ class Worker:
         )
 
 
-def _change_decoder() -> None:
+def _change_decoder() -> DecoderNotFound | None:
     """Decode by Stoker's own decoder from now on; if the cache has lost it, as before."""
-    if load_decoder():
-        change_to_own_decoder()
-    else:
-        _log.warning("the kernel cache has lost the decoder of JPEGs: libjpeg-turbo goes on")
+    if not load_decoder():
+        return DecoderNotFound()
+    change_to_own_decoder()
+    return None
 
 
 def _slab(descriptor: int, size_bytes: int) -> SlabPages | Failed:

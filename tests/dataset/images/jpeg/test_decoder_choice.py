@@ -7,6 +7,7 @@ damaged. No packer writes such a file, because the checksums in its grid are tho
 import contextlib
 import dataclasses
 import os
+import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -25,6 +26,7 @@ from stoker.dataset.images.jpeg.checksums import checksums_of
 from stoker.dataset.images.jpeg.decoding import BoxDecoder
 from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.build import write_dataset
+from stoker.jit import cache_root
 from stoker.pipeline import pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
@@ -181,6 +183,68 @@ def test_libjpeg_goes_on_if_the_compiler_is_killed(serve):
         log = daemon.log.read_text()
         assert log.count("own_decoder_failed") == log.count("killed by SIGKILL") == 4
         assert counters(daemon.address)["decoder_compilations_total"] == 4
+
+
+def test_a_compiler_that_is_stopped_for_good_is_replaced(serve, monkeypatch):
+    """Each compiler stops; the first one is ended, and the second one is woken."""
+    monkeypatch.setenv("STOKER_WORKERS_BUILD_DEADLINE_S", "5")
+    with serve("auto", "decoder_compiler.start:stop:1") as daemon:
+        with Loader(daemon.address, dataset="new", pipeline=crops, **OPTIONS) as loader:
+            list(loader)
+            (first,) = stopped_below(daemon.pid)
+            wait_for(lambda: state(first) != "T")
+            (second,) = stopped_below(daemon.pid)
+            os.kill(second, signal.SIGCONT)
+            wait_for(lambda: counters(daemon.address)["own_decoder"])
+            list(loader)
+        assert not shows_the_tell_tale(daemon)
+        log = daemon.logged("own_decoder_failed")
+        assert "its compiler made no progress for 5 s: no stack trace was written" in log
+        assert "its process may be stopped" in log
+        assert "it is compiled again soon" in log
+
+
+def without_decoder(kernels):
+    """Return the folders of a cache that have the decoder's two kernels."""
+    found = [path for name in ("prepare", "decode") for path in kernels.glob(f"{name}-*")]
+    assert len(found) >= 2
+    return found
+
+
+def continued(daemon, points):
+    """Let compilers that stop at fail points go on."""
+    for _ in range(points):
+        (compiler,) = stopped_below(daemon.pid)
+        os.kill(compiler, signal.SIGCONT)
+
+
+@pytest.mark.as_a_user
+def test_a_cache_that_is_emptied_before_workers_load_the_decoder(serve, tmp_path, monkeypatch):
+    kernels = tmp_path / "kernels"
+    shutil.copytree(cache_root(), kernels)
+    (kernels / "recent.json").unlink(missing_ok=True)
+    monkeypatch.setenv("STOKER_DAEMON_CACHE_ROOT", str(kernels))
+    points = "decoder_compiler.start:stop:1,decoder_compiler.done:stop:1"
+    with serve("auto", points) as daemon:
+        with Loader(daemon.address, dataset="new", pipeline=crops, **OPTIONS) as loader:
+            before = digests(loader)
+            continued(daemon, 1)
+            (compiler,) = stopped_below(daemon.pid)
+            lost = without_decoder(kernels)
+            for path in lost:
+                path.rename(tmp_path / path.name)
+            os.kill(compiler, signal.SIGCONT)
+            log = daemon.logged("own_decoder_failed")
+            assert "the kernel cache had lost it when worker" in log
+            assert "it is compiled again soon" in log
+            assert counters(daemon.address)["own_decoder"] == 0
+            assert shows_the_tell_tale(daemon), "libjpeg-turbo goes on"
+            for path in lost:
+                shutil.copytree(tmp_path / path.name, path, dirs_exist_ok=True)
+            continued(daemon, 2)
+            wait_for(lambda: counters(daemon.address)["own_decoder"])
+            assert len(digests(loader)) == len(before)
+        assert not shows_the_tell_tale(daemon)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
