@@ -38,6 +38,7 @@ COMMANDS = {
     "audit": ("stoker.server.commands.audit_command", "audit"),
     "status": ("stoker.server.commands.status_command", "status"),
     "top": ("stoker.server.commands.top_command", "top"),
+    "stacks": ("stoker.server.commands.stacks_command", "stacks"),
     "doctor": ("stoker.server.commands.doctor_command", "doctor"),
     "warm": ("stoker.server.commands.warm_command", "warm"),
     "config": ("stoker.server.commands.config_command", "config"),

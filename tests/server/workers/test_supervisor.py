@@ -161,6 +161,7 @@ def test_a_worker_holds_nothing_of_anybody_else(rig):
         found = sorted(target for target in held - ours if target.startswith(kinds))
         assert [target.split("[")[0] for target in found] == [
             "/memfd:stoker-progress (deleted)",
+            "/memfd:stoker-stacks (deleted)",
             "socket:",
         ]
         status = Path(f"/proc/{pid}/status").read_text()

@@ -47,6 +47,7 @@ from stoker.server.workers.death import (
     lead_group,
     wake_with_parent,
 )
+from stoker.server.workers.stack_file import write_on_signal
 
 _log = logging.getLogger(__name__)
 _ORPHANS_S = 1.0
@@ -231,6 +232,7 @@ def _fork(request: ForkChild, descriptor: int, inherited: list[int]) -> tuple[in
     try:
         die_with_parent(parent)
         lead_group()
+        write_on_signal()
         for fd in inherited:
             with contextlib.suppress(OSError):
                 os.close(fd)
@@ -289,6 +291,7 @@ def main(arguments: list[str]) -> None:
     # what they mean.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    write_on_signal()
     with socket.socket(fileno=control_fd) as control:
         os.set_inheritable(control_fd, False)
         try:
