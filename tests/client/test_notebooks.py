@@ -12,6 +12,7 @@ import pytest
 import skimage.data
 from PIL import Image
 
+from stoker import ops
 from stoker.client import Batch, Loader
 from stoker.client.loader_html import loader_html
 from stoker.dataset import schema, write
@@ -88,6 +89,21 @@ def test_tensors_and_entries_that_are_no_pictures(loader: Loader) -> None:
 
 def test_an_empty_batch() -> None:
     assert Batch({})._repr_html_().startswith("<p><strong>Batch</strong></p>")
+
+
+@pipeline
+def unfinished(sample):
+    return {"image": ops.brightness(sample.image, **{EVIL: 1})}
+
+
+def test_a_pipeline_shows_its_graph_or_why_it_has_none() -> None:
+    html = plain._repr_html_()
+    assert html.startswith("<p><strong>&lt;pipeline &#x27;plain&#x27; from ")
+    assert "<pre>0 = input field &#x27;image&#x27;\n" in html
+    assert "output &#x27;label&#x27; = 1" in html
+    html = unfinished._repr_html_()
+    assert "<script" not in html
+    assert "<pre>TypeError: brightness() got an unexpected keyword argument" in html
 
 
 def test_a_loader_shows_its_state_and_needs_no_page(loader: Loader) -> None:

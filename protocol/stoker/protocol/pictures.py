@@ -79,6 +79,11 @@ def heading(text: str) -> str:
     return f"<p><strong>{html.escape(text)}</strong></p>"
 
 
+def verbatim(text: str) -> str:
+    """Return lines of text as HTML."""
+    return f"<pre>{html.escape(text)}</pre>"
+
+
 def _line(tag: str, texts: Sequence[object]) -> str:
     cells = "".join(f"<{tag}>{html.escape(str(text))}</{tag}>" for text in texts)
     return f"<tr>{cells}</tr>"

@@ -51,10 +51,12 @@ from stoker.pipeline.plain.interpreter import Interpreter
 from stoker.pipeline.planning.bucket_graph import given_size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
+from stoker.pipeline.showing.explain_plan import graph_text
 from stoker.pipeline.tracing.rewrite import remember, rewritten
 from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError, UsageError
+from stoker.protocol.pictures import heading, verbatim
 from stoker.rng.row import Row
 
 MAX_ENGINES: Final = 32
@@ -89,6 +91,14 @@ class Pipeline:
     def __repr__(self) -> str:
         site = site_of(self._define)
         return f"<pipeline {self._name!r} from {site}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: its graph, or why it has none."""
+        try:
+            text = graph_text(self.graph())
+        except Exception as error:  # the user's function runs; a notebook shows what it raised
+            text = f"{type(error).__name__}: {error}"
+        return heading(repr(self)) + verbatim(text)
 
     @classmethod
     def from_function(cls, define: Define, name: str | None = None) -> Pipeline:
