@@ -14,6 +14,7 @@ REPLACED = {
         "batch_size=64": "batch_size=16",
         "reshape(256,": "reshape(16,",
         "range(90)": "range(2)",
+        "batches=50": "batches=1",
         "50_000": "48",
         "5_000": "9",
         "/data/packed": "packed",
