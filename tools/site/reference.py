@@ -18,6 +18,7 @@ from stoker.protocol.errors import StokerError
 
 MODULES: Final = {
     "stoker.client": "Loaders and their batches",
+    "stoker.client.torch": "Modules of torch that run after the transfer",
     "stoker.client.testing": "Checks for your own tests",
     "stoker.pipeline": "Writing pipelines, and calling them in process",
     "stoker.ops": "Ops of your own",
