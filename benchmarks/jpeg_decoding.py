@@ -1,11 +1,12 @@
-"""Decoding of gridded JPEGs: Stoker's own decoder against spliced files through libjpeg-turbo.
+"""Decoding of gridded JPEGs: by Stoker's own decoder, also as bit planes, and by libjpeg-turbo.
 
     python benchmarks/jpeg_decoding.py [FOLDER_OF_JPEGS]
 
 Packs photographs on the grid (of scikit-image and scikit-learn without a folder) and decodes random
-resized crops, and whole images, in both ways. Resizing is not part of it. Numbers are process CPU
-time in microseconds: the least of several rounds, in each of which all crops come in a shuffled
-order and the contenders take turns. Compare ratios, not rates of different runs.
+resized crops, and whole images, in all ways. libjpeg-turbo gets spliced files. Resizing is not part
+of it. Numbers are process CPU time in microseconds: the least of several rounds, in each of which
+all crops come in a shuffled order and the contenders take turns. Compare ratios, not rates of
+different runs. Ratios are to libjpeg-turbo; bytes are those of planes, to those of gridded JPEGs.
 """
 
 import sys
@@ -23,6 +24,7 @@ from stoker.dataset.images.box_decoding import WORTH, BoxScratch, decode_boxed
 from stoker.dataset.images.codecs import decode_jpeg
 from stoker.dataset.images.jpeg import rewrite
 from stoker.dataset.images.jpeg.decoding import BoxDecoder
+from stoker.dataset.images.jpeg.planes.plane_files import to_planes
 
 FILES, CROPS, ROUNDS = 40, 4, 10
 SIDES = (375, 500)
@@ -30,10 +32,12 @@ QUALITIES = (75, 85, 92)
 
 
 class Crop(NamedTuple):
-    """A box of a gridded file."""
+    """A box of a gridded file, and the same file as bit planes."""
 
     data: memoryview
     grid: memoryview
+    planes: memoryview
+    planes_grid: memoryview
     size: tuple[int, int]
     box: tuple[int, int, int, int]
 
@@ -74,7 +78,12 @@ def crops_of(files: list[bytes]) -> tuple[list[Crop], list[Crop]]:
     rng, crops, whole = np.random.default_rng(5), [], []
     for file in files:
         made = rewrite(file)
-        views = memoryview(made.data), memoryview(made.grid.to_bytes())
+        planes = to_planes(made)
+        if planes is None:
+            raise SystemExit("a file has no bit planes")
+        views = tuple(
+            memoryview(part) for one in (made, planes) for part in (one.data, one.grid.to_bytes())
+        )
         height, width, *_ = simplejpeg.decode_jpeg_header(file)
         whole.append(Crop(*views, (height, width), (0, 0, height, width)))
         crops += [
@@ -84,7 +93,7 @@ def crops_of(files: list[bytes]) -> tuple[list[Crop], list[Crop]]:
 
 
 def contenders() -> dict[str, Callable[[Crop], Any]]:
-    """Return both ways to decode."""
+    """Return all ways to decode."""
     scratch, decoder, out = BoxScratch(), BoxDecoder(), np.zeros(1 << 24, np.uint8)
 
     def libjpeg(crop: Crop) -> None:
@@ -93,15 +102,19 @@ def contenders() -> dict[str, Callable[[Crop], Any]]:
         if not decode_boxed(crop.data, crop.grid, crop.size, 1, crop.box, image, scratch):
             decode_jpeg(crop.data, "image", crop.size, out[: 3 * height * width])
 
-    def own(crop: Crop) -> None:
+    def decode(crop: Crop, data: memoryview, grid: memoryview) -> None:
         height, width = crop.size
         most = int(WORTH * height * width)
         place = 3 * (crop.box[0] * width + crop.box[1])
         target = out, place, 3 * width
-        if not decoder.decode(crop.data, crop.grid, crop.size, crop.box, most, target):
+        if not decoder.decode(data, grid, crop.size, crop.box, most, target):
             raise SystemExit("a file is not covered")
 
-    return {"libjpeg": libjpeg, "stoker": own}
+    return {
+        "libjpeg": libjpeg,
+        "stoker": lambda crop: decode(crop, crop.data, crop.grid),
+        "planes": lambda crop: decode(crop, crop.planes, crop.planes_grid),
+    }
 
 
 def measured(crops: list[Crop], named: dict[str, Callable[[Crop], Any]]) -> dict[str, float]:
@@ -128,14 +141,19 @@ def main() -> None:
     named = contenders()
     sets = {f"quality {quality}": photographs(quality) for quality in QUALITIES}
     if len(sys.argv) > 1:
-        files = sorted(Path(sys.argv[1]).glob("*.jp*g"))[:FILES]
+        found = sorted(Path(sys.argv[1]).rglob("*.jp*g"))
+        files = found[:: max(1, len(found) // FILES)][:FILES]
         sets = {sys.argv[1]: [file.read_bytes() for file in files]}
-    print(f"{'':24}{'libjpeg us':>12}{'stoker us':>12}{'ratio':>8}")
+    print(f"{'':24}{'libjpeg us':>12}{'stoker us':>12}{'planes us':>12}{'ratios':>14}{'bytes':>8}")
     for name, files in sets.items():
         for what, crops in zip(("crops", "whole"), crops_of(files), strict=True):
             best = measured(crops, named)
-            ratio = best["stoker"] / best["libjpeg"]
-            row = f"{best['libjpeg']:12.1f}{best['stoker']:12.1f}{ratio:8.3f}"
+            ratios = [best[way] / best["libjpeg"] for way in ("stoker", "planes")]
+            times = "".join(f"{spent:12.1f}" for spent in best.values())
+            size, grown = (
+                sum(map(len, column)) for column in list(zip(*crops, strict=True))[0:4:2]
+            )
+            row = f"{times}{ratios[0]:7.3f}{ratios[1]:7.3f}{grown / size:8.3f}"
             print(f"{name + ', ' + what:24}{row}", flush=True)
 
 

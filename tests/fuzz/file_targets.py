@@ -1,5 +1,6 @@
 """Targets: packed datasets and the files that they are made from."""
 
+import dataclasses
 import io
 import itertools
 import struct
@@ -17,7 +18,9 @@ from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.manifest import read_manifest
 from stoker.dataset.format.manifest_check import check_manifest
 from stoker.dataset.format.unpacked_form import HEADER, SAMPLES, header_of, read_header
+from stoker.dataset.images.jpeg import Rewritten, rewrite
 from stoker.dataset.images.jpeg import grid as jpeg_grid
+from stoker.dataset.images.jpeg.planes.plane_files import to_jpeg, to_planes
 from stoker.dataset.images.jpeg.segments import UnindexableError, read_segments
 from stoker.dataset.images.png import read_png_header
 from stoker.dataset.limits import CodecError
@@ -190,6 +193,30 @@ def npz(data: bytes) -> bool:
 def jpeg_segments(data: bytes) -> bool:
     """The segments of a JPEG that is rewritten with a grid."""
     return accepts(read_segments, data, CodecError, UnindexableError)
+
+
+@prepared
+def _planes() -> tuple[int, bytes]:
+    """Return the size of a file of bit planes, and its grid without checksums."""
+    made = planes_seed()
+    return len(made.data), dataclasses.replace(made.grid, checksums=None).to_bytes()
+
+
+@target
+def jpeg_planes(data: bytes) -> bool:
+    """A file of bit planes, of one size, that becomes a JPEG."""
+    size, grid = _planes()
+    return accepts(lambda given: to_jpeg(given, grid), data[:size].ljust(size, b"\0"), CodecError)
+
+
+def planes_seed() -> Rewritten:
+    """Return a small file of bit planes."""
+    out = io.BytesIO()
+    pixels = np.arange(40 * 24 * 3, dtype=np.uint8).reshape(24, 40, 3)
+    Image.fromarray(pixels).save(out, "JPEG")
+    made = to_planes(rewrite(out.getvalue()))
+    assert made is not None
+    return made
 
 
 @target

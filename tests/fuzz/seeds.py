@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import targets
 from asking import opening
+from file_targets import planes_seed
 from PIL import Image
 
 from stoker import ops
@@ -301,6 +302,10 @@ def coco_description() -> list[bytes]:
     described = {"images": [image], "categories": [{"id": 3, "name": "cat"}]}
     files = ({**described, "annotations": objects}, described, {"images": [image]})
     return [json.dumps(file).encode() for file in files] + [b'{"images": ' + b"[" * 2000]
+
+
+def jpeg_planes() -> list[bytes]:
+    return [planes_seed().data]
 
 
 def unpacked_header() -> list[bytes]:

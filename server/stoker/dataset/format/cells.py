@@ -155,11 +155,11 @@ def _picture(field: Field, value: Value, scratch: Scratches) -> Cell:
     if isinstance(value, np.ndarray):
         value = _as_png(field, value)
     picture = inspect_picture(_file(value), field.kind, scratch, bool(field.keeps_orientation))
-    if field.encoding not in ("encoded", picture.encoding):
+    if field.encoding not in ("encoded", "planes", picture.encoding):
         raise CodecError(f"expected encoding {field.encoding}, got {picture.encoding}")
     sides: tuple[int | bytes, ...] = (picture.height, picture.width, picture.orientation)
     if field.grid_column is not None:
-        picture = with_grid(picture, scratch)
+        picture = with_grid(picture, scratch, field.encoding == "planes")
         sides = (*sides, picture.grid)
     size = picture.height, picture.width
     return Cell(

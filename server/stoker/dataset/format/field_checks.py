@@ -16,6 +16,7 @@ from stoker.dataset.format.fields import (
     MAX_FIELDS,
     MAX_SIDE,
     PIXELS,
+    PLANES,
     REFERABLE,
     UPRIGHT,
     VECTORS,
@@ -90,14 +91,16 @@ def _check_field(field: Field) -> None:
         what = f"of kind {field.kind} and encoding {field.encoding}"
         expect(field.dtype in dtypes, f"dtype {' or '.join(dtypes)} {what}", field.dtype)
         channels = range(1, MAX_CHANNELS + 1) if raw else (3,)
-        fits = len(field.shape) == len(model.shape)
-        fits = fits and all(side in channels for side in field.shape[2:])
+        fits = len(field.shape) == len(model.shape) and all(
+            side in channels for side in field.shape[2:]
+        )
         last = (
             f", and {f'1 to {MAX_CHANNELS}' if raw else '3'} channels"
             if field.kind == "image"
             else ""
         )
         expect(fits, f"height and width{last} {what}", field.shape)
+        _check_planes(field, expect)
         expect(set(model.side) <= set(field.side), f"side columns {model.side}", field.side)
         return
     expect(field.encoding == "raw", f"encoding raw of kind {field.kind}", field.encoding)
@@ -112,6 +115,11 @@ def _check_field(field: Field) -> None:
     expect((field.items is not UNSET) == (field.kind in COORDINATES), "items", field.items)
     if field.items is not UNSET:
         _check_items(field, field.items.fields)
+
+
+def _check_planes(field: Field, expect: Callable[[bool, str, object], None]) -> None:
+    fits = field.encoding != PLANES or (field.kind == "image" and field.grid_column is not None)
+    expect(fits, "an image with a column of grids for the encoding planes", field.kind)
 
 
 def _check_vectors(field: Field, expect: Callable[[bool, str, object], None]) -> None:

@@ -16,7 +16,10 @@ from stoker.protocol.item_fields import ItemField
 KINDS = ("image", "mask", "boxes", "keypoints", "label", "scalar", "array", "bytes")
 
 
-ENCODINGS = ("raw", "jpeg", "png", "encoded", "bands")
+ENCODINGS = ("raw", "jpeg", "png", "encoded", "bands", "planes")
+
+
+PLANES = "planes"
 
 
 UPRIGHT = ("raw", "bands")
@@ -111,7 +114,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         name: an identifier.
         kind: the meaning of the field; decides how ops treat it.
         encoding: how the bytes are stored: `jpeg`, `png`, `encoded` (one of the two, recognized by
-            its signature), `bands` (see `stoker.dataset.images.bands`), or `raw`.
+            its signature), `bands` (see `stoker.dataset.images.bands`), `planes` (JPEGs as bit
+            planes, others as `encoded`), or `raw`.
         dtype: dtype of the decoded value.
         shape: shape of the decoded value; None for sides that differ between rows. Images are
             (H, W, 3), or have 1 to 16 channels if raw or in bands; masks are (H, W).

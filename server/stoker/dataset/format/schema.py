@@ -68,7 +68,8 @@ def image(
 
     Args:
         name: an identifier.
-        encoding: raw, jpeg, png, encoded for either of the two, or bands.
+        encoding: raw, jpeg, png, encoded for either of the two, bands, or planes: encoded, with
+            JPEGs as bit planes, which decode faster.
         grid: whether JPEGs are rewritten, with the same pixels, so that crops decode faster.
         dtype: uint8; or, raw or in bands, uint16 for levels from 0 to 65535, int16 for
             numbers that are not levels, such as Hounsfield units, and float32 for images of
@@ -76,7 +77,7 @@ def image(
         channels: C, 1 to 16; must be 3 unless images are raw or in bands.
     """
     field = picture_field(name, "image", encoding, dtype, channels)
-    return with_grid(field) if grid else field
+    return with_grid(field) if grid or encoding == "planes" else field
 
 
 def flow(name: str = "flow", encoding: str = "raw") -> Field:
@@ -197,7 +198,7 @@ def relative(field: Field) -> Field:
 
 def may_have_grid(field: Field) -> bool:
     """Return whether a field holds images that may be JPEGs."""
-    return field.kind == "image" and field.encoding in ("jpeg", "encoded")
+    return field.kind == "image" and field.encoding in ("jpeg", "encoded", "planes")
 
 
 def mask(name: str = "mask", encoding: str = "encoded", *, dtype: str = "uint8") -> Field:

@@ -33,7 +33,7 @@ FORMAT: Final = "stoker-unpacked"
 VERSION: Final = 1
 MAX_HEADER_BYTES: Final = 2**26
 _IN_FILES: Final = ("image", "mask", "array", "bytes")
-_FILES: Final = ("jpeg", "png", "encoded")
+_FILES: Final = ("jpeg", "png", "encoded", "planes")
 
 
 class UnpackedHeader(msgspec.Struct, frozen=True, kw_only=True):

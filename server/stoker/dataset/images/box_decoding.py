@@ -2,7 +2,8 @@
 
 Stoker's own decoder takes intervals as they are stored (`jpeg.decoding`). Otherwise the box's
 intervals are spliced to a small file, which libjpeg-turbo decodes, and the box is copied. So are
-files that the decoder does not cover, and all if `jpeg.decoding.choice` says so. Runs in workers,
+files that the decoder does not cover, and all if `jpeg.decoding.choice` says so. Bit planes have no
+other way than Stoker's own decoder. Runs in workers,
 in one thread per scratch memory. See docs/contracts/jpeg-grid.md and docs/jpeg-decoding.md.
 """
 
@@ -13,10 +14,14 @@ import numpy as np
 from stoker.dataset.images.codecs import ImageScratch, decode_jpeg
 from stoker.dataset.images.jpeg import Splicer
 from stoker.dataset.images.jpeg.decoding import BoxDecoder, is_own_decoder_chosen
+from stoker.dataset.images.jpeg.planes.plane_form import is_planes
 from stoker.dataset.images.orientation import oriented, stored_box, upright_size
+from stoker.dataset.limits import CodecError
 
 WORTH = 0.9
 """If the window is a larger part of the image than this, the whole image is decoded instead."""
+
+NO_PLANES = "its bit planes are damaged: its head or its grid has another form"
 
 
 class BoxScratch:
@@ -59,10 +64,13 @@ def decode_boxed(
     stored = upright_size(*size, orientation)
     inner = stored_box(box, stored, orientation)
     most = int(WORTH * stored[0] * stored[1])
-    if is_own_decoder_chosen(grid) and _decoded(
+    planes = is_planes(data)
+    if (planes or is_own_decoder_chosen(grid)) and _decoded(
         data, grid, (stored, inner, most), orientation, box, out, scratch
     ):
         return True
+    if planes:
+        raise CodecError(NO_PLANES)
     window = scratch.splicer.cut(data, grid, stored, inner, most)
     if window is None:
         return False
@@ -89,7 +97,7 @@ def decode_gridded(
     Raises:
         CodecError: the file is damaged.
     """
-    if not is_own_decoder_chosen(grid):
+    if not (is_planes(data) or is_own_decoder_chosen(grid)):
         return False
     stored = upright_size(*size, orientation)
     asked = stored, (0, 0, *stored), 0

@@ -8,6 +8,7 @@ file that cannot be decoded, or would lose information, is rejected with the rea
 
 from dataclasses import dataclass
 
+from stoker.dataset.images.box_decoding import BoxScratch
 from stoker.dataset.images.codecs import (
     CHANNELS,
     ImageScratch,
@@ -139,12 +140,14 @@ class Scratches:
         pixels: the pixels of the last inspected image.
         turned: for images before they are turned.
         again: for a second decoding.
+        boxes: of Stoker's own decoder.
     """
 
     def __init__(self) -> None:
         self.pixels = ImageScratch()
         self.turned = ImageScratch()
         self.again = ImageScratch()
+        self.boxes = BoxScratch()
 
 
 def _png_notes(data: bytes, header: PngHeader, kind: str) -> tuple[str, ...]:

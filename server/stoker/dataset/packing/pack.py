@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from stoker.dataset.format.field_checks import check_schema
-from stoker.dataset.format.fields import Field, Schema
+from stoker.dataset.format.fields import PLANES, Field, Schema
 from stoker.dataset.format.image_conversion import Conversion, check_conversion, encoding_after
 from stoker.dataset.format.manifest import Manifest, Source
 from stoker.dataset.format.manifest_splits import Splits
@@ -34,6 +34,7 @@ from stoker.dataset.format.schema import (
     with_grid,
 )
 from stoker.dataset.format.summary import Summary
+from stoker.dataset.images.gridding import compile_planes
 from stoker.dataset.packing.append import Base
 from stoker.dataset.packing.build import (
     MAX_BAD,
@@ -84,6 +85,8 @@ class Options:
         cut: where rows are cut into files; None: about 64 pieces of 4 MiB to 1 GiB.
         max_bad: how many bad items are listed.
         grid: rewrite JPEGs on a grid, with the same pixels, so that crops decode faster.
+        encoding: how JPEGs are stored: "planes" as bit planes, which decode faster, with the same
+            pixels; "" as JPEGs.
         append: add samples to an existing dataset, see `stoker.dataset.packing.append`.
         in_place: make an index: images, masks, arrays and bytes stay in the source's files.
         orientation: for images that EXIF turns: "apply" it, so that they are upright, or "keep"
@@ -107,6 +110,7 @@ class Options:
     max_bad: int = MAX_BAD
     grid: bool = True
     bands: bool = True
+    encoding: str = ""
     append: bool = False
     in_place: bool = False
     orientation: str = APPLY
@@ -228,11 +232,14 @@ def _stored(scan: SourceScan, options: Options) -> tuple[Field, ...]:
         raise UsageError(f"--orientation: expected apply or keep, got {options.orientation!r}")
     if options.in_place:
         return _referenced(scan, options)
+    _check_encoding(options)
     found = []
     for one in scan.fields:
         encoding = one.encoding
         if one.kind == "image":
             encoding = encoding_after(options.conversion, encoding)
+            if options.encoding and encoding == "encoded":
+                encoding = options.encoding
         elif one.kind == "mask" and options.bands:
             encoding = "bands"
         stored = one if encoding == one.encoding else encoded_as(one, encoding)
@@ -241,6 +248,17 @@ def _stored(scan: SourceScan, options: Options) -> tuple[Field, ...]:
         grid = options.grid and may_have_grid(stored)
         found.append(with_grid(stored) if grid else stored)
     return tuple(found)
+
+
+def _check_encoding(options: Options) -> None:
+    if options.encoding not in ("", PLANES):
+        raise UsageError(f"--encoding: expected {PLANES}, got {options.encoding!r}")
+    if options.encoding and (options.conversion.raw or not options.grid):
+        other = "--raw" if options.conversion.raw else "--no-grid"
+        raise UsageError(
+            f"--encoding {options.encoding} stores JPEGs on a grid, so it excludes {other}; leave "
+            "one of them out"
+        )
 
 
 def _referenced(scan: SourceScan, options: Options) -> tuple[Field, ...]:
@@ -327,6 +345,8 @@ def _run(
     records: dict[int, ShardRecord],
     report: Callable[[int, int], None],
 ) -> None:
+    if any(field.encoding == PLANES for job in jobs[:1] for field in job.recipe.schema.fields):
+        compile_planes()
     work = [
         Job(pack_shard, msgspec.to_builtins(job), f"packing file {job.index} ({job.count} rows)")
         for job in jobs

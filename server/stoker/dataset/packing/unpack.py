@@ -39,6 +39,9 @@ from stoker.dataset.format.unpacked_form import (
     line_value,
 )
 from stoker.dataset.images.codecs import signature
+from stoker.dataset.images.jpeg.planes.plane_files import to_jpeg
+from stoker.dataset.images.jpeg.planes.plane_form import is_planes
+from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.build import disk_errors
 from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.integrity import RowCheck
@@ -233,6 +236,12 @@ def _file_of(
         return _npy(np.asarray(value)), ".npy"
     if field.encoding not in ("raw", "bands"):
         assert isinstance(value, memoryview)
+        grid = dataset.grid(field.name, number)
+        if grid is not None and is_planes(value):
+            try:
+                return to_jpeg(value, grid).data, ".jpg"
+            except CodecError as error:
+                raise dataset.sample_error(field.name, number, str(error)) from None
         encoding = signature(value)
         if encoding is None:
             raise dataset.sample_error(field.name, number, "it is neither a JPEG nor a PNG")

@@ -21,7 +21,9 @@ import numpy as np
 from stoker.dataset.format.cells import Cell
 from stoker.dataset.format.fields import UPRIGHT, Field
 from stoker.dataset.format.fingerprint import row_digest
-from stoker.dataset.images.header_size import size_from_header
+from stoker.dataset.images.header_size import HeaderSize, size_from_header
+from stoker.dataset.images.jpeg.planes.plane_form import is_planes, jpeg_head
+from stoker.dataset.images.orientation import find_orientation
 from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.packed import open_folder
@@ -136,11 +138,14 @@ def check_sides(dataset: Dataset, field: Field, sample_id: int) -> None:
     data = dataset.read(field.name, sample_id)
     assert isinstance(data, memoryview)
     keep = bool(field.keeps_orientation)
+    size, turn = dataset.size(field.name, sample_id), dataset.orientation(field.name, sample_id)
     try:
-        seen = size_from_header(len(data), field.kind, lambda size: bytes(data[:size]), keep)
+        if is_planes(data):  # decoding has compared the size
+            seen = HeaderSize("jpeg", *size, 1 if keep else find_orientation(jpeg_head(data)))
+        else:
+            seen = size_from_header(len(data), field.kind, lambda size: bytes(data[:size]), keep)
     except CodecError as error:
         raise dataset.sample_error(field.name, sample_id, f"cannot decode it: {error}") from None
-    size, turn = dataset.size(field.name, sample_id), dataset.orientation(field.name, sample_id)
     if (*size, turn) != seen[1:]:
         what = (
             f"its size {size[0]}x{size[1]} or orientation {turn} is damaged: the image has "

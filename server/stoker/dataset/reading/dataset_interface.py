@@ -14,9 +14,15 @@ import numpy as np
 from stoker.dataset.format.fields import Field
 from stoker.dataset.format.manifest import Manifest
 from stoker.dataset.images.bands import decode_bands
-from stoker.dataset.images.box_decoding import BoxScratch, decode_boxed, decode_gridded
+from stoker.dataset.images.box_decoding import (
+    NO_PLANES,
+    BoxScratch,
+    decode_boxed,
+    decode_gridded,
+)
 from stoker.dataset.images.codecs import decode_picture
 from stoker.dataset.images.jpeg import check_all_parts
+from stoker.dataset.images.jpeg.planes.plane_form import is_planes
 from stoker.dataset.images.orientation import upright_size
 from stoker.dataset.images.scaled_decoding import can_scale, decode_scaled, decode_scaled_box
 from stoker.dataset.limits import CodecError
@@ -54,7 +60,8 @@ class Dataset(StoredSamples):
             field: an image or mask.
             sample_id: the sample's id.
             out: flat, contiguous, writable uint8 array with at least as many bytes as the pixels.
-            compiled: decode JPEGs with grids by Stoker's own decoder, which compiles at first.
+            compiled: decode JPEGs with grids by Stoker's own decoder, which compiles at first. Bit
+                planes always are.
 
         Returns:
             A contiguous view of `out`: (H, W, C) for images, (H, W) for masks.
@@ -80,13 +87,15 @@ class Dataset(StoredSamples):
                 picture = out[:needed].view(spec.dtype).reshape(*size, *spec.shape[2:])
                 decode_bands(data, picture)
                 return picture
-            grid = self.grid(field, sample_id)
-            if grid is not None and compiled:
+            grid, planes = self.grid(field, sample_id), is_planes(data)
+            if grid is not None and (compiled or planes):
                 whole: np.ndarray = out[:needed].reshape(*size, 3)
                 if decode_gridded(data, grid, size, turn, whole, self._scratch()):
                     return whole
             if grid is not None:
                 check_all_parts(data, grid)
+            if planes:
+                raise CodecError(NO_PLANES)
             return decode_picture(data, spec.kind, size, turn, out, self._scratch().turned)
         except CodecError as error:
             raise self.sample_error(field, sample_id, f"cannot decode it: {error}") from None
@@ -215,6 +224,8 @@ class Dataset(StoredSamples):
         if grid is None:
             return
         assert isinstance(data, memoryview)
+        if is_planes(data):  # decoding them reads all of it
+            return
         size, turn = self._checked_size(self._picture(field), sample_id)
         try:
             self._scratch().splicer.check(data, grid, upright_size(*size, turn))

@@ -11,7 +11,7 @@ from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.protocol.errors import SampleError, UsageError
 
 CHANGED = "its stored bytes no longer have the check that they were packed with"
-_DECODED = ("jpeg", "png", "encoded", "bands")
+_DECODED = ("jpeg", "png", "encoded", "bands", "planes")
 
 
 class RowCheck:

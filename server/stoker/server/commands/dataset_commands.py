@@ -117,6 +117,10 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
             help="Store masks, with the same classes, so that they and crops of them decode fast.",
         ),
     ] = True,
+    encoding: Annotated[
+        str,
+        typer.Option(help="Store JPEGs as bit planes, which decode faster: planes."),
+    ] = "",
 ) -> None:
     """Pack a source as a dataset: in parallel, resumably, losslessly unless asked otherwise."""
     if classes is not None and classes_of is not None:
@@ -139,6 +143,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         grid=grid,
         orientation=orientation,
         bands=bands,
+        encoding=encoding,
     )
     with progress_bar("packing") as bar:
         task = bar.add_task("packing", total=None)

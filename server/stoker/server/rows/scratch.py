@@ -14,7 +14,7 @@ from stoker.pipeline.planning.decoded_boxes import Box
 from stoker.pipeline.planning.scaled_fields import stored_field, stored_fields
 from stoker.server.rows.ahead import ReadAhead
 
-ENCODED = ("jpeg", "png", "encoded", "bands")
+ENCODED = ("jpeg", "png", "encoded", "bands", "planes")
 
 
 def decoded_bytes(dataset: Dataset, names: Collection[str]) -> dict[str, int]:

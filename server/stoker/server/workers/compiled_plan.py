@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from stoker.dataset import Dataset
+from stoker.dataset.format.fields import PLANES
 from stoker.dataset.images.jpeg.decoding.choice import needs_own_decoder
 from stoker.dataset.images.jpeg.decoding.decoder import compile_decode, compile_prepare
 from stoker.dataset.images.jpeg.splice import compile_splice
@@ -49,7 +50,7 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     others = [compile_permutation]
     if any(field.grid_column for field in read):
         others.append(compile_splice)
-        if needs_own_decoder():
+        if needs_own_decoder() or any(field.encoding == PLANES for field in read):
             others += [compile_prepare, compile_decode]
     activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
     program = write_program(plan)

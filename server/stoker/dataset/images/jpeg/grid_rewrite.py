@@ -49,6 +49,30 @@ def interval_of(columns: int, mcu_width: int) -> int:
     return min(divisors, key=lambda d: (abs(d * mcu_width - NEAR), -d))
 
 
+@dataclass(frozen=True)
+class GriddedHead:
+    """What precedes the intervals of a gridded file, without the segment that their coding needs.
+
+    Attributes:
+        prefix: the bytes up to the end of the frame.
+        suffix: DRI and SOS.
+        grid: the grid, whose offsets and checksums do not count.
+    """
+
+    prefix: bytes
+    suffix: bytes
+    grid: Grid
+
+    def joined(self, coding: bytes, intervals: bytes, offsets: np.ndarray) -> Rewritten:
+        """Return the file of this head, a segment and intervals, whose offsets count from 0."""
+        before = self.prefix + coding + self.suffix
+        made = before + intervals
+        grid = replace(self.grid, offsets=(offsets + len(before)).astype(np.uint32))
+        room = np.zeros(offsets.size + 1, np.uint32)
+        with_room = replace(grid, checksums=room).to_bytes()
+        return Rewritten(made, replace(grid, checksums=checksums_of(made, with_room)))
+
+
 def rewrite(data: bytes) -> Rewritten:
     """Rewrite a JPEG on a grid.
 
@@ -59,20 +83,9 @@ def rewrite(data: bytes) -> Rewritten:
     found = read_segments(data)
     coefficients = read_coefficients(data, found)
     interval = interval_of(coefficients.mcu_columns, 8 * found.h_max)
-    shape = np.array(
-        [
-            (plane.h, plane.v, plane.columns, plane.start, min(i, 1))
-            for i, plane in enumerate(coefficients.planes)
-        ],
-        np.int64,
-    )
-    scan, tables, offsets = _encode(coefficients, shape, interval)
     jfif, others, adobe = _sorted(found)
-    head = b"".join([*adobe, _quantizers(found)])
-    frame = _frame(found)
-    after = b"".join([_segment(0xC4, body_of(tables)), _restart(interval), _scan_head(found)])
     before = SOI + jfif + others
-    start = len(before) + len(head) + len(frame) + len(after)
+    tables = b"".join([*adobe, _quantizers(found)])
     grid = Grid(
         8 * found.h_max,
         8 * found.v_max,
@@ -81,13 +94,28 @@ def rewrite(data: bytes) -> Rewritten:
         coefficients.mcu_rows,
         2 + len(jfif),
         len(before),
-        len(before) + len(head) + 5,
-        (offsets + start).astype(np.uint32),
+        len(before) + len(tables) + 5,
+        np.zeros(0, np.uint32),
     )
-    made = before + head + frame + after + scan + EOI
-    room = np.zeros(grid.offsets.size + 1, np.uint32)
-    with_room = replace(grid, checksums=room).to_bytes()
-    return Rewritten(made, replace(grid, checksums=checksums_of(made, with_room)))
+    suffix = _restart(interval) + _scan_head(found)
+    return huffman_coded(GriddedHead(before + tables + _frame(found), suffix, grid), coefficients)
+
+
+def huffman_coded(head: GriddedHead, coefficients: Coefficients) -> Rewritten:
+    """Return the gridded JPEG of an image.
+
+    Raises:
+        UnindexableError: a coefficient is too large.
+    """
+    scan, tables, offsets = _encode(coefficients, shape_of(coefficients), head.grid.interval)
+    return head.joined(marker_segment(0xC4, body_of(tables)), scan + EOI, offsets)
+
+
+def shape_of(coefficients: Coefficients) -> np.ndarray:
+    """Return (sampling h and v, block columns, first number, class) of each component."""
+    planes = enumerate(coefficients.planes)
+    rows = [(plane.h, plane.v, plane.columns, plane.start, min(i, 1)) for i, plane in planes]
+    return np.array(rows, np.int64)
 
 
 def _encode(
@@ -229,7 +257,8 @@ def _sorted(found: Segments) -> tuple[bytes, bytes, list[bytes]]:
     return b"".join(jfif), b"".join(others), adobe
 
 
-def _segment(marker: int, body: bytes) -> bytes:
+def marker_segment(marker: int, body: bytes) -> bytes:
+    """Return a segment: marker, length and body."""
     return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
 
 
@@ -239,7 +268,9 @@ def _quantizers(found: Segments) -> bytes:
         if number not in found.quantizers:
             raise UnindexableError("a quantization table is missing")
     parts = [(found.quantizers[n][0] - 1, n, found.quantizers[n][1]) for n in used]
-    return _segment(0xDB, b"".join(bytes([wide << 4 | n]) + table for wide, n, table in parts))
+    return marker_segment(
+        0xDB, b"".join(bytes([wide << 4 | n]) + table for wide, n, table in parts)
+    )
 
 
 def _frame(found: Segments) -> bytes:
@@ -247,13 +278,13 @@ def _frame(found: Segments) -> bytes:
     body = struct.pack(">BHHB", 8, found.height, found.width, len(found.components))
     for part in found.components:
         body += bytes([part.id, part.h << 4 | part.v, part.quantizer])
-    return _segment(0xC1 if wide else 0xC0, body)
+    return marker_segment(0xC1 if wide else 0xC0, body)
 
 
 def _restart(interval: int) -> bytes:
-    return _segment(0xDD, struct.pack(">H", interval))
+    return marker_segment(0xDD, struct.pack(">H", interval))
 
 
 def _scan_head(found: Segments) -> bytes:
     parts = [bytes([part.id, 0x11 * min(i, 1)]) for i, part in enumerate(found.components)]
-    return _segment(0xDA, bytes([len(parts)]) + b"".join(parts) + bytes([0, 63, 0]))
+    return marker_segment(0xDA, bytes([len(parts)]) + b"".join(parts) + bytes([0, 63, 0]))

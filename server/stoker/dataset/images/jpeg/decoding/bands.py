@@ -18,11 +18,11 @@ from stoker.dataset.images.jpeg.decoding.entropy import (
     fill_following,
 )
 from stoker.dataset.images.jpeg.decoding.head import (
+    CODING,
+    CODING_END,
     COUNT,
     H_MAX,
     HEAD_NUMBERS,
-    HUFFMAN,
-    HUFFMAN_END,
     V_MAX,
     read_head,
 )
@@ -30,7 +30,7 @@ from stoker.dataset.images.jpeg.decoding.sampling import repeat_edges, upsample
 from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES, OTHER_FORM, PAD, RING
 from stoker.dataset.images.jpeg.decoding.table_sets import take_tables
 from stoker.dataset.images.jpeg.decoding.transform import transform_full, transform_sparse
-from stoker.dataset.images.jpeg.decoding.unstuffing import unstuff
+from stoker.dataset.images.jpeg.decoding.unstuffing import copy_planes, unstuff
 from stoker.dataset.images.jpeg.decoding.window import (
     ACROSS,
     BLOCKS,
@@ -41,6 +41,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
     HEIGHT,
     IMAGE_HEIGHT,
     IMAGE_WIDTH,
+    IS_PLANES,
     JOB_LIST,
     LAST,
     LEFT,
@@ -78,6 +79,8 @@ from stoker.dataset.images.jpeg.grid import (
     WIDTH_AT,
     uint16_at,
 )
+from stoker.dataset.images.jpeg.planes.plane_form import has_planes, read_parameters
+from stoker.dataset.images.jpeg.planes.plane_intervals import decode_plane_intervals
 from stoker.dataset.images.jpeg.splice import LARGE, begins, find_cells
 from stoker.jit import kernel
 
@@ -91,8 +94,8 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
         grid: flat uint8, its grid.
         numbers: see `window.lay_out`; what is asked is given.
         parts: see `window.lay_out`.
-        file: (where, factors, tables, codes), see `fill_where`, `fill_factors` and `take_tables`;
-            tables and codes are kept from file to file.
+        file: (where, factors, tables, codes, parameters), see `fill_where`, `fill_factors`,
+            `take_tables` and `read_parameters`; tables and codes are kept from file to file.
         work: see `take_tables`.
 
     Returns:
@@ -100,7 +103,7 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
         OTHER_FORM. A grid whose markers are elsewhere is DAMAGED; but OTHER_FORM if the whole image
         is read, which needs no grid.
     """
-    where, factors, tables, codes = file
+    where, factors = file[0], file[1]
     head, cells = np.zeros(HEAD_NUMBERS, np.int64), np.zeros(4, np.int64)
     status = find_cells(grid, data.shape[0], numbers[: MOST + 1], cells, np.zeros(4, np.int64))
     if status not in (0, LARGE):
@@ -120,11 +123,24 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
         return OTHER_FORM
     fill_where(head, parts, uint16_at(grid, INTERVAL_AT), where)
     fill_factors(data, parts, head[COUNT], factors)
-    place, size = head[HUFFMAN], head[HUFFMAN_END] - head[HUFFMAN]
+    numbers[PARTS_COUNT], numbers[IS_PLANES] = head[COUNT], has_planes(data)
+    return 0 if _read_coding(data, head, numbers, file, work) else OTHER_FORM
+
+
+@kernel
+def _read_coding(data: Any, head: Any, numbers: Any, file: Any, work: Any) -> Any:
+    """Read parameters of bit planes, or find the tables of Huffman codes.
+
+    Returns:
+        Whether the parameters are possible; codes were checked with the head.
+    """
+    _, _, tables, codes, parameters = file
+    place, size = head[CODING], head[CODING_END] - head[CODING]
+    if numbers[IS_PLANES]:
+        return read_parameters(data, place, head[COUNT], parameters)
     count = 2 if head[COUNT] == 1 else 4
     numbers[TABLES] = take_tables(data, place, size, count, tables, codes, work)
-    numbers[PARTS_COUNT] = head[COUNT]
-    return 0
+    return True
 
 
 @kernel
@@ -132,6 +148,8 @@ def _fault_of_window(data: Any, grid: Any, cells: Any, whole: bool) -> Any:
     """Return 0, or what `prepare` returns if the intervals of a window are not the grid's."""
     if not are_intact(data, grid, cells, whole):
         return CHANGED
+    if has_planes(data):
+        return 0
     if _has_markers(data, grid, cells):
         return 0
     return OTHER_FORM if whole else DAMAGED
@@ -166,12 +184,13 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
     Returns:
         Whether the data is intact.
     """
-    where, factors, all_tables, all_codes = file
+    where, factors, all_tables, all_codes, parameters = file
     tables, codes = all_tables[numbers[TABLES]], all_codes[numbers[TABLES]]
+    coding = (where, tables, codes, parameters)
     following, plain, places, coefficients, planes, jobs = memory
     interval, count = uint16_at(grid, INTERVAL_AT), numbers[PARTS_COUNT]
-    slot, blocks = numbers[SLOT], numbers[BLOCKS]
-    fill_following(parts, count, interval, slot, tables, following)
+    if not numbers[IS_PLANES]:
+        fill_following(parts, count, interval, numbers[SLOT], tables, following)
     scratch = np.empty(64 * LANES, np.int16)
     rows_done = numbers[TOP]
     if count == 1:
@@ -182,11 +201,8 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
         found = _copy_band(data, grid, (upper, lower), numbers, plain, places)
         if found < 0:
             return False
-        for cell in range(found):
-            first = cell * slot // 2
-            coefficients[first : first + 64 * blocks + 1] = 0
-        shape = (slot, BLOCK_BYTES * blocks, tables)
-        decode_intervals(plain, places, found, coefficients, following, codes, shape)
+        if not _fill_slots(plain, places, found, coefficients, following, coding, numbers):
+            return False
         rows = (upper, lower)
         if not list_blocks(coefficients, places, where, numbers, parts, rows, jobs, interval):
             return False
@@ -205,13 +221,40 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
 
 
 @kernel
+def _fill_slots(
+    plain: Any,
+    places: Any,
+    count: Any,
+    coefficients: Any,
+    following: Any,
+    coding: Any,
+    numbers: Any,
+) -> Any:
+    """Decode a band's intervals to their slots; return whether damage was not found yet."""
+    where, tables, codes, parameters = coding
+    slot, blocks = numbers[SLOT], numbers[BLOCKS]
+    if numbers[IS_PLANES]:
+        layout = (slot, blocks)
+        return decode_plane_intervals(plain, places, count, coefficients, where, layout, parameters)
+    for cell in range(count):
+        first = cell * slot // 2
+        coefficients[first : first + 64 * blocks + 1] = 0
+    shape = (slot, BLOCK_BYTES * blocks, tables)
+    decode_intervals(plain, places, count, coefficients, following, codes, shape)
+    return True
+
+
+@kernel
 def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> Any:
     """Copy the data of a band's intervals; return how many there are, or -1 for damage."""
     columns = uint16_at(grid, COLUMNS_AT)
     number, to = np.int64(0), np.int64(0)
     for y in range(rows[0], rows[1]):
         cells = (y * columns + numbers[FIRST], y * columns + numbers[LAST])
-        to = unstuff(data, grid, cells, plain, to, places, number)
+        if numbers[IS_PLANES]:
+            to = copy_planes(data, grid, cells, plain, to, places, number)
+        else:
+            to = unstuff(data, grid, cells, plain, to, places, number)
         if to < 0:
             return -1
         number += cells[1] - cells[0]

@@ -30,6 +30,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
     PLAIN,
     PLANES,
 )
+from stoker.dataset.images.jpeg.planes.plane_form import new_parameters
 from stoker.dataset.images.jpeg.splice import raise_status
 from stoker.dataset.limits import CodecError
 from stoker.jit import compiled
@@ -55,6 +56,7 @@ class BoxDecoder:
             np.zeros((3, 64 * LANES), np.int16),
             np.zeros((PLACES, TABLES * ENTRIES), np.int64),
             np.zeros((PLACES, 4 * CODE), np.int32),
+            new_parameters(),
         )
         self._work = (
             np.zeros(2 * ENTRIES, np.uint32),

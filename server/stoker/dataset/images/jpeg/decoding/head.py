@@ -17,9 +17,10 @@ from stoker.dataset.images.jpeg.grid import (
     uint16_at,
     uint32_at,
 )
+from stoker.dataset.images.jpeg.planes.plane_form import PARAMETERS, has_planes, parameters_size
 from stoker.jit import kernel
 
-COUNT, H_MAX, V_MAX, HUFFMAN, HUFFMAN_END = range(5)
+COUNT, H_MAX, V_MAX, CODING, CODING_END = range(5)
 PARTS: Final = 5
 """Where the components begin, each with `PART` numbers."""
 PART: Final = 4
@@ -79,11 +80,16 @@ def _adobe(data: Any, place: Any, stop: Any) -> tuple[Any, Any]:
 
 @kernel
 def _has_codes(data: Any, place: Any, stop: Any, frame: Any, interval: Any, head: Any) -> Any:
-    """Note the Huffman tables; return whether the rest of the head has the usual form."""
-    end = _segment(data, place, stop, 0xC4)
-    if end < 0 or not _huffman(data, place + 4, end, 2 if head[COUNT] == 1 else 4):
-        return False
-    head[HUFFMAN], head[HUFFMAN_END] = place + 4, end
+    """Note what codes the intervals; return whether the rest of the head has the usual form."""
+    if has_planes(data):
+        end = _segment(data, place, stop, PARAMETERS)
+        if end - place != 4 + parameters_size(head[COUNT]):
+            return False
+    else:
+        end = _segment(data, place, stop, 0xC4)
+        if end < 0 or not _huffman(data, place + 4, end, 2 if head[COUNT] == 1 else 4):
+            return False
+    head[CODING], head[CODING_END] = place + 4, end
     place = end
     end = _segment(data, place, stop, 0xDD)
     if end != place + 6 or _big(data, place + 4) != interval:

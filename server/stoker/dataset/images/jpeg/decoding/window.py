@@ -33,9 +33,10 @@ UPPER, LOWER, FIRST, LAST, BLOCKS, SLOT = range(9, 15)
 """Found: rows and columns of intervals, blocks of an interval, bytes of its slot."""
 PLAIN, COEFFICIENTS, PLANES, JOBS, CELLS, FOLLOWING = range(15, 21)
 """Found: sizes of memory in elements, CELLS for columns of `places`."""
-JOB_LIST, ROWS, SPARE, DUMMY, PARTS_COUNT, TABLES = range(21, 27)
-"""Found: numbers of a list of jobs; places in `planes`; components; place of the Huffman tables."""
-NUMBERS: Final = 27
+JOB_LIST, ROWS, SPARE, DUMMY, PARTS_COUNT, TABLES, IS_PLANES = range(21, 28)
+"""Found: numbers of a list of jobs; places in `planes`; components; place of the Huffman tables;
+whether intervals are bit planes."""
+NUMBERS: Final = 28
 
 (
     SAMPLES_H, SAMPLES_V, QUANTIZER, WIDE_QUANTIZER, SAMPLING, ACROSS, DOWN, FIRST_COLUMN,
