@@ -179,6 +179,7 @@ BOUNDS = {
     },
     "close": {},
     "ask_status": {"sessions": [0, "yes", None]},
+    "set_workers": {"workers": SMALL},
     "ask_replay": {
         "request": SMALL, "id": COUNT, "epoch": COUNT, "visit": COUNT, "view": 2**16 - 2,
         "stored": [None, 1, "true"],

@@ -61,6 +61,7 @@ from stoker.protocol.messages import (
     Open,
     Opened,
     Replayed,
+    SetWorkers,
     Slab,
     Status,
     Welcome,
@@ -243,6 +244,18 @@ class ClientSession:
             PeerError: no answer in time.
         """
         self.send(AskStatus(sessions=True))
+        return self._answer(Status, time.monotonic() + timeout_s)
+
+    def resize(self, workers: int, timeout_s: float) -> Status:
+        """Ask for another number of workers; no stream may be open.
+
+        Raises:
+            AccessError: this user may not.
+            UsageError: the number is out of range.
+            DaemonLostError: the daemon went away.
+            PeerError: no answer in time, or the daemon is too old.
+        """
+        self.send(SetWorkers(workers))
         return self._answer(Status, time.monotonic() + timeout_s)
 
     def _raise_refusal(self) -> None:

@@ -9,6 +9,7 @@ from stoker.protocol.messages import Status
 
 NAME = "stoker status"
 """What the log of the daemon calls the session."""
+RESIZE_NAME = "stoker resize"
 
 
 def ask_status(
@@ -33,6 +34,19 @@ def ask_status(
     """
     with asking(address, timeout_s, key, daemon_key) as ask:
         return ask()
+
+
+def ask_to_resize(address: str, workers: int, timeout_s: float = 10.0) -> Status:
+    """Ask a daemon on this host for another number of workers; return its counters after that.
+
+    Raises:
+        UsageError: the number is out of range, or the address cannot be used.
+        AccessError: this user may not.
+        ConnectError: no daemon listens there, or it accepts no connection in time.
+        PeerError: the daemon went away, or does not answer in time.
+    """
+    with contextlib.closing(session_at(address, timeout_s, None, RESIZE_NAME)) as session:
+        return session.resize(workers, timeout_s)
 
 
 @contextlib.contextmanager

@@ -140,6 +140,16 @@ class AskStatus(Record, frozen=True, tag="ask_status"):
     sessions: bool = False
 
 
+class SetWorkers(Record, frozen=True, tag="set_workers"):
+    """Ask for another number of workers, from 1 to that of the configuration.
+
+    Answered by STATUS as it is then, or ERROR. Only a client on the daemon's host, of its user or
+    root, may ask. No byte of a stream depends on it. It lasts until the daemon ends.
+    """
+
+    workers: Small
+
+
 class AskReplay(Record, frozen=True, tag="ask_replay"):
     """Ask for a replay of a sample; answered by REPLAYED or ERROR with `request`.
 
@@ -405,7 +415,7 @@ class Bye(Record, frozen=True, tag="bye"):
     reason: Text
 
 
-ClientRecord = Hello | Open | Seek | Credit | Release | Close | AskStatus | AskReplay
+ClientRecord = Hello | Open | Seek | Credit | Release | Close | AskStatus | SetWorkers | AskReplay
 DaemonRecord = Welcome | Building | Opened | Ready | Error | Status | Bye
 
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "status": ("stoker.server.commands.status_command", "status"),
     "top": ("stoker.server.commands.top_command", "top"),
     "stacks": ("stoker.server.commands.stacks_command", "stacks"),
+    "resize": ("stoker.server.commands.resize_command", "resize"),
     "doctor": ("stoker.server.commands.doctor_command", "doctor"),
     "warm": ("stoker.server.commands.warm_command", "warm"),
     "config": ("stoker.server.commands.config_command", "config"),

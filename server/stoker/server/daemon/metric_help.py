@@ -87,6 +87,7 @@ HELP: Final[Mapping[str, str]] = {
     ),
     # Workers
     "workers": "Worker processes that are running or starting.",
+    "workers_wanted": "Workers that there should be: workers.count, or less after stoker resize.",
     "workers_up": (
         "Workers that are ready for work. If it stays below workers, see worker_down in the log."
     ),

@@ -46,6 +46,7 @@ class Peers:
             pid=process or client.pid,  # 0: it is in a namespace that the daemon cannot see
             user=self.user(user),
             known_from="kernel" if process else "kernel, user",
+            owns=user in self._names,
         )
 
     def user(self, number: int) -> str:

@@ -26,6 +26,7 @@ class Client(msgspec.Struct, frozen=True):
             the user alone; otherwise the address of the other host, with the name of the key that
             was shown, and then process and user are what the client says. Empty: nothing is known.
         release: of its Stoker, as it says itself.
+        owns: whether the kernel says that its user is that of the daemon, or root.
     """
 
     name: str = ""
@@ -34,6 +35,7 @@ class Client(msgspec.Struct, frozen=True):
     user: str = ""
     known_from: str = ""
     release: str = ""
+    owns: bool = False
 
     def facts(self, dataset: str = "", stream: str = "") -> dict[str, object]:
         """Return what a log line says about it.

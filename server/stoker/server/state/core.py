@@ -147,6 +147,7 @@ class Core:
             "builds": len(self._builds),
             "replays": len(self._replays),
             "workers": len(self._pool.workers),
+            "workers_wanted": self._pool.wanted,
             "workers_up": self._pool.up,
             "claims": self._scheduler.claims,
             "own_decoder": int(self._decoder.serves),

@@ -86,7 +86,7 @@ class Scheduler:
         if group.stream.deaths < self._context.settings.suspect_deaths:
             return False
         others = any(one.stream is not group.stream for one in self._all_groups())
-        return others and self._context.settings.workers > 1
+        return others and self._pool.wanted > 1
 
     def _all_groups(self) -> Collection[Group]:
         return self._groups.by_number.values()

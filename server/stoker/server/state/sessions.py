@@ -14,10 +14,12 @@ from itertools import islice
 
 from stoker.protocol import version
 from stoker.protocol.errors import (
+    AccessError,
     ConnectError,
     ProtocolError,
     StokerError,
     TryAgainError,
+    UsageError,
     VersionError,
 )
 from stoker.protocol.messages import (
@@ -33,6 +35,7 @@ from stoker.protocol.messages import (
     Release,
     Seek,
     SessionStatus,
+    SetWorkers,
     Status,
     Welcome,
 )
@@ -235,12 +238,35 @@ class Sessions:
             self._open(session, record)
         elif isinstance(record, AskReplay):
             self._replays.ask(session.token, self._group(session, record), record)
-        elif isinstance(record, AskStatus):
-            if not self._told:
-                self._context.send(session.token, self._status_for(session, record))
-            self._told = True
+        elif isinstance(record, AskStatus | SetWorkers):
+            self._tell(session, record)
         else:
             raise ProtocolError("expected one HELLO per session, got a second one")
+
+    def _tell(self, session: Session, record: AskStatus | SetWorkers) -> None:
+        """Answer with STATUS; for a message with several questions once."""
+        if isinstance(record, SetWorkers):
+            self._resize(session, record)
+        if not self._told:
+            asked = record if isinstance(record, AskStatus) else AskStatus()
+            self._context.send(session.token, self._status_for(session, asked))
+        self._told = True
+
+    def _resize(self, session: Session, record: SetWorkers) -> None:
+        most = self._context.settings.workers
+        if not session.client.owns:
+            raise AccessError(
+                "only the daemon's own user, or root, on its host may change the number of workers:"
+                " run the command as that user, with the ipc:// address"
+            )
+        if not 1 <= record.workers <= most:
+            raise UsageError(
+                f"expected 1 to {most} workers, the number with which the daemon was started, got"
+                f" {record.workers}; to have more, set workers.count and start it again"
+            )
+        before = self._pool.wanted
+        self._pool.resize(record.workers)
+        self._context.log("info", "workers_resized", before=before, workers=record.workers)
 
     def _status_for(self, session: Session, record: AskStatus) -> Status:
         """Return STATUS; O(sessions) if they are asked for."""

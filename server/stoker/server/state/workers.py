@@ -13,6 +13,10 @@ the newest batch, and claims of older batches that it has not started are recall
 A worker that compiles is not late: its claim's time begins again when it has ended. It must report
 every few seconds that it still compiles, and is killed after `build_deadline_s` without a report.
 
+The number of workers that is wanted is that of the settings until `resize`. A worker that is not
+wanted any more retires: it gets no more claims, ends those that it has, and is killed, without
+blame.
+
 A stream at whose chunks workers die one after the other, for any reason, is suspected: its rows may
 need more memory than there is. As long as others have work, only one worker is set apart for
 suspected streams. It gets no other work, so its deaths cost the others nothing but one worker.
@@ -46,11 +50,12 @@ class WorkerState:
         compiling_at: when it last reported that it compiles; None: it does not.
         given_up: whether it was killed and not confirmed dead in time.
         chunks: number of chunks that it has done.
+        retires: whether it ends once it has no more claims.
     """
 
     __slots__ = (
         "chunks", "claims", "compiling_at", "given_up", "head_since", "hung", "killed_at", "load",
-        "number", "started_at", "up", "with_all",
+        "number", "retires", "started_at", "up", "with_all",
     )  # fmt: skip
 
     def __init__(self, number: int, now: float) -> None:
@@ -66,6 +71,12 @@ class WorkerState:
         self.compiling_at: float | None = None
         self.given_up = False
         self.chunks = 0
+        self.retires = False
+
+    @property
+    def is_listed(self) -> bool:
+        """True if it can get claims, now or once it has room."""
+        return self.up and self.killed_at is None and not self.retires
 
     @property
     def head(self) -> Claim | None:
@@ -94,7 +105,8 @@ class Pool:
 
     Attributes:
         workers: by number.
-        up: how many are up and not killed.
+        wanted: how many there should be.
+        up: how many of those are up and not killed.
         quick_deaths: workers in a row that died quickly.
         start_deaths: workers in a row that died before they were up.
         own_deaths: those of them that died by their own fault.
@@ -113,6 +125,7 @@ class Pool:
         self._by_load: list[dict[int, WorkerState]] = [{} for _ in range(most + 1)]
         self._restarts: list[float] = []
         self.workers: dict[int, WorkerState] = {}
+        self.wanted = context.settings.workers
         self.up = 0
         self.quick_deaths = 0
         self.start_deaths = 0
@@ -126,8 +139,27 @@ class Pool:
 
     def start(self) -> None:
         """Start all workers."""
-        for _ in range(self._context.settings.workers):
+        for _ in range(self.wanted):
             self._start_one()
+
+    def resize(self, wanted: int) -> None:
+        """Start workers, or let some retire, until there are as many as wanted.
+
+        Those that are not up retire first, then those with least work; one that has work ends it.
+        """
+        self.wanted = wanted
+        if self.closed:
+            return
+        staying = [one for one in self.workers.values() if not one.retires and not one.given_up]
+        more = wanted - len(staying) - len(self._restarts)
+        for _ in range(more):
+            self._start_one()
+        while more < 0 and self._restarts:
+            self._restarts.pop()
+            more += 1
+        staying.sort(key=lambda one: (one.up, one.load, -one.number))
+        for worker in staying[: max(-more, 0)]:
+            self._retire(worker)
 
     def begin(self, now: float) -> None:
         """Set the time of the start."""
@@ -223,10 +255,11 @@ class Pool:
         if worker is None or worker.given_up or claim not in worker.claims:
             return None
         found = worker.claims.pop(claim)
-        if worker.killed_at is None and not found.behind:
+        if worker.is_listed and not found.behind:
             del self._by_load[worker.load][number]
             worker.load -= 1
             self._by_load[worker.load][number] = worker
+        self._end_retired(worker)
         return found
 
     def kill(self, worker: WorkerState, reason: str) -> None:
@@ -241,7 +274,8 @@ class Pool:
         """Replace a killed worker that is not confirmed dead in time, without waiting."""
         worker.given_up = True
         self._context.log("error", "worker_given_up", worker=worker.number)
-        self._replace(worker)
+        if not worker.retires:
+            self._replace(worker)
 
     def remove(self, number: int, reason: str, *, blame: bool) -> WorkerState | None:
         """Forget a dead worker and arrange its replacement."""
@@ -251,6 +285,9 @@ class Pool:
         self._unlist(worker)
         self._not_apart(worker)
         context = self._context
+        if worker.retires:
+            context.log("info", "worker_retired", worker=number, chunks=worker.chunks)
+            return worker
         context.counts.worker_deaths += 1
         self.last_reason = reason
         context.log("warning", "worker_down", worker=number, reason=reason, chunks=worker.chunks)
@@ -318,11 +355,23 @@ class Pool:
         self.workers[self._numbers] = WorkerState(self._numbers, self._context.now)
         self._context.out.append(StartWorker(self._numbers))
 
+    def _retire(self, worker: WorkerState) -> None:
+        self._unlist(worker)
+        self._not_apart(worker)
+        worker.retires = True
+        self._end_retired(worker)
+
+    def _end_retired(self, worker: WorkerState) -> None:
+        """Kill a worker that is not wanted, once it has nothing to do."""
+        if worker.retires and not worker.claims and worker.killed_at is None:
+            worker.killed_at = self._context.now
+            self._context.out.append(KillWorker(worker.number, "it is not wanted any more"))
+
     def _not_apart(self, worker: WorkerState) -> None:
         if worker is self.apart:
             self.apart = None
 
     def _unlist(self, worker: WorkerState) -> None:
-        if worker.up and worker.killed_at is None:
+        if worker.is_listed:
             self.up -= 1
             del self._by_load[worker.load][worker.number]

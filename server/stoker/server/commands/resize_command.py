@@ -1,0 +1,43 @@
+"""`stoker resize`: another number of workers while the daemon runs."""
+
+from typing import Annotated
+
+import typer
+
+from stoker.protocol.errors import UsageError
+from stoker.server.commands.status_command import address_of
+
+
+def resize(
+    where: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ADDRESS|CONFIG",
+            help="Address of the daemon, or its TOML file; by default as `stoker serve` finds it.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, help="From 1 to the number with which the daemon was started.")
+    ] = ...,  # type: ignore[assignment]  # how typer says that it is required
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds to wait for the daemon's answer.")
+    ] = 10.0,
+) -> None:
+    """Change the number of workers of a running daemon. No batch changes.
+
+    Run it on the daemon's host, as the daemon's user or as root. A worker that is not wanted ends
+    its chunks first. The number lasts until the daemon ends.
+
+    Examples: `stoker resize --workers 2`, `stoker resize stoker.toml --workers 8`.
+    """
+    from stoker.client.daemon_status import ask_to_resize  # noqa: PLC0415 - needs zmq
+
+    address = address_of(where)
+    if address.startswith("tcp://"):
+        raise UsageError(
+            f"address {address!r}: workers are resized on the daemon's host: run the command there,"
+            " with the ipc:// address"
+        )
+    told = ask_to_resize(address, workers, timeout)
+    up = int(told.counters["workers_up"])
+    typer.echo(f"workers: {int(told.counters['workers_wanted'])} are wanted, {up} of them are up")
