@@ -81,7 +81,10 @@ def test_there_are_so_many_streams_and_each_that_ends_makes_room(serve):
     streams = [ask("/s") for _ in range(MAX_STREAMS)]
     for sock in streams:
         read_until(sock, b"frame")
-    assert whole(ask("/s")).endswith(f"{MAX_STREAMS} pages are open, the limit\n".encode())
+    further = ask("/s")
+    refused = read_until(further, b"\r\n\r\n")
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert (refused + whole(further)).endswith(b"%d pages are open, the limit\n" % MAX_STREAMS)
     assert status(ask("/s", "HEAD")) == 503
     assert whole(ask("/metrics")).endswith(b"a word\n"), "streams take no place of other requests"
     streams[0].close()
