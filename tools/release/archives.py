@@ -31,21 +31,22 @@ def build(out: Path) -> tuple[Path, Path]:
     Raises:
         ArchiveError: the builds differ, or an archive holds what it should not.
     """
-    first = _built(out)
+    commit = _git("rev-parse", "HEAD").decode().strip()
+    first = _built(commit, out)
     with tempfile.TemporaryDirectory() as folder:
-        for one, again in zip(first, _built(Path(folder)), strict=True):
+        for one, again in zip(first, _built(commit, Path(folder)), strict=True):
             if one.read_bytes() != again.read_bytes():
                 raise ArchiveError(f"{one.name}: two builds of one commit have other bytes")
     sdist, wheel = first
-    check_wheel(wheel, sources())
+    check_wheel(wheel, sources(commit))
     check_sdist(sdist)
     return sdist, wheel
 
 
-def _built(out: Path) -> tuple[Path, Path]:
+def _built(commit: str, out: Path) -> tuple[Path, Path]:
     with tempfile.TemporaryDirectory() as folder:
-        _git("archive", "--format=tar", "HEAD", into=Path(folder))
-        when = {"SOURCE_DATE_EPOCH": _git("log", "-1", "--format=%ct").decode().strip()}
+        _git("archive", "--format=tar", commit, into=Path(folder))
+        when = {"SOURCE_DATE_EPOCH": _git("log", "-1", "--format=%ct", commit).decode().strip()}
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), folder]
         subprocess.run(command, env=os.environ | when, check=True, stdout=subprocess.DEVNULL)
     (sdist,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
@@ -60,9 +61,9 @@ def _git(*words: str, into: Path | None = None) -> bytes:
     return done.stdout
 
 
-def sources() -> set[str]:
-    """Return the files of the packages that the commit has, by their names in a wheel."""
-    names = _git("ls-tree", "-r", "--name-only", "HEAD", *SOURCES).decode().splitlines()
+def sources(commit: str) -> set[str]:
+    """Return the files of the packages that a commit has, by their names in a wheel."""
+    names = _git("ls-tree", "-r", "--name-only", commit, *SOURCES).decode().splitlines()
     return {name.split("/", 1)[1] for name in names}
 
 
