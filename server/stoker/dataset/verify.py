@@ -13,13 +13,12 @@ import msgspec
 from msgspec import UNSET
 
 from stoker.dataset.dataset_opening import open_dataset
-from stoker.dataset.format.fields import DIGEST
 from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import Manifest
+from stoker.dataset.packing.build import row_digests
 from stoker.dataset.packing.kept_files import file_digest
 from stoker.dataset.packing.pool import Job, default_workers, run_jobs
 from stoker.dataset.packing.verify_rows import BadRow, RowsJob, RowsResult, verify_rows
-from stoker.dataset.reading.mapping import map_file
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
 
@@ -83,10 +82,13 @@ def verify(
     if workers < 1:
         raise UsageError(f"expected at least 1 worker, got {workers}")
     bad_files = tuple(
-        file.name for file in manifest.files if file_digest(folder / file.name) != file.digest
+        part.name
+        for file in manifest.files
+        for part in file.parts
+        if file_digest(folder / part.name) != part.digest
     )
     bad, rows = _verify_rows(folder, manifest, workers, progress, most)
-    digests = _digests(folder, manifest)
+    digests = row_digests(folder, manifest.files)
     source = manifest.source
     fingerprint = dataset_fingerprint(
         manifest.schema.fields,
@@ -139,9 +141,3 @@ def _verify_rows(
 def _ranges(rows: int) -> Iterator[tuple[int, int]]:
     for start in range(0, rows, ROWS_PER_JOB):
         yield start, min(rows, start + ROWS_PER_JOB)
-
-
-def _digests(folder: Path, manifest: Manifest) -> Iterator[memoryview]:
-    for file in manifest.files:
-        place = file.columns[DIGEST].data
-        yield map_file(folder / file.name, file.size_bytes)[place.offset : place.end]

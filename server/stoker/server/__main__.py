@@ -29,6 +29,7 @@ COMMANDS = {
     "ls": ("stoker.server.commands.dataset_commands", "ls"),
     "unpack": ("stoker.server.commands.unpack_command", "unpack"),
     "split": ("stoker.server.commands.split_command", "split"),
+    "add-column": ("stoker.server.commands.add_column_command", "add_column"),
     "explain": ("stoker.server.commands.explain_command", "explain"),
     "preview": ("stoker.server.commands.preview_command", "preview"),
     "replay": ("stoker.server.commands.replay_command", "replay"),

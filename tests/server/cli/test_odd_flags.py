@@ -20,6 +20,7 @@ BASE = {
     "verify": ["/nowhere"],
     "pack": ["/nowhere", "/nowhere/out"],
     "split": ["/nowhere", "train=0.5"],
+    "add-column": ["/nowhere", "x", "/nowhere.csv"],
     "explain": ["json:loads", "--dataset", "/nowhere"],
 }
 

@@ -129,8 +129,9 @@ def _stored(dataset: Dataset, file: DataFile, field: str, shape: tuple[int, ...]
     """
     declared = next(f for f in dataset.schema.fields if f.name == field)
     dtype = np.dtype(np.uint8 if declared.dtype == "bool" else declared.dtype)
-    place = file.columns[field]
-    view = map_file(dataset.path / file.name, file.size_bytes)
+    holder = file.holder(field)
+    place = holder.columns[field]
+    view = map_file(dataset.path / holder.name, holder.size_bytes)
     data = np.frombuffer(view[place.data.offset : place.data.end], np.uint8)
     start, size = 0, math.prod(shape) * dtype.itemsize
     if place.offsets is not None:

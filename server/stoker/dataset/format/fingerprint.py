@@ -25,11 +25,16 @@ VERSION = 1
 def row_digest(cells: Sequence[Cell]) -> bytes:
     """Return the 16-byte digest of a row, from its cells in schema order."""
     digest = hashlib.blake2b(digest_size=16)
+    add_cells(digest, cells)
+    return digest.digest()
+
+
+def add_cells(digest: hashlib.blake2b, cells: Sequence[Cell]) -> None:
+    """Continue the hash of a row with further cells, in schema order."""
     for cell in cells:
         digest.update(struct.pack("<Q", len(cell.prefix) + len(cell.hashed)))
         digest.update(cell.prefix)
         digest.update(cell.hashed)
-    return digest.digest()
 
 
 def dataset_fingerprint(

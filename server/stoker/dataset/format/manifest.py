@@ -52,7 +52,21 @@ class ColumnPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     offsets: Extent | None = None
 
 
-class DataFile(msgspec.Struct, frozen=True, kw_only=True):
+class BesideFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A second Arrow file of the same rows, with columns that were added later.
+
+    Attributes:
+        name, size_bytes, digest: as of a `DataFile`.
+        columns: the place of each column; they replace columns of the same name of the first file.
+    """
+
+    name: str
+    size_bytes: int
+    digest: str
+    columns: dict[str, ColumnPlace]
+
+
+class DataFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One Arrow file.
 
     Attributes:
@@ -62,6 +76,7 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
         size_bytes: size of the file.
         digest: BLAKE2b-128 of the file, 32 hex digits.
         columns: the place of each column.
+        beside: a second file of the same rows, if columns were added later.
     """
 
     name: str
@@ -70,6 +85,26 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     digest: str
     columns: dict[str, ColumnPlace]
+    beside: BesideFile | None = None
+
+    @property
+    def parts(self) -> "tuple[DataFile | BesideFile, ...]":
+        """The files of these rows; a column is that of the first that has it."""
+        return (self,) if self.beside is None else (self.beside, self)
+
+    def holder(self, column: str) -> "DataFile | BesideFile":
+        """Return the file that holds a column.
+
+        Raises:
+            ValueError: none does.
+        """
+        for file in self.parts:
+            if column in file.columns:
+                return file
+        raise ValueError(f"column {column!r}: the manifest has no offset for it")
+
+
+StoredFile = DataFile | BesideFile
 
 
 class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -150,6 +185,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[DataFile, ...]
     source: Source | UnsetType = UNSET
     splits: Splits | UnsetType = UNSET
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all files."""
+        return sum(part.size_bytes for file in self.files for part in file.parts)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -86,7 +86,7 @@ def check_files(folder: Path, manifest: Manifest) -> None:
     Raises:
         DatasetError: a file is missing, unreadable, or has another size.
     """
-    for file in manifest.files:
+    for file in (part for whole in manifest.files for part in whole.parts):
         path = folder / file.name
         try:
             size = path.stat().st_size
@@ -106,33 +106,31 @@ def check_files(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_file(manifest: Manifest, file: DataFile) -> None:
-    if not _NAME.fullmatch(file.name):
+    if not all(_NAME.fullmatch(part.name) for part in file.parts):
         raise ValueError("expected a plain file name that ends with .arrow")
     for name, text in manifest.schema.columns():
-        place = file.columns.get(name)
-        if place is None:
-            raise ValueError(f"column {name!r}: the manifest has no offset for it")
-        _check_place(name, text, place, file)
+        holder = file.holder(name)
+        _check_place(name, text, holder.columns[name], file.rows, holder.size_bytes)
 
 
-def _check_place(name: str, text: str, place: ColumnPlace, file: DataFile) -> None:
+def _check_place(name: str, text: str, place: ColumnPlace, rows: int, size_bytes: int) -> None:
     kind = parse_type(text)
-    _check_extent(f"data of column {name!r}", place.data, file.size_bytes)
+    _check_extent(f"data of column {name!r}", place.data, size_bytes)
     if kind.layout == "fixed":
-        if place.data.length != file.rows * kind.item_bytes or place.offsets is not None:
+        if place.data.length != rows * kind.item_bytes or place.offsets is not None:
             raise ValueError(
-                f"column {name!r}: expected {file.rows} items of {kind.item_bytes} bytes and no "
+                f"column {name!r}: expected {rows} items of {kind.item_bytes} bytes and no "
                 f"offsets, got {place.data.length} bytes"
             )
         return
-    if place.offsets is None or place.offsets.length != 8 * (file.rows + 1):
-        raise ValueError(f"column {name!r}: expected {file.rows + 1} offsets")
+    if place.offsets is None or place.offsets.length != 8 * (rows + 1):
+        raise ValueError(f"column {name!r}: expected {rows + 1} offsets")
     if place.data.length % ITEM_BYTES[kind.dtype]:
         raise ValueError(
             f"column {name!r}: expected a multiple of the size of {kind.dtype}, got "
             f"{place.data.length} bytes"
         )
-    _check_extent(f"offsets of column {name!r}", place.offsets, file.size_bytes)
+    _check_extent(f"offsets of column {name!r}", place.offsets, size_bytes)
 
 
 def _check_extent(what: str, extent: Extent, size_bytes: int) -> None:

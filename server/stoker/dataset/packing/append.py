@@ -29,6 +29,12 @@ from stoker.protocol.errors import UsageError
 _FILES = ("jpeg", "png", "encoded")
 
 
+def next_number(manifest: Manifest) -> int:
+    """Return the number of the next file of a dataset."""
+    parts = [part for file in manifest.files for part in file.parts]
+    return 1 + max(int(part.name.partition("-")[0]) for part in parts)
+
+
 class Base:
     """A dataset that samples are added to.
 
@@ -57,7 +63,7 @@ class Base:
     @property
     def first(self) -> int:
         """The number of the next file."""
-        return 1 + max(int(file.name.partition("-")[0]) for file in self.manifest.files)
+        return next_number(self.manifest)
 
     def records(self) -> list[ShardRecord]:
         """Return records of the existing files, as if they had just been packed."""

@@ -253,7 +253,7 @@ def commit(
         fingerprint=dataset_fingerprint(
             fields,
             total.rows,
-            _digests(folder, files),
+            row_digests(folder, files),
             None if source is UNSET else source.files,
             "content" if source is UNSET else "stat",
         ),
@@ -265,15 +265,22 @@ def commit(
         splits=splits,
     )
     write_manifest(folder, manifest)
-    kept = {file.name for file in files}
-    for path in folder.iterdir():
-        if is_data_file(path.name) and path.name not in kept:
-            path.unlink()
+    remove_others(folder, files)
     shutil.rmtree(folder / WORK)
     return manifest
 
 
-def _digests(folder: Path, files: list[DataFile]) -> Iterator[memoryview]:
+def remove_others(folder: Path, files: Iterable[DataFile]) -> None:
+    """Remove the files of rows that a dataset does not name."""
+    kept = {part.name for file in files for part in file.parts}
+    for path in folder.iterdir():
+        if is_data_file(path.name) and path.name not in kept:
+            path.unlink()
+
+
+def row_digests(folder: Path, files: Iterable[DataFile]) -> Iterator[memoryview]:
+    """Yield the row digests of each file, in order."""
     for file in files:
-        place = file.columns[DIGEST].data
-        yield map_file(folder / file.name, file.size_bytes)[place.offset : place.end]
+        holder = file.holder(DIGEST)
+        place = holder.columns[DIGEST].data
+        yield map_file(folder / holder.name, holder.size_bytes)[place.offset : place.end]

@@ -110,6 +110,15 @@ class ShardWriter:
                 self._put(SOURCE, source.encode(errors="surrogateescape"))
         self.summary.rows += 1
 
+    def add_hashed(self, cells: Mapping[str, Cell], digest: bytes, check: bytes) -> None:
+        """Add some fields of a row; its digest and its check cover further fields."""
+        for field in self._schema.fields:
+            self._put(field.name, cells[field.name].data)
+            _count(self.summary.fields[field.name], field, cells[field.name])
+        for side in self._schema.side:
+            self._put(side.name, digest if side.name == DIGEST else check)
+        self.summary.rows += 1
+
     def add_bad(self, source: str, reason: str) -> None:
         """Count a row that cannot be stored."""
         self.summary.add_bad(source, reason, self._limit)

@@ -21,7 +21,7 @@ from stoker.dataset.format.manifest import Manifest, read_manifest, write_manife
 from stoker.dataset.format.manifest_splits import Splits, make_split
 from stoker.dataset.packing.build import open_work
 from stoker.dataset.reading.dataset_interface import Dataset
-from stoker.dataset.reading.packed import open_folder
+from stoker.dataset.reading.packed import PackedDataset, open_folder
 from stoker.protocol.canonical import digest128
 from stoker.protocol.errors import UnknownNameError, UsageError
 from stoker.protocol.splits import NAME
@@ -64,7 +64,7 @@ def split(
     folder = Path(path)
     lists = {name: part for name, part in parts.items() if _is_list(part)}
     drawn = {name: part for name, part in parts.items() if name not in lists}
-    with _writable(folder) as dataset:
+    with writable(folder) as dataset:
         _check(dataset, parts, overwrite)
         found = {name: Subset(ids) for name, ids in lists.items()}  # type: ignore[arg-type]
         groups = _groups(dataset, stratify) if stratify else [np.arange(len(dataset))]
@@ -82,7 +82,7 @@ def split_by(path: str | os.PathLike[str], field: str, *, overwrite: bool = Fals
         UsageError: the label has no names of classes, or one cannot name a split.
     """
     folder = Path(path)
-    with _writable(folder) as dataset:
+    with writable(folder) as dataset:
         classes = _label(dataset, field) or ()
         if not classes:
             raise UsageError(
@@ -100,7 +100,7 @@ def split_by(path: str | os.PathLike[str], field: str, *, overwrite: bool = Fals
 
 
 @contextlib.contextmanager
-def _writable(folder: Path) -> Iterator[Dataset]:
+def writable(folder: Path) -> Iterator[PackedDataset]:
     """Open a dataset, while no other process writes it."""
     read_manifest(folder)
     with open_work(folder, overwrite=True) as work, open_folder(folder) as dataset:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stoker.dataset.format.manifest import DataFile
+from stoker.dataset.format.manifest import StoredFile
 from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.uniform_fields import UniformFields
 from stoker.protocol.errors import DatasetError, UsageError
@@ -120,7 +120,7 @@ class ClipDataset(Dataset):
         """See `Dataset.is_intact`."""
         return all(self.frames.is_intact(row) for row in self.rows(sample_id))
 
-    def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
+    def locate(self, field: str, sample_id: int) -> tuple[StoredFile, int]:
         """See `Dataset.locate`."""
         return self.frames.locate(field, self.rows(sample_id).start)
 

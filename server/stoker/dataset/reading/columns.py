@@ -194,14 +194,21 @@ class ColumnFiles:
             )
         file = self._files[index]
         try:
-            view = map_file(self._folder / file.name, file.size_bytes)
+            views = {
+                part.name: map_file(self._folder / part.name, part.size_bytes)
+                for part in file.parts
+            }
         except OSError as error:
+            named = " and ".join(part.name for part in file.parts)
             raise DatasetError(
-                f"dataset {self._folder}: cannot map its file {file.name}: {error.strerror}; "
+                f"dataset {self._folder}: cannot map its file {named}: {error.strerror}; "
                 "restore it, or pack the dataset again",
                 dataset=str(self._folder),
             ) from None
-        columns = {name: self._column(name, file.columns[name], view) for name in self._types}
+        columns = {}
+        for name in self._types:
+            holder = file.holder(name)
+            columns[name] = self._column(name, holder.columns[name], views[holder.name])
         with self._lock:
             self._mapped[index] = columns
             while len(self._mapped) > self._max_maps:

@@ -23,8 +23,8 @@ def describe(dataset: Dataset, samples: int) -> dict[str, Any]:
         "writer": manifest.writer,
         "fingerprint": manifest.fingerprint,
         "rows": manifest.rows,
-        "files": len(manifest.files),
-        "size_bytes": sum(file.size_bytes for file in manifest.files),
+        "files": sum(len(file.parts) for file in manifest.files),
+        "size_bytes": manifest.size_bytes,
         "splits": {}
         if manifest.splits is UNSET
         else {name: split.rows for name, split in manifest.splits.names.items()},

@@ -33,7 +33,7 @@ from stoker.dataset.format.cells import Cell, Value, make_cell, make_cells
 from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import UPRIGHT, Field, Schema
 from stoker.dataset.format.fingerprint import dataset_fingerprint, row_digest
-from stoker.dataset.format.manifest import DataFile, DatasetStatistics, Manifest
+from stoker.dataset.format.manifest import DatasetStatistics, Manifest, StoredFile
 from stoker.dataset.format.optional_fields import declared, fill_absent, with_presence
 from stoker.dataset.images.header_size import size_from_header
 from stoker.dataset.images.inspection import Scratches
@@ -183,7 +183,7 @@ class LiveDataset(Dataset):
         """Return True: nothing is stored."""
         return True
 
-    def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
+    def locate(self, field: str, sample_id: int) -> tuple[StoredFile, int]:
         """Raise: samples are not in a file.
 
         Raises:

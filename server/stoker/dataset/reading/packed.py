@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format.fields import CHECK, DIGEST, SOURCE, UPRIGHT
-from stoker.dataset.format.manifest import DataFile, Manifest, read_manifest
+from stoker.dataset.format.manifest import Manifest, StoredFile, read_manifest
 from stoker.dataset.format.manifest_check import check_files, check_manifest
 from stoker.dataset.format.row_check import checked_columns, row_check
 from stoker.dataset.reading.columns import (
@@ -247,6 +247,15 @@ class PackedDataset(Dataset):
             UsageError: there is no such id.
             SampleError: the file's own offsets are damaged.
         """
+        return row_check(*self.checked(sample_id))
+
+    def checked(self, sample_id: int) -> tuple[list[int], list[bytes | memoryview]]:
+        """Return the lengths and the values that the sample's check covers; see `row_check`.
+
+        Raises:
+            UsageError: there is no such id.
+            SampleError: the file's own offsets are damaged.
+        """
         row = self._row(sample_id)
         lengths: list[int] = []
         values: list[bytes | memoryview] = []
@@ -258,14 +267,14 @@ class PackedDataset(Dataset):
                 values.append(item)
             else:
                 values.append(column.items[row.number].data)
-        return row_check(lengths, values)
+        return lengths, values
 
-    def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
+    def locate(self, field: str, sample_id: int) -> tuple[StoredFile, int]:
         """See `Dataset.locate`."""
         if field != SOURCE:
             self._field(field)
         row = self._row(sample_id)
-        return row.file, row.columns[field].place(row.number)
+        return row.file.holder(field), row.columns[field].place(row.number)
 
     def _row(self, sample_id: int) -> FileRow:
         if not 0 <= sample_id < self.manifest.rows:
@@ -306,7 +315,7 @@ class PackedDataset(Dataset):
             with contextlib.suppress(ValueError):  # a damaged reference is in the index
                 return column.file_name(row.number), column.place(row.number)
             return row.file.name, 0
-        return row.file.name, column.place(row.number)
+        return row.file.holder(field).name, column.place(row.number)
 
 
 def _sources(manifest: Manifest) -> SourceFiles | None:

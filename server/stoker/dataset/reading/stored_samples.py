@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from stoker.dataset.format.fields import Field
-from stoker.dataset.format.manifest import DataFile, Manifest
+from stoker.dataset.format.manifest import Manifest, StoredFile
 from stoker.dataset.reading.uniform_fields import UniformFields
 from stoker.protocol.errors import SampleError, UnknownNameError, UsageError
 
@@ -222,7 +222,7 @@ class StoredSamples(ABC):
         """
 
     @abstractmethod
-    def locate(self, field: str, sample_id: int) -> tuple[DataFile, int]:
+    def locate(self, field: str, sample_id: int) -> tuple[StoredFile, int]:
         """Return the file that holds a sample's field, and its offset there in bytes.
 
         Raises:

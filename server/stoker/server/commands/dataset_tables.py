@@ -58,7 +58,7 @@ class _RateColumn(ProgressColumn):
 def print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> None:
     """Print what was packed, and what was skipped."""
     manifest, console = report.manifest, Console()
-    size_bytes = sum(file.size_bytes for file in manifest.files)
+    size_bytes = manifest.size_bytes
     console.print(
         Text(
             f"{done} {manifest.rows} samples ({report.kind}) into {dest}: "

@@ -40,7 +40,9 @@ def _is_whole(folder: str) -> bool:
         checksum = manifest.pop("checksum")
         sizes = [
             os.stat(os.path.join(folder, file["name"])).st_size - file["size_bytes"]
-            for file in manifest["files"]
+            for whole in manifest["files"]
+            for file in (whole, whole.get("beside"))
+            if file is not None
         ]
         known = manifest["version"] <= version.MANIFEST
         return known and not any(sizes) and canonical_digest(manifest) == checksum

@@ -78,7 +78,11 @@ def scan_table(source: Path, request: Request) -> SourceScan:
     Raises:
         UsageError: it cannot be read, or its columns cannot become fields.
     """
-    table = read_table(source)
+    return scan_columns(source, read_table(source), request)
+
+
+def scan_columns(source: Path, table: Table, request: Request) -> SourceScan:
+    """Scan the columns of a table that was read from `source`; see `scan_table`."""
     for name in request.fields.keys() - table.columns.keys():
         raise UsageError(f"--field {name}=...: {source} has no such column; it has "
                          f"{', '.join(table.columns)}")  # fmt: skip

@@ -1,0 +1,213 @@
+"""Adding a field to a packed dataset, without writing its images again.
+
+Each Arrow file gets a second file with the same rows beside it: the added columns, and the row
+columns that follow from them (digest and check). All stored bytes are read, because a row's digest
+covers them; a damaged row ends the work. The new manifest replaces the old one by a rename, as the
+last step. A dataset that a process has open stays whole, because its files stay.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from stoker.dataset.format.arrow import parse_type
+from stoker.dataset.format.cells import Cell, make_cell
+from stoker.dataset.format.field_checks import check_schema
+from stoker.dataset.format.fields import CHECK, DIGEST, Field, Schema
+from stoker.dataset.format.fingerprint import add_cells, dataset_fingerprint
+from stoker.dataset.format.manifest import (
+    WORK,
+    BesideFile,
+    DataFile,
+    Manifest,
+    read_manifest,
+    write_manifest,
+)
+from stoker.dataset.format.row_check import row_check
+from stoker.dataset.format.summary import Summary, finish_field, statistics
+from stoker.dataset.images.inspection import Scratches
+from stoker.dataset.limits import CodecError
+from stoker.dataset.packing.append import next_number
+from stoker.dataset.packing.build import disk_errors, remove_others, row_digests
+from stoker.dataset.packing.column_values import ColumnValues, read_values
+from stoker.dataset.packing.shard import ShardWriter
+from stoker.dataset.packing.splitting import writable
+from stoker.dataset.packing.verify_rows import stored_cell
+from stoker.dataset.reading.packed import PackedDataset
+from stoker.protocol.errors import UsageError
+
+REPORTED_ROWS = 256
+
+
+@dataclass(frozen=True)
+class AddReport:
+    """What was added.
+
+    Attributes:
+        manifest: the new manifest.
+        field: the new field.
+        before: the fingerprint before.
+        written_bytes: size of the files that were written.
+        remarks: what the owner should know about how the values were read.
+    """
+
+    manifest: Manifest
+    field: Field
+    before: str
+    written_bytes: int
+    remarks: Sequence[str]
+
+
+def add_column(
+    path: str | os.PathLike[str],
+    name: str,
+    values: str | os.PathLike[str],
+    *,
+    kind: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> AddReport:
+    """Add a field to a packed dataset, in place.
+
+    Args:
+        path: folder of the dataset.
+        name: name of the new field.
+        values: a .csv, .tsv, .parquet, .jsonl or .npy file; see `column_values`.
+        kind: KIND as of `stoker pack --field`; "" chooses it by the values.
+        progress: called with (samples done, samples) now and then.
+
+    Raises:
+        DatasetError: there is no dataset, or another process replaced it.
+        UsageError: it cannot have the field, or the values do not fit it and its samples.
+        SampleError: a stored sample is damaged.
+        ResourceError: the disk is full.
+    """
+    folder = Path(path)
+    with writable(folder) as dataset:
+        manifest = dataset.manifest
+        _check(dataset, name)
+        column = read_values(dataset, name, Path(values), kind)
+        check_schema(_with(manifest.schema, column.field))
+        adding = _Adding(dataset, column, progress or (lambda done, total: None))
+        with disk_errors(folder), _removed_unless_named(folder):
+            files = tuple(map(adding.beside, manifest.files))
+            made = adding.manifest(files)
+            write_manifest(folder, made)
+    written = sum(file.beside.size_bytes for file in files if file.beside is not None)
+    field = made.schema.fields[-1]
+    return AddReport(made, field, manifest.fingerprint, written, column.remarks)
+
+
+def _check(dataset: PackedDataset, name: str) -> None:
+    if dataset.manifest.source is not UNSET:
+        raise UsageError(
+            f"{dataset.path} is an index of files that are read in place, which is made again when "
+            "they change: pack it to add fields to it"
+        )
+    names = [field.name for field in dataset.schema.fields]
+    if name in names:
+        raise UsageError(
+            f"{dataset.path} already has a field {name!r} (it has {', '.join(names)}); choose "
+            "another name"
+        )
+
+
+@contextlib.contextmanager
+def _removed_unless_named(folder: Path) -> Iterator[None]:
+    """Afterwards, remove the files that the dataset does not name, also those of a killed run."""
+    try:
+        yield
+    finally:
+        remove_others(folder, read_manifest(folder).files)
+
+
+def _with(schema: Schema, field: Field) -> Schema:
+    return msgspec.structs.replace(schema, fields=(*schema.fields, field))
+
+
+class _Adding:
+    """The work on a dataset's files, one after the other."""
+
+    def __init__(
+        self, dataset: PackedDataset, column: ColumnValues, progress: Callable[[int, int], None]
+    ) -> None:
+        self._dataset, self._column, self._progress = dataset, column, progress
+        self._summary = Summary()
+        self._scratch = Scratches()
+        self._number = next_number(dataset.manifest)
+        fields = dataset.schema.fields
+        largest = max((field.bound_bytes for field in fields if field.is_picture), default=0)
+        self._pixels = np.empty(largest, np.uint8)
+
+    def beside(self, file: DataFile) -> DataFile:
+        """Write the second file of a file's rows, and return the record of both."""
+        dataset, field = self._dataset, self._column.field
+        before = () if file.beside is None else tuple(file.beside.columns)
+        added = tuple(one for one in dataset.schema.fields if one.name in before)
+        side = tuple(one for one in dataset.schema.side if one.name in (DIGEST, CHECK))
+        work = dataset.path / WORK
+        with ShardWriter(dataset.path, work, Schema((*added, field), side), 0) as writer:
+            for number in range(file.first_row, file.first_row + file.rows):
+                writer.add_hashed(*self._hashed(number))
+                if number % REPORTED_ROWS == 0:
+                    self._progress(number, len(dataset))
+            record = writer.finish(self._number)
+        self._number += 1
+        self._summary.merge(record.summary, 0)
+        new = record.file
+        assert new is not None
+        return msgspec.structs.replace(
+            file,
+            beside=BesideFile(
+                name=new.name, size_bytes=new.size_bytes, digest=new.digest, columns=new.columns
+            ),
+        )
+
+    def manifest(self, files: Sequence[DataFile]) -> Manifest:
+        """Return the manifest of the dataset with the new field."""
+        before = self._dataset.manifest
+        field = finish_field(self._column.field, self._summary.fields[self._column.field.name])
+        schema = _with(before.schema, field)
+        seen = statistics((field,), self._summary).fields
+        return msgspec.structs.replace(
+            before,
+            fingerprint=dataset_fingerprint(
+                schema.fields, before.rows, row_digests(self._dataset.path, files)
+            ),
+            schema=schema,
+            statistics=msgspec.structs.replace(
+                before.statistics, fields={**before.statistics.fields, **seen}
+            ),
+            files=tuple(files),
+        )
+
+    def _hashed(self, number: int) -> tuple[dict[str, Cell], bytes, bytes]:
+        """Return the cells of a row with the new one, its digest and its check."""
+        dataset, field = self._dataset, self._column.field
+        cells = {
+            one.name: stored_cell(dataset, one, number, self._pixels)
+            for one in dataset.schema.fields
+        }
+        digest = hashlib.blake2b(digest_size=16)
+        add_cells(digest, list(cells.values()))
+        if digest.digest() != dataset.digest(number):
+            raise dataset.sample_error(
+                dataset.schema.fields[0].name, number, "its bytes are not those that were packed"
+            )
+        try:
+            new = make_cell(field, self._column.values[number], self._scratch)
+        except CodecError as error:
+            raise UsageError(f"add-column: the value of sample {number}: {error}") from None
+        cells[field.name] = new
+        lengths, values = dataset.checked(number)
+        if parse_type(field.column_type).layout == "variable":
+            lengths.append(len(new.data))
+        check = row_check(lengths, [*values, new.data])
+        add_cells(digest, [new])
+        return cells, digest.digest(), check

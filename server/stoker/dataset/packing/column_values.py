@@ -1,0 +1,180 @@
+"""The values of a new column, by row: from a table or an .npy file.
+
+A table (CSV, TSV, Parquet or JSON lines) has a column of the new field's name, and either a column
+`source` with the names of samples, as `stoker ls` shows them, or a column `row` with their ids. An
+.npy file has a value for each row, in order. Every row needs exactly one value.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from stoker.dataset.format.cells import Value
+from stoker.dataset.format.fields import Field
+from stoker.dataset.format.source_item import Given
+from stoker.dataset.limits import CodecError
+from stoker.dataset.reading.dataset_interface import Dataset
+from stoker.dataset.sources.common.field_notation import IGNORE, TEXT, declare
+from stoker.dataset.sources.common.npy import HEADER_BYTES, read_header
+from stoker.dataset.sources.common.scan import Request
+from stoker.dataset.sources.formats.json_lines import JSON_LINES, read_json_lines
+from stoker.dataset.sources.formats.table import scan_columns
+from stoker.dataset.sources.formats.table_rows import read_table
+from stoker.protocol.errors import UsageError
+
+BY_NAME, BY_ROW = "source", "row"
+KINDS = ("label", "scalar", "array", "bytes")
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class ColumnValues:
+    """A field, its value for each row, and what the owner should know about the file."""
+
+    field: Field
+    values: Sequence[Value] | np.ndarray
+    remarks: Sequence[str] = ()
+
+
+def read_values(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnValues:
+    """Read the values of a new field.
+
+    Args:
+        dataset: the dataset that gets them.
+        name: name of the field, and of the table's column.
+        path: a .csv, .tsv, .parquet, .jsonl or .npy file.
+        kind: KIND of the field; "" chooses it as `stoker pack` does.
+
+    Raises:
+        UsageError: the file cannot be read, a value does not fit, the kind cannot be added, or
+            rows have no value or several.
+    """
+    read = _from_array if path.suffix.lower() == ".npy" else _from_table
+    return read(dataset, name, path, kind)
+
+
+def _check_kind(field: Field) -> Field:
+    if field.kind in KINDS and not field.optional:
+        return field
+    meaning = "optional" if field.optional else field.meaning
+    raise UsageError(
+        f"add-column: {field.name!r} would be {meaning}, but only a label, a number, an array of "
+        "numbers, text or bytes that every sample has can be added; pack the source again"
+    )
+
+
+def _from_array(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnValues:
+    try:
+        with open(path, "rb") as file:
+            header = read_header(file.read(HEADER_BYTES))
+        if path.stat().st_size != header.offset + header.size_bytes:
+            raise UsageError(f"{path} does not have the size that its header says; save it again")
+    except CodecError as error:
+        raise UsageError(f"{path}: {error}") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
+    if not header.shape or header.shape[0] != len(dataset):
+        raise UsageError(
+            f"{path} has the shape {header.shape}, but {dataset.path} has {len(dataset)} samples: "
+            "expected a value for each, in order of their ids"
+        )
+    sides = ",".join(map(str, header.shape[1:]))
+    whole = kind or (f"{header.dtype.name}[{sides}]" if sides else header.dtype.name)
+    field = _check_kind(declare(name, whole, f"--kind {whole}"))
+    flat = np.memmap(path, header.dtype, "r", header.offset)
+    order: Literal["F", "C"] = "F" if header.fortran_order else "C"
+    values = flat[: math.prod(header.shape)].reshape(header.shape, order=order)
+    return ColumnValues(field, values)
+
+
+def _from_table(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnValues:
+    table = read_json_lines(path) if path.suffix.lower() == JSON_LINES else read_table(path)
+    keys = [key for key in (BY_NAME, BY_ROW) if key in table.columns]
+    if len(keys) != 1 or name not in table.columns or name in keys:
+        raise UsageError(
+            f"{path}: expected the columns {name!r} and {BY_NAME!r} (names of samples, as `stoker "
+            f"ls` shows them) or {BY_ROW!r} (their ids), got {', '.join(table.columns)}"
+        )
+    key = keys[0]
+    wanted = {name: kind, key: TEXT if key == BY_NAME else "int64"}
+    kinds = {column: wanted.get(column, IGNORE) for column in table.columns}
+    scan = scan_columns(path, table, Request(fields={c: k for c, k in kinds.items() if k}))
+    places = [column for column in table.columns if column in wanted]
+    field = _check_kind(msgspec.structs.replace(scan.fields[places.index(name)], name=name))
+    if scan.bad:
+        listed = "; ".join(f"{place}: {reason}" for place, reason in scan.bad[:EXAMPLES])
+        raise UsageError(f"add-column: {_count(scan.bad, 'row')} cannot be used: {listed}")
+    pairs = [tuple(_given(place) for place in item.places) for item in scan.items]
+    rows = [pair[places.index(key)] for pair in pairs]
+    values = [pair[places.index(name)] for pair in pairs]
+    if key == BY_NAME:
+        rows = [text.decode() for text in rows]
+    by_row = _matched(dataset, rows, values, key)
+    return ColumnValues(field, by_row, [line for line in scan.remarks if repr(key) not in line])
+
+
+def _given(place: object) -> Any:
+    assert isinstance(place, Given)
+    return place.value
+
+
+def _matched(
+    dataset: Dataset, keys: Sequence[Any], values: Sequence[Value], key: str
+) -> list[Value]:
+    """Return the values in the order of the dataset's rows."""
+    there = _rows_by_key(dataset, key)
+    by_key: Mapping[Any, Value] = dict(zip(keys, values, strict=True))
+    twice = [one for one, count in Counter(keys).items() if count > 1]
+    unknown = [one for one in by_key if one not in there]
+    missing = [one for one in there if one not in by_key]
+    faults = [
+        f"{_count(found, key)} {what}: {_examples(found)}"
+        for found, what in (
+            (twice, "in it more than once"),
+            (unknown, "not in the dataset"),
+            (missing, "of the dataset without a value"),
+        )
+        if found
+    ]
+    if faults:
+        raise UsageError(
+            f"add-column: expected one value for each of the {len(there)} samples of "
+            f"{dataset.path}, got {'; '.join(faults)}"
+        )
+    return [by_key[one] for one in there]
+
+
+def _rows_by_key(dataset: Dataset, key: str) -> dict[Any, int]:
+    """Return name or id -> id, in the order of ids."""
+    if key == BY_ROW:
+        return {number: number for number in range(len(dataset))}
+    if dataset.source(0) is None:
+        raise UsageError(
+            f"add-column: the samples of {dataset.path} have no names; give their ids, in a column "
+            f"{BY_ROW!r}"
+        )
+    names = [dataset.source(number) or "" for number in range(len(dataset))]
+    found = {name: number for number, name in enumerate(names)}
+    if len(found) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise UsageError(
+            f"add-column: {_count(twice, 'name')} of {dataset.path} belong to several samples: "
+            f"{_examples(twice)}; give ids, in a column {BY_ROW!r}"
+        )
+    return found
+
+
+def _count(found: Sequence[object], what: str) -> str:
+    return f"{len(found)} {what}{'' if len(found) == 1 else 's'}"
+
+
+def _examples(found: Iterable[object]) -> str:
+    listed = list(found)
+    shown = ", ".join(map(repr, listed[:EXAMPLES]))
+    return shown + (", ..." if len(listed) > EXAMPLES else "")
