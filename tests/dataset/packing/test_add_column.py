@@ -176,6 +176,14 @@ def test_lists_of_parquet_and_classes(root):
     assert call("verify", root / "data", "--workers=1")[0] == 0
 
 
+def test_numbers_as_text(root):
+    values = [*map(str, SCORES[:-1]), "many"]
+    path = table(root / "s.csv", "source,x", NAMES, values)
+    assert add(root / "data", "x", path, "--kind=text")["kind"] == "bytes"
+    with open_dataset(root / "data") as dataset:
+        assert [bytes(dataset.read("x", row)).decode() for row in range(ROWS)] == values
+
+
 def test_json_lines(root):
     """Numbers, lists and text, by name; whole numbers among floats are floats."""
     rows = [
@@ -278,7 +286,10 @@ def test_rows_that_do_not_match_are_counted(root):
         ("x", "source,x", (NAMES, [300] * ROWS), "uint8", "uint8"),
         ("x", "source,x", (NAMES, NAMES), "image", "'x' would be image, but only a label, a"),
         ("x", "source,x", (NAMES, SCORES), "float64,fill=0", "'x' would be optional"),
-        ("x", "source,x", (NAMES, SCORES), "flot32", "flot32"),
+        ("x", "source,x", (NAMES, SCORES), "flot32", "--kind flot32: expected a kind among"),
+        ("x", "source,x", (NAMES, [*SCORES[:-1], "many"]), "",
+         "has values of several types: column 'x' is packed as text, because 'many' in line 11"),
+        ("x", "source,x", (NAMES, [*SCORES[:-1], "many"]), "", "or pass --kind text"),
     ],
 )  # fmt: skip
 def test_columns_that_cannot_be(root, name, header, columns, kind, message):
@@ -296,6 +307,10 @@ def test_datasets_that_cannot_be(root, to_jpeg):
     assert (code, "cannot read" in errors) == (USAGE, True), errors
     code, _, errors = call("add-column", root / "data", "score", root / "none.npy")
     assert (code, "cannot read" in errors) == (USAGE, True), errors
+
+
+def test_other_files_are_refused(root):
+    assert "expected a .csv, .tsv, .parquet, .jsonl or .npy" in refused(root / "data", "x", root)
 
 
 def test_an_index_is_refused(root):

@@ -25,7 +25,7 @@ from stoker.dataset.sources.common.npy import HEADER_BYTES, read_header
 from stoker.dataset.sources.common.scan import Request
 from stoker.dataset.sources.formats.json_lines import JSON_LINES, read_json_lines
 from stoker.dataset.sources.formats.table import scan_columns
-from stoker.dataset.sources.formats.table_rows import read_table
+from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, read_table
 from stoker.protocol.errors import UsageError
 
 BY_NAME, BY_ROW = "source", "row"
@@ -55,8 +55,22 @@ def read_values(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
         UsageError: the file cannot be read, a value does not fit, the kind cannot be added, or
             rows have no value or several.
     """
-    read = _from_array if path.suffix.lower() == ".npy" else _from_table
-    return read(dataset, name, path, kind)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return _from_array(dataset, name, path, kind)
+    if suffix not in CSV | PARQUET | {JSON_LINES}:
+        raise UsageError(
+            f"{path}: expected a .csv, .tsv, .parquet, .jsonl or .npy file; rename it, or save it "
+            "as one of these"
+        )
+    try:
+        return _from_table(dataset, name, path, kind)
+    except UsageError as error:  # the scan of tables knows the options of `stoker pack`
+        raise UsageError(_with_own_option(error.message, name)) from None
+
+
+def _with_own_option(text: str, name: str) -> str:
+    return text.replace(f"--field {name}=", "--kind ")
 
 
 def _check_kind(field: Field) -> Field:
@@ -105,8 +119,11 @@ def _from_table(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
     wanted = {name: kind, key: TEXT if key == BY_NAME else "int64"}
     kinds = {column: wanted.get(column, IGNORE) for column in table.columns}
     scan = scan_columns(path, table, Request(fields={c: k for c, k in kinds.items() if k}))
+    remarks = [line for line in scan.remarks if repr(key) not in line]
     places = [column for column in table.columns if column in wanted]
     field = _check_kind(msgspec.structs.replace(scan.fields[places.index(name)], name=name))
+    if not kind and field.kind == "bytes" and remarks:
+        raise UsageError(f"add-column: {path} has values of several types: {remarks[0]}")
     if scan.bad:
         listed = "; ".join(f"{place}: {reason}" for place, reason in scan.bad[:EXAMPLES])
         raise UsageError(f"add-column: {_count(scan.bad, 'row')} cannot be used: {listed}")
@@ -116,7 +133,7 @@ def _from_table(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
     if key == BY_NAME:
         rows = [text.decode() for text in rows]
     by_row = _matched(dataset, rows, values, key)
-    return ColumnValues(field, by_row, [line for line in scan.remarks if repr(key) not in line])
+    return ColumnValues(field, by_row, [_with_own_option(line, name) for line in remarks])
 
 
 def _given(place: object) -> Any:
