@@ -251,8 +251,14 @@ class Copies:
     def hand_over(self, tensors, event) -> None:
         pass
 
+    def mark(self) -> None:
+        pass
+
     def passed(self, event) -> bool:
         return True
+
+    def wait(self, event) -> None:
+        pass
 
     def close(self) -> None:
         self.closed += 1
@@ -261,9 +267,7 @@ class Copies:
 def test_batches_that_were_copied_ahead(serving, monkeypatch) -> None:
     """Those on the device are from the dead daemon; none is lost, none comes twice."""
     copies = Copies()
-    monkeypatch.setattr(
-        Target, "source", lambda self, delivery, slab: AheadSource(delivery, copies)
-    )
+    monkeypatch.setattr(Target, "source", lambda self, delivery, *_: AheadSource(delivery, copies))
     expected = uninterrupted(serving)
     with load(serving, prefetch=1) as loader:
         found = []

@@ -125,7 +125,7 @@ def test_keys_and_lists_with_a_byte_order_mark_are_read(served, tmp_path) -> Non
                 **grouped(**OPTIONS, **given, connection=Connection(key=secret, daemon_key=public)),
             )
     secret.write_bytes((served.root / "alice.key").read_text().encode("utf-16"))
-    with pytest.raises(ConfigError, match=r"a.key: expected text in UTF-8, as stoker"):
+    with pytest.raises(ConfigError, match=r"a.key: expected text in UTF-8; make keys with: stoker"):
         Loader(
             served.tcp, **grouped(**OPTIONS, connection=Connection(key=secret, daemon_key=public))
         )
