@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import simplejpeg
+import skimage.data
 from commands import call
 
+from stoker.dataset import schema
+from stoker.dataset.packing.build import write_dataset
 from stoker.pipeline.compiled import warm_kernels
 
 HERE = Path(__file__).parent
@@ -24,18 +28,41 @@ print(sum(fast.stats.cache_hits.values()), sum(fast.stats.cache_misses.values())
 """
 
 
-@pytest.fixture
-def root(tmp_path, kernel_cache):
-    """A cache without what is asked for, but with what the tests have of the parts that it calls.
+WARM = """
+import sys
+from stoker.server.__main__ import main
+sys.argv[:1] = ["stoker", "warm"]
+main()
+"""
+DECODED = """
+import sys
+import numpy as np
+from stoker.dataset import open_dataset
+from stoker.dataset.images.jpeg.decoding.plane_bands import decode_planes
+from stoker.jit import compiled, set_cache_root
+set_cache_root(sys.argv[1])
+with open_dataset(sys.argv[2]) as dataset:
+    dataset.decode("image", 0, np.zeros(100_000, np.uint8))
+stats = compiled(decode_planes).stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def cache_without(names, kernel_cache, root):
+    """Make a cache without these kernels, but with what the tests have of the parts they call.
 
     The parts of every pipeline would take 3 CPU-s to compile again.
     """
-    root = tmp_path / "kernels"
     root.mkdir(mode=0o700)
     for folder in kernel_cache.iterdir():
-        if folder.is_dir() and not folder.name.startswith(WANTED):
+        if folder.is_dir() and not folder.name.startswith(names):
             (root / folder.name).symlink_to(folder)
     return root
+
+
+@pytest.fixture
+def root(tmp_path, kernel_cache):
+    return cache_without(WANTED, kernel_cache, tmp_path / "kernels")
 
 
 @pytest.mark.slow
@@ -63,3 +90,26 @@ def test_all_ops_come_with_the_decoder_of_jpegs(jpeg, told, kernel_cache, monkey
     assert "ops: 0 functions compiled" in printed
     assert ("decoder of JPEGs: compiled" in printed) == told
     assert not told or list(kernel_cache.glob("prepare-*/code/*.nbc"))
+
+
+@pytest.mark.slow
+def test_only_pipelines_that_read_bit_planes_compile_their_kernel(
+    photos, kernel_cache, tmp_path, python
+):
+    jpeg = simplejpeg.encode_jpeg(skimage.data.astronaut()[:80, :96].copy())
+    fields = schema.Schema((schema.image("image", "planes"),))
+    planes = tmp_path / "planes"
+    write_dataset(planes, fields, [{"image": jpeg}])
+
+    def compiled(dataset, decoder, names):
+        """Warm a cache without these kernels; return it, and which of them it has then."""
+        root = cache_without(names, kernel_cache, tmp_path / decoder)
+        flags = ["--pipeline=command_pipelines:dark", f"--dataset={dataset}"]
+        flags += [f"--python-path={HERE}", f"--cache-root={root}"]
+        python(WARM, *flags, warm=True, STOKER_JPEG=decoder)
+        return root, [name for name in names if list(root.glob(f"{name}*/code/*"))]
+
+    assert compiled(photos, "stoker", ("decode_planes-",))[1] == []
+    root, made = compiled(planes, "libjpeg", ("decode-", "decode_planes-"))
+    assert made == ["decode_planes-"]
+    assert python(DECODED, str(root), str(planes), warm=True) == "1 0"

@@ -10,7 +10,11 @@ from typing import Final
 from stoker.dataset import Dataset
 from stoker.dataset.format.fields import PLANES
 from stoker.dataset.images.jpeg.decoding.choice import needs_own_decoder
-from stoker.dataset.images.jpeg.decoding.decoder import compile_decode, compile_prepare
+from stoker.dataset.images.jpeg.decoding.decoder import (
+    compile_decode,
+    compile_decode_planes,
+    compile_prepare,
+)
 from stoker.dataset.images.jpeg.splice import compile_splice
 from stoker.jit import activity
 from stoker.jit.arithmetic import COMPILED
@@ -50,8 +54,10 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
     others = [compile_permutation]
     if any(field.grid_column for field in read):
         others.append(compile_splice)
-        if needs_own_decoder() or any(field.encoding == PLANES for field in read):
-            others += [compile_prepare, compile_decode]
+        planes = any(field.encoding == PLANES for field in read)
+        others += [compile_prepare] if planes or needs_own_decoder() else []
+        others += [compile_decode] if needs_own_decoder() else []
+        others += [compile_decode_planes] if planes else []
     activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
     program = write_program(plan)
     if missing_functions(program) > 1:

@@ -223,6 +223,8 @@ def test_a_cache_that_is_emptied_before_workers_load_the_decoder(serve, tmp_path
     kernels = tmp_path / "kernels"
     shutil.copytree(cache_root(), kernels)
     (kernels / "recent.json").unlink(missing_ok=True)
+    for path in kernels.glob("decode_planes-*"):
+        shutil.rmtree(path)
     monkeypatch.setenv("STOKER_DAEMON_CACHE_ROOT", str(kernels))
     points = "decoder_compiler.start:stop:1,decoder_compiler.done:stop:1"
     with serve("auto", points) as daemon:
@@ -245,6 +247,7 @@ def test_a_cache_that_is_emptied_before_workers_load_the_decoder(serve, tmp_path
             wait_for(lambda: counters(daemon.address)["own_decoder"])
             assert len(digests(loader)) == len(before)
         assert not shows_the_tell_tale(daemon)
+    assert not list(kernels.glob("decode_planes-*")), "bit planes are no part of the decoder"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -1,5 +1,7 @@
 """Decoding of a window, band by band: the driver of all other modules. Compiled, as two kernels.
 
+`plane_bands` has a third kernel, for files of bit planes; it shares what follows entropy decoding.
+
 A band is `BAND` rows of MCUs. Its intervals are copied without stuffed bytes, decoded, summed up,
 transformed; then the rows of pixels are written whose samples are there. The last row of
 MCUs stays in the ring of samples, because smoothing needs it for the first pixels of the next band.
@@ -30,7 +32,7 @@ from stoker.dataset.images.jpeg.decoding.sampling import repeat_edges, upsample
 from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES, OTHER_FORM, PAD, RING
 from stoker.dataset.images.jpeg.decoding.table_sets import take_tables
 from stoker.dataset.images.jpeg.decoding.transform import transform_full, transform_sparse
-from stoker.dataset.images.jpeg.decoding.unstuffing import copy_planes, unstuff
+from stoker.dataset.images.jpeg.decoding.unstuffing import unstuff
 from stoker.dataset.images.jpeg.decoding.window import (
     ACROSS,
     BLOCKS,
@@ -80,7 +82,6 @@ from stoker.dataset.images.jpeg.grid import (
     uint16_at,
 )
 from stoker.dataset.images.jpeg.planes.plane_form import has_planes, read_parameters
-from stoker.dataset.images.jpeg.planes.plane_intervals import decode_plane_intervals
 from stoker.dataset.images.jpeg.splice import LARGE, begins, find_cells
 from stoker.jit import kernel
 
@@ -168,7 +169,7 @@ def _has_markers(data: Any, grid: Any, cells: Any) -> Any:
 
 @kernel
 def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: Any, out: Any) -> Any:
-    """Decode the box that was prepared.
+    """Decode the box that was prepared, of a file with Huffman codes.
 
     Args:
         data: flat uint8, the file.
@@ -184,63 +185,28 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
     Returns:
         Whether the data is intact.
     """
-    where, factors, all_tables, all_codes, parameters = file
+    where, factors, all_tables, all_codes, _ = file
     tables, codes = all_tables[numbers[TABLES]], all_codes[numbers[TABLES]]
-    coding = (where, tables, codes, parameters)
     following, plain, places, coefficients, planes, jobs = memory
-    interval, count = uint16_at(grid, INTERVAL_AT), numbers[PARTS_COUNT]
-    if not numbers[IS_PLANES]:
-        fill_following(parts, count, interval, numbers[SLOT], tables, following)
-    scratch = np.empty(64 * LANES, np.int16)
-    rows_done = numbers[TOP]
-    if count == 1:
-        for i in range(numbers[WIDTH] + PAD):
-            planes[np.uint64(numbers[ROWS] + i)] = 128
+    interval = uint16_at(grid, INTERVAL_AT)
+    fill_following(parts, numbers[PARTS_COUNT], interval, numbers[SLOT], tables, following)
+    shape = (numbers[SLOT], BLOCK_BYTES * numbers[BLOCKS], tables)
+    sources = (coefficients, places, where, interval)
+    targets = (planes, jobs, np.empty(64 * LANES, np.int16), out)
+    rows_done = begin_rows(planes, numbers)
     for upper in range(numbers[UPPER], numbers[LOWER], BAND):
         lower = min(upper + BAND, numbers[LOWER])
         found = _copy_band(data, grid, (upper, lower), numbers, plain, places)
         if found < 0:
             return False
-        if not _fill_slots(plain, places, found, coefficients, following, coding, numbers):
+        for cell in range(found):
+            first = cell * numbers[SLOT] // 2
+            coefficients[first : first + 64 * numbers[BLOCKS] + 1] = 0
+        decode_intervals(plain, places, found, coefficients, following, codes, shape)
+        band = (upper, lower, rows_done)
+        rows_done = finish_band(band, numbers, parts, factors, sources, targets)
+        if rows_done < 0:
             return False
-        rows = (upper, lower)
-        if not list_blocks(coefficients, places, where, numbers, parts, rows, jobs, interval):
-            return False
-        for i in range(count):
-            _transform(coefficients, jobs, factors[i], planes, parts[i], numbers, scratch)
-            _repeat(planes, parts[i], rows)
-        bottom = numbers[TOP] + numbers[HEIGHT]
-        if lower < numbers[LOWER]:
-            down = 8 * parts[0, SAMPLES_V]
-            bottom = min(
-                bottom, lower * down - (parts[0, SAMPLES_V] if parts[0, SAMPLES_V] > 1 else 0)
-            )
-        _write_rows(planes, parts, numbers, (rows_done, bottom), out)
-        rows_done = max(rows_done, bottom)
-    return True
-
-
-@kernel
-def _fill_slots(
-    plain: Any,
-    places: Any,
-    count: Any,
-    coefficients: Any,
-    following: Any,
-    coding: Any,
-    numbers: Any,
-) -> Any:
-    """Decode a band's intervals to their slots; return whether damage was not found yet."""
-    where, tables, codes, parameters = coding
-    slot, blocks = numbers[SLOT], numbers[BLOCKS]
-    if numbers[IS_PLANES]:
-        layout = (slot, blocks)
-        return decode_plane_intervals(plain, places, count, coefficients, where, layout, parameters)
-    for cell in range(count):
-        first = cell * slot // 2
-        coefficients[first : first + 64 * blocks + 1] = 0
-    shape = (slot, BLOCK_BYTES * blocks, tables)
-    decode_intervals(plain, places, count, coefficients, following, codes, shape)
     return True
 
 
@@ -251,14 +217,63 @@ def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places
     number, to = np.int64(0), np.int64(0)
     for y in range(rows[0], rows[1]):
         cells = (y * columns + numbers[FIRST], y * columns + numbers[LAST])
-        if numbers[IS_PLANES]:
-            to = copy_planes(data, grid, cells, plain, to, places, number)
-        else:
-            to = unstuff(data, grid, cells, plain, to, places, number)
+        to = unstuff(data, grid, cells, plain, to, places, number)
         if to < 0:
             return -1
         number += cells[1] - cells[0]
     return number
+
+
+@kernel
+def begin_rows(planes: Any, numbers: Any) -> Any:
+    """Fill the chroma of gray images; return the first row of pixels."""
+    if numbers[PARTS_COUNT] == 1:
+        for i in range(numbers[WIDTH] + PAD):
+            planes[np.uint64(numbers[ROWS] + i)] = 128
+    return numbers[TOP]
+
+
+@kernel
+def finish_band(
+    band: Any, numbers: Any, parts: Any, factors: Any, sources: Any, targets: Any
+) -> Any:
+    """Make rows of pixels of a band's coefficients.
+
+    Args:
+        band: first row of MCUs, one more than the last, first row of pixels that is not written.
+        numbers: as `prepare` left it.
+        parts: as `prepare` left it; changed as by `list_blocks`.
+        factors: see `fill_factors`.
+        sources: (coefficients, places, where, MCUs of an interval); places are of the band.
+        targets: (planes, jobs, scratch, out), scratch being flat int16 of `64 * LANES`.
+
+    Returns:
+        The first row of pixels that is not written now; -1 if the data is damaged.
+    """
+    upper, lower, rows_done = band
+    coefficients, places, where, interval = sources
+    planes, jobs, scratch, out = targets
+    rows = (upper, lower)
+    if not list_blocks(coefficients, places, where, numbers, parts, rows, jobs, interval):
+        return np.int64(-1)
+    _make_samples(coefficients, jobs, factors, planes, parts, numbers, scratch, rows)
+    bottom = numbers[TOP] + numbers[HEIGHT]
+    if lower < numbers[LOWER]:
+        down = 8 * parts[0, SAMPLES_V]
+        bottom = min(bottom, lower * down - (parts[0, SAMPLES_V] if parts[0, SAMPLES_V] > 1 else 0))
+    _write_rows(planes, parts, numbers, (rows_done, bottom), out)
+    return max(rows_done, bottom)
+
+
+@kernel
+def _make_samples(
+    coefficients: Any, jobs: Any, factors: Any, planes: Any, parts: Any, numbers: Any, scratch: Any,
+    rows: Any,
+) -> None:  # fmt: skip
+    """Transform the listed blocks of a band, and repeat its edges."""
+    for i in range(numbers[PARTS_COUNT]):
+        _transform(coefficients, jobs, factors[i], planes, parts[i], numbers, scratch)
+        _repeat(planes, parts[i], rows)
 
 
 @kernel

@@ -1,6 +1,7 @@
 """The decoder's memory, and its calls from Python; one for each thread.
 
-Two kernels make a box: `prepare` reads the head and decides, `decode` makes pixels. The lookup
+Two kernels make a box: `prepare` reads the head and decides, `decode` makes pixels. Of bit planes,
+`decode_planes` does; it is no part of the decoder that compiles in the background. The lookup
 tables of all shared sets of Huffman tables, and of one other file, are half a MB, which is touched
 as they are filled. Other memory grows to the largest window and never shrinks: about 45 bytes for
 each pixel of a band, so some hundred KB for photographs of usual width, and never the whole image.
@@ -11,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.dataset.images.jpeg.decoding.bands import decode, prepare
+from stoker.dataset.images.jpeg.decoding.plane_bands import decode_planes
 from stoker.dataset.images.jpeg.decoding.sizes import (
     ENTRIES,
     HUFFMAN_BYTES,
@@ -24,6 +26,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
     CELLS,
     COEFFICIENTS,
     FOLLOWING,
+    IS_PLANES,
     JOBS,
     NUMBERS,
     PART_NUMBERS,
@@ -113,10 +116,14 @@ class BoxDecoder:
         return compiled(prepare)(data, grid, self._numbers, self._parts, self._file, self._work)
 
     def make_pixels(self, data: np.ndarray, grid: np.ndarray, out: np.ndarray) -> Any:
-        """Call `bands.decode` for the box that was prepared; return whether the data is intact."""
-        return compiled(decode)(
-            data, grid, self._numbers, self._parts, self._file, self._memory, out
-        )
+        """Decode the box that was prepared by the file's kernel; return whether it is intact."""
+        made = compiled(decode_planes if self._numbers[IS_PLANES] else decode)
+        return made(data, grid, self._numbers, self._parts, self._file, self._memory, out)
+
+    def make_no_pixels(self, planes: bool) -> None:
+        """Call `make_pixels` without rows, on a new decoder; its kernel gets compiled."""
+        self._numbers[IS_PLANES] = planes
+        self.make_pixels(_NOTHING, _NOTHING, np.zeros(1, np.uint8))
 
     def _grow(self) -> None:
         following, plain, places, coefficients, planes, jobs = self._memory
@@ -142,11 +149,19 @@ def compile_prepare() -> None:
 
 def compile_decode() -> None:
     """Compile the half of the decoder that makes pixels, by a call without rows."""
-    BoxDecoder().make_pixels(_NOTHING, _NOTHING, np.zeros(1, np.uint8))
+    BoxDecoder().make_no_pixels(planes=False)
+
+
+def compile_decode_planes() -> None:
+    """Compile what makes pixels of bit planes, by a call without rows."""
+    BoxDecoder().make_no_pixels(planes=True)
 
 
 def is_decoder_missing() -> bool:
-    """Return whether the cache on disk lacks a half of the decoder, and can keep it."""
+    """Return whether the cache on disk lacks a half of the decoder, and can keep it.
+
+    What decodes bit planes does not count.
+    """
     return is_missing(prepare) or is_missing(decode)
 
 

@@ -57,21 +57,6 @@ def unstuff(data: Any, grid: Any, cells: Any, plain: Any, to: Any, places: Any, 
     return to
 
 
-@kernel
-def copy_planes(
-    data: Any, grid: Any, cells: Any, plain: Any, to: Any, places: Any, number: Any
-) -> Any:
-    """Copy some intervals of bit planes of a row, as they are; arguments as for `unstuff`."""
-    begin, end = offset_at(grid, cells[0]), offset_at(grid, cells[1])
-    for i in range(np.uint64(end - begin)):
-        plain[np.uint64(to) + i] = data[np.uint64(begin) + i]
-    for cell in range(cells[0], cells[1]):
-        places[STARTS, number] = 8 * (to + offset_at(grid, cell) - begin)
-        places[STOPS, number] = 8 * (to + offset_at(grid, cell + 1) - begin)
-        number += 1
-    return to + end - begin
-
-
 @kernel(twin="stoker.dataset.images.jpeg.decoding.simd.memory:copy_32")
 def copy_32(data: Any, at: Any, plain: Any, to: Any) -> int:
     """Copy 32 bytes; return the place of the first 0xFF among them, 32 if there is none."""

@@ -1,0 +1,58 @@
+"""Decoding of a window of a file of bit planes, band by band. Compiled, as one kernel.
+
+It stands beside `bands.decode`, which has no code of bit planes: only who reads such files compiles
+it. Heads are read by `bands.prepare`, and pixels are made by `bands.finish_band`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset.images.jpeg.decoding.bands import begin_rows, finish_band
+from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES
+from stoker.dataset.images.jpeg.decoding.unstuffing import STARTS, STOPS
+from stoker.dataset.images.jpeg.decoding.window import BLOCKS, FIRST, LAST, LOWER, SLOT, UPPER
+from stoker.dataset.images.jpeg.grid import COLUMNS_AT, INTERVAL_AT, offset_at, uint16_at
+from stoker.dataset.images.jpeg.planes.plane_intervals import decode_plane_intervals
+from stoker.jit import kernel
+
+
+@kernel
+def decode_planes(
+    data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: Any, out: Any
+) -> Any:
+    """Decode the box that was prepared, of a file of bit planes; as `bands.decode` otherwise."""
+    where, factors, _, _, parameters = file
+    _, plain, places, coefficients, planes, jobs = memory
+    coding = (where, (numbers[SLOT], numbers[BLOCKS]), parameters)
+    sources = (coefficients, places, where, uint16_at(grid, INTERVAL_AT))
+    targets = (planes, jobs, np.empty(64 * LANES, np.int16), out)
+    rows_done = begin_rows(planes, numbers)
+    for upper in range(numbers[UPPER], numbers[LOWER], BAND):
+        lower = min(upper + BAND, numbers[LOWER])
+        found = _copy_band(data, grid, (upper, lower), numbers, plain, places)
+        if not decode_plane_intervals(plain, places, found, coefficients, *coding):
+            return False
+        band = (upper, lower, rows_done)
+        rows_done = finish_band(band, numbers, parts, factors, sources, targets)
+        if rows_done < 0:
+            return False
+    return True
+
+
+@kernel
+def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> Any:
+    """Copy the intervals of a band, as they are; return how many there are."""
+    columns = uint16_at(grid, COLUMNS_AT)
+    number, to = np.int64(0), np.int64(0)
+    for y in range(rows[0], rows[1]):
+        cells = (y * columns + numbers[FIRST], y * columns + numbers[LAST])
+        begin, end = offset_at(grid, cells[0]), offset_at(grid, cells[1])
+        for i in range(np.uint64(end - begin)):
+            plain[np.uint64(to) + i] = data[np.uint64(begin) + i]
+        for cell in range(cells[0], cells[1]):
+            places[STARTS, number] = 8 * (to + offset_at(grid, cell) - begin)
+            places[STOPS, number] = 8 * (to + offset_at(grid, cell + 1) - begin)
+            number += 1
+        to += end - begin
+    return number
