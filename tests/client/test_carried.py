@@ -39,7 +39,7 @@ def ends() -> Iterator[SimpleNamespace]:
     """A connected pair: the daemon's carrier over a slab, the client's with a ring."""
     ours, theirs = socket.socketpair()
     sent: queue.SimpleQueue[list[tuple[int, int]]] = queue.SimpleQueue()
-    sender = Sender(ours, sent.put, lambda: None)
+    sender = Sender(ours, sent.put, lambda _fault: None)
     ring = Ring(SLOTS, SLOT_BYTES)
     client = Carrier(theirs, TcpAddress("host", 1))
     slab = os.memfd_create("slab")

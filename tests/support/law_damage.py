@@ -12,7 +12,8 @@ from stoker.dataset import open_dataset, schema, write
 ROWS = 40
 DAMAGED = {
     ("image", 2): 0.97, ("image", 5): 0.8, ("image", 11): 0.6, ("image", 14): 0.4,
-    ("image", 17): 0.2, ("image", 23): 0.9, ("image", 31): 0.01, ("image", 36): 0.98,
+    ("image", 16): 0.98, ("image", 17): 0.2, ("image", 20): 0.98, ("image", 23): 0.9,
+    ("image", 29): 0.98, ("image", 31): 0.01, ("image", 34): 0.98, ("image", 36): 0.98,
     ("mask", 8): 0.9, ("mask", 20): 0.1, ("mask", 36): 0.9,
 }  # fmt: skip
 """(field, id) -> where in the stored bytes, as a part of their length."""
