@@ -5,17 +5,11 @@ from typing import Annotated
 import typer
 
 from stoker.protocol.errors import UsageError
-from stoker.server.commands.status_command import address_of
+from stoker.server.commands.daemon_flags import Where, address_of
 
 
 def resize(
-    where: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ADDRESS|CONFIG",
-            help="Address of the daemon, or its TOML file; by default as `stoker serve` finds it.",
-        ),
-    ] = None,
+    where: Where = None,
     workers: Annotated[
         int, typer.Option(min=1, help="From 1 to the number with which the daemon was started.")
     ] = ...,  # type: ignore[assignment]  # how typer says that it is required

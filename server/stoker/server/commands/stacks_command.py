@@ -7,9 +7,9 @@ import typer
 
 from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.messages import WorkerStatus
+from stoker.server.commands.daemon_flags import Where, address_of
 from stoker.server.commands.exit_statuses import FAILED
 from stoker.server.commands.process_stacks import ProcessStack, family, listener, stacks_of
-from stoker.server.commands.status_command import address_of
 from stoker.server.commands.status_rates import QUIET, doing
 from stoker.server.daemon.socket_folder import socket_path
 
@@ -18,13 +18,7 @@ NAME: Final = "stoker stacks"
 
 
 def stacks(
-    where: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ADDRESS|CONFIG",
-            help="Address of the daemon, or its TOML file; by default as `stoker serve` finds it.",
-        ),
-    ] = None,
+    where: Where = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds to wait for all processes.")

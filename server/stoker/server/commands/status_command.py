@@ -11,25 +11,15 @@ import msgspec
 import typer
 from rich.console import Console
 
+from stoker.server.commands.daemon_flags import DaemonKey, Key, Where, address_of
 from stoker.server.commands.status_tables import print_lines, print_tables
-from stoker.server.settings import config_loading as configuration
 
 
 def status(
-    where: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ADDRESS|CONFIG",
-            help="Address of the daemon, or its TOML file; by default as `stoker serve` finds it.",
-        ),
-    ] = None,
+    where: Where = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-    key: Annotated[
-        str | None, typer.Option(help="File of a client's secret key, for tcp://.")
-    ] = None,
-    daemon_key: Annotated[
-        str | None, typer.Option(help="The daemon's public key, or its file, for tcp://.")
-    ] = None,
+    key: Key = None,
+    daemon_key: DaemonKey = None,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds to wait for the daemon's answer.")
     ] = 10.0,
@@ -46,15 +36,6 @@ def status(
         print_tables(console, address, told)
     else:
         print_lines(address, told)
-
-
-def address_of(where: str | None) -> str:
-    """Return the address that an argument `ADDRESS|CONFIG` means.
-
-    Raises:
-        ConfigError: the configuration cannot be read.
-    """
-    return where if where and "://" in where else configuration.load(where).config.daemon.address
 
 
 def _named(value: Any) -> Any:

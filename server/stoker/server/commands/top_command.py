@@ -19,8 +19,8 @@ from rich.live import Live
 
 from stoker.protocol.descriptors import await_readable
 from stoker.protocol.messages import Status
+from stoker.server.commands.daemon_flags import DaemonKey, Key, Where, address_of
 from stoker.server.commands.exit_statuses import INTERRUPTED
-from stoker.server.commands.status_command import address_of
 from stoker.server.commands.status_rates import TimedStatus
 from stoker.server.commands.top_tables import print_moment, screen
 
@@ -32,25 +32,15 @@ _FIRST_S: Final = 0.2
 
 
 def top(
-    where: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ADDRESS|CONFIG",
-            help="Address of the daemon, or its TOML file; by default as `stoker serve` finds it.",
-        ),
-    ] = None,
+    where: Where = None,
     interval: Annotated[
         float, typer.Option(min=0.1, max=3600.0, help="Seconds between two looks.")
     ] = 1.0,
     once: Annotated[
         bool, typer.Option("--once", help="Look once, with the rates of one interval.")
     ] = False,
-    key: Annotated[
-        str | None, typer.Option(help="File of a client's secret key, for tcp://.")
-    ] = None,
-    daemon_key: Annotated[
-        str | None, typer.Option(help="The daemon's public key, or its file, for tcp://.")
-    ] = None,
+    key: Key = None,
+    daemon_key: DaemonKey = None,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds to wait for each of the daemon's answers.")
     ] = 10.0,

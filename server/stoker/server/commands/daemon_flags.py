@@ -1,0 +1,28 @@
+"""Flags of the commands that ask a running daemon, and the address that they mean."""
+
+from typing import Annotated
+
+import typer
+
+from stoker.server.settings import config_loading as configuration
+
+Where = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="ADDRESS|CONFIG",
+        help="Address of the daemon, or its TOML file; by default as `stoker serve` finds it.",
+    ),
+]
+Key = Annotated[str | None, typer.Option(help="File of a client's secret key, for tcp://.")]
+DaemonKey = Annotated[
+    str | None, typer.Option(help="The daemon's public key, or its file, for tcp://.")
+]
+
+
+def address_of(where: str | None) -> str:
+    """Return the address that an argument `ADDRESS|CONFIG` means.
+
+    Raises:
+        ConfigError: the configuration cannot be read.
+    """
+    return where if where and "://" in where else configuration.load(where).config.daemon.address
