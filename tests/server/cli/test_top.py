@@ -1,6 +1,7 @@
 """`stoker top`: on a terminal until a key ends it, once into a pipe."""
 
 import contextlib
+import json
 import os
 import pty
 import re
@@ -123,6 +124,7 @@ def test_a_daemon_that_goes_away_is_one_line_and_a_status(served, terminal):
 def test_into_a_pipe_it_prints_one_look(served):
     with Loader(served.ipc, name="run-17", **keyed.OPTIONS) as loader:
         next(iter(loader))
+        _until_announced(served.ipc, keyed.ROWS // keyed.OPTIONS["batch_size"])
         code, printed, errors = call("top", served.ipc, "--interval", "0.1")
         assert (code, errors) == (0, "")
         assert "\x1b" not in printed
@@ -139,6 +141,17 @@ def test_into_a_pipe_it_prints_one_look(served):
     code, printed, _ = call("top", served.ipc, "--once", "--interval", "0.1", FORCE_COLOR="1")
     assert code == 0
     assert "no sessions" in printed
+
+
+def _until_announced(address, batches):
+    """Wait until the daemon has announced so many batches to its only session."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        _, printed, _ = call("status", "--json", address)
+        (session,) = json.loads(printed)["sessions"]
+        if session["announced"] >= batches:
+            return
+        assert time.monotonic() < deadline, session
 
 
 def test_what_it_cannot_do_is_one_line(tmp_path):
