@@ -101,6 +101,19 @@ def test_a_function_that_blocks_is_in_the_stack_and_its_op_in_the_head(served):
     assert re.search(r'stage_pipelines\.py", line \d+ in waits$', printed, re.M)
 
 
+def test_a_worker_that_hangs_is_shown_by_status_with_its_op(served):
+    with hanging(served, "stuck"):
+        lines = call("status", served.address)[1]
+        table = call("status", served.address, FORCE_COLOR="1", COLUMNS="200")[1]
+    line = r'worker number=1 pid=(\d+) state=op op="waits \(stage_pipelines\.py:\d+\)" '
+    found = re.search(rf"^{line}.* client=run-17 dataset=small pipeline=stuck ", lines, re.M)
+    assert found, lines
+    row = (
+        rf"│ 1 +│ {found[1]} +│ op waits \(stage_pipelines\.py:\d+\) +│ run-17 +│ small +│ stuck +│"
+    )
+    assert re.search(row, table), table
+
+
 def test_compiled_code_that_never_ends_delays_nothing(served):
     with hanging(served, "spinning"):
         code, found, _ = told(served)

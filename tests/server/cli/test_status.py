@@ -2,8 +2,10 @@
 
 import contextlib
 import getpass
+import io
 import json
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -13,8 +15,11 @@ from types import SimpleNamespace
 import keyed
 import pytest
 from commands import call
+from rich.console import Console
 
 from stoker.client import Loader
+from stoker.protocol.messages import Status, WorkerStatus
+from stoker.server.commands.status_tables import print_tables
 
 pytestmark = pytest.mark.slow
 USAGE, AWAY, CONFIGURATION = 2, 75, 78
@@ -76,7 +81,8 @@ def test_lines_into_a_pipe(served: SimpleNamespace, loader: Loader) -> None:
     assert lines[3].startswith("memory used_bytes=")
     assert lines[4].startswith("slots ")
     assert lines[5:7] == ["dataset name=data", "pipeline name=plain"]
-    (session,) = lines[7:]
+    worker, session = lines[7:]
+    assert re.match(r"worker number=1 pid=\d+ state=\w+ op=", worker)
     assert session.startswith(f"session name=run-17 host={socket.gethostname()} pid={os.getpid()} ")
     assert " state=open dataset=data pipeline=plain " in session
 
@@ -91,8 +97,37 @@ def test_a_table_on_a_terminal(served: SimpleNamespace, loader: Loader) -> None:
     assert f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}" in printed
     assert f"/{keyed.ROWS // 4} " in printed
     assert "│ run-17 " in printed
+    assert re.search(r"^│ 1 +│ \d+ +│ \w+ +│", printed, re.M), "worker, pid, what it does"
     loader.close()
     assert "no sessions" in call("status", served.ipc, **terminal)[1]
+
+
+def test_workers_that_a_daemon_does_not_list_are_counted() -> None:
+    worker = WorkerStatus(
+        1,
+        40,
+        "read",
+        "",
+        0.5,
+        0.5,
+        1.0,
+        "data",
+        "plain",
+        "run-17",
+        1,
+        "s",
+        "",
+        0,
+        0,
+        3,
+        7,
+        9,
+        2,
+        8.0,
+    )
+    console = Console(file=io.StringIO(), width=120)
+    print_tables(console, "ipc:///a", Status({"workers": 300, "sessions": 1}, workers=[worker]))
+    assert "and 299 workers more" in console.file.getvalue()
 
 
 def test_the_daemon_is_found_as_serve_finds_it(served: SimpleNamespace, tmp_path: Path) -> None:

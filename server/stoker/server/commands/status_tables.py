@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stoker.protocol.messages import SessionStatus, Status
+from stoker.protocol.messages import SessionStatus, Status, WorkerStatus
 from stoker.server.commands.readable_units import number_of, size_text
+from stoker.server.commands.status_rates import doing
 from stoker.server.settings.logs import key_values
 
 SLOTS = "_slots"
@@ -32,6 +33,7 @@ def print_lines(address: str, told: Status) -> None:
         ("slots", dict(slots_by_state(told))),
         *(("dataset", {"name": name}) for name in told.datasets),
         *(("pipeline", {"name": name}) for name in told.pipelines),
+        *(("worker", worker_facts(worker)) for worker in told.workers),
         *(("session", msgspec.structs.asdict(session)) for session in told.sessions),
     ]
     for name, values in facts:
@@ -39,7 +41,7 @@ def print_lines(address: str, told: Status) -> None:
 
 
 def print_tables(console: Console, address: str, told: Status) -> None:
-    """Print a few lines about the daemon and a table of its sessions."""
+    """Print a few lines about the daemon, and tables of its workers and sessions."""
     used, limit = _count(told, "memory_used_bytes"), _count(told, "memory_limit_bytes")
     slots = ", ".join(f"{count} {state}" for state, count in slots_by_state(told)) or "none"
     lines = (
@@ -53,6 +55,8 @@ def print_tables(console: Console, address: str, told: Status) -> None:
     )
     for name, text in lines:
         console.print(Text(f"{name:<10}", "bold") + Text(text))
+    if told.workers:
+        console.print(_workers(told))
     others = int(_count(told, "sessions")) - 1 - len(told.sessions)
     if told.sessions:
         console.print(_table(told.sessions))
@@ -68,9 +72,42 @@ def slots_by_state(told: Status) -> list[tuple[str, int]]:
     return [(name.removesuffix(SLOTS), count) for name, count in named if count]
 
 
+def worker_facts(worker: WorkerStatus) -> dict[str, object]:
+    """Return what a worker does, as the lines of `status` and `top` say it."""
+    return {
+        "number": worker.worker, "pid": worker.pid, "state": worker.state, "op": worker.op,
+        "state_s": worker.state_s, "cores": worker.cpu, "client": worker.client,
+        "dataset": worker.dataset, "pipeline": worker.pipeline, "epoch": worker.epoch,
+        "step": worker.step, "row": _or_dash(worker.row), "sample": _or_dash(worker.sample),
+    }  # fmt: skip
+
+
+def more_workers(told: Status) -> str | None:
+    """Return how many workers the daemon has besides those that it lists; None if it lists all."""
+    unlisted = int(_count(told, "workers")) - len(told.workers)
+    return f"and {number_of(unlisted, 'worker')} more" if unlisted > 0 else None
+
+
+def _or_dash(number: int | None) -> object:
+    return "-" if number is None else number
+
+
 def _count(told: Status, name: str) -> float:
     """Return a counter; 0 from a daemon that does not know it."""
     return told.counters.get(name, 0)
+
+
+def _workers(told: Status) -> Table:
+    table = Table(caption=more_workers(told))
+    for name in ("worker", "pid", "does", "client", "dataset", "pipeline"):
+        table.add_column(name, overflow="fold")
+    for one in told.workers:
+        words = (
+            str(one.worker), str(one.pid or "-"), doing(one), one.client or "-",
+            one.dataset or "-", one.pipeline or "-",
+        )  # fmt: skip
+        table.add_row(*map(Text, words))
+    return table
 
 
 def _table(sessions: list[SessionStatus]) -> Table:

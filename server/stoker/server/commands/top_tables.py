@@ -14,7 +14,12 @@ from stoker.server.commands.status_rates import (
     session_rates,
     workers_by_stage,
 )
-from stoker.server.commands.status_tables import place_of, slots_by_state
+from stoker.server.commands.status_tables import (
+    more_workers,
+    place_of,
+    slots_by_state,
+    worker_facts,
+)
 from stoker.server.settings.logs import key_values
 
 ROWS, BATCHES = "rows_total", "batches_total"
@@ -49,13 +54,7 @@ def print_moment(address: str, before: TimedStatus, now: TimedStatus) -> None:
     typer.echo(f"rates {key_values(rates)}")
     typer.echo(f"slots {key_values(dict(slots_by_state(told)))}".rstrip())
     for worker in told.workers:
-        facts = {
-            "number": worker.worker, "pid": worker.pid, "state": worker.state, "op": worker.op,
-            "state_s": worker.state_s, "cores": worker.cpu, "client": worker.client,
-            "dataset": worker.dataset, "pipeline": worker.pipeline, "epoch": worker.epoch,
-            "step": worker.step, "row": _or_dash(worker.row), "sample": _or_dash(worker.sample),
-        }  # fmt: skip
-        typer.echo(f"worker {key_values(facts)}")
+        typer.echo(f"worker {key_values(worker_facts(worker))}")
     for one in told.sessions:
         rate = session_rates(before, now, one)
         facts = {
@@ -93,6 +92,7 @@ def _workers(told: Status) -> Table | Text:
     if not told.workers:
         return Text("no workers, or a daemon that does not show them")
     table = _table("worker", "pid", "does", "for", "cores", "client", "dataset", "pipeline", "at")
+    table.caption = more_workers(told)
     for one in told.workers:
         words = (
             str(one.worker), str(one.pid or "-"), doing(one), _seconds(one.state_s),
@@ -124,7 +124,3 @@ def _seconds(seconds: float) -> str:
 
 def _cores(told: Status) -> float:
     return sum(worker.cpu for worker in told.workers)
-
-
-def _or_dash(number: int | None) -> object:
-    return "-" if number is None else number
