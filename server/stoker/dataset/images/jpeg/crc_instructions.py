@@ -6,7 +6,6 @@ Nothing is checked here: the caller stays inside of all arrays.
 
 from typing import Any, Final, NamedTuple
 
-import llvmlite.binding
 import numba
 import numba.extending
 from llvmlite import ir
@@ -14,6 +13,7 @@ from numba.core import cgutils
 
 from stoker.dataset.images.jpeg.checksums import TABLE
 from stoker.jit.kernels import handwritten
+from stoker.jit.processor import has_feature
 
 types: Any = numba.types
 function: Any = cgutils.get_or_insert_function
@@ -45,14 +45,9 @@ ARM: Final = CrcForms(
 
 def instruction() -> CrcForms | None:
     """Return the instruction of this processor, if code is compiled for it and it has one."""
-    config: Any = numba.config
-    if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
-        return None
-    features = llvmlite.binding.get_host_cpu_features()
-    triple = llvmlite.binding.get_process_triple()
-    if triple.startswith("x86_64") and features.get("sse4.2") and features.get("crc32", True):
+    if has_feature("crc32"):
         return X86
-    return ARM if triple.startswith("aarch64") and features.get("crc") else None
+    return ARM if has_feature("crc") else None
 
 
 def build_crc(builder: Any, used: CrcForms, before: Any, first: Any, length: Any) -> Any:

@@ -14,9 +14,9 @@ import numba.extending
 from llvmlite import ir
 from numba.core import cgutils
 
+from stoker.jit.processor import has_feature
 from stoker.ops.kernels.simd.blocks import at as address
 from stoker.ops.kernels.simd.blocks import load, shuffle, store
-from stoker.ops.kernels.simd.processor import has_feature
 
 types: Any = numba.types
 function: Any = cgutils.get_or_insert_function

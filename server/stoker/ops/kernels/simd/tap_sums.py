@@ -16,8 +16,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
+from stoker.jit.processor import has_feature, is_x86
 from stoker.ops.kernels.simd.blocks import I8, I32, shuffle
-from stoker.ops.kernels.simd.processor import has_feature, is_x86
 from stoker.ops.kernels.simd.vectors import I64, LANE, as_lanes, constant, splat
 from stoker.ops.kernels.taps import PRECISION
 

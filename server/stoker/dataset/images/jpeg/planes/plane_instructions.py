@@ -25,6 +25,7 @@ from stoker.dataset.images.jpeg.decoding.simd.building import (
     store,
 )
 from stoker.jit.kernels import handwritten
+from stoker.jit.processor import has_feature
 
 types: Any = numba.types
 intrinsic: Any = numba.extending.intrinsic
@@ -36,13 +37,7 @@ SLOW = ("znver1", "znver2")
 
 def has_fast_deposit() -> bool:
     """Whether code is compiled for this processor, and it deposits bits in a few cycles."""
-    config: Any = numba.config
-    if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
-        return False
-    if not llvmlite.binding.get_process_triple().startswith("x86_64"):
-        return False
-    has = llvmlite.binding.get_host_cpu_features().get("bmi2", False)
-    return bool(has) and llvmlite.binding.get_host_cpu_name() not in SLOW
+    return has_feature("bmi2") and llvmlite.binding.get_host_cpu_name() not in SLOW
 
 
 @intrinsic  # type: ignore[untyped-decorator]

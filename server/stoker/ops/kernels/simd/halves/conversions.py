@@ -8,11 +8,11 @@ is not available, and the twins use integer arithmetic on the bits instead, with
 import platform
 from typing import Any
 
-import llvmlite.binding
 import numba
 import numba.extending
 from llvmlite import ir
 
+from stoker.jit.processor import has_feature, is_native
 from stoker.ops.kernels.half import NOT_A_NUMBER, narrowed_bits, widened_bits
 
 types: Any = numba.types
@@ -23,12 +23,7 @@ HALF, WORD = ir.HalfType(), ir.IntType(16)
 
 def has_conversions() -> bool:
     """Whether code is compiled for this processor, and it converts float16."""
-    config: Any = numba.config
-    if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
-        return False
-    if platform.machine() in ("aarch64", "arm64"):
-        return True
-    return bool(llvmlite.binding.get_host_cpu_features().get("f16c", False))
+    return has_feature("f16c") or (is_native() and platform.machine() in ("aarch64", "arm64"))
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -8,22 +8,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import llvmlite.binding
-import numba
 from llvmlite import ir
 from numba.core import cgutils
 
+from stoker.jit.processor import has_feature
+
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 function: Any = cgutils.get_or_insert_function
-
-
-def has_avx2() -> bool:
-    """Whether code is compiled for this processor, and it has AVX2."""
-    config: Any = numba.config
-    if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
-        return False
-    is_x86 = llvmlite.binding.get_process_triple().startswith("x86_64")
-    return is_x86 and bool(llvmlite.binding.get_host_cpu_features().get("avx2", False))
 
 
 def number(value: int, kind: Any = I64) -> Any:
@@ -173,4 +164,4 @@ class Vectors:
         return builder.trunc(builder.ashr(rounded, constant(I32, [15] * 16)), a.type)
 
 
-FAST, PORTABLE = Vectors(has_avx2()), Vectors(False)
+FAST, PORTABLE = Vectors(has_feature("avx2")), Vectors(False)
