@@ -193,54 +193,53 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
     shape = (numbers[SLOT], BLOCK_BYTES * numbers[BLOCKS], tables)
     sources = (coefficients, places, where, interval)
     targets = (planes, jobs, np.empty(64 * LANES, np.int16), out)
-    rows_done = begin_rows(planes, numbers)
     for upper in range(numbers[UPPER], numbers[LOWER], BAND):
-        lower = min(upper + BAND, numbers[LOWER])
-        found = _copy_band(data, grid, (upper, lower), numbers, plain, places)
-        if found < 0:
+        rows = (upper, min(upper + BAND, numbers[LOWER]))
+        if not _copy_band(data, grid, rows, numbers, plain, places):
             return False
+        found = intervals_of(rows, numbers)
         for cell in range(found):
             first = cell * numbers[SLOT] // 2
             coefficients[first : first + 64 * numbers[BLOCKS] + 1] = 0
         decode_intervals(plain, places, found, coefficients, following, codes, shape)
-        band = (upper, lower, rows_done)
-        rows_done = finish_band(band, numbers, parts, factors, sources, targets)
-        if rows_done < 0:
+        if not finish_band(rows, numbers, parts, factors, sources, targets):
             return False
     return True
 
 
 @kernel
 def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> Any:
-    """Copy the data of a band's intervals; return how many there are, or -1 for damage."""
-    columns = uint16_at(grid, COLUMNS_AT)
-    number, to = np.int64(0), np.int64(0)
+    """Copy the data of a band's intervals without stuffed bytes; return whether it is intact."""
+    to = np.int64(0)
     for y in range(rows[0], rows[1]):
-        cells = (y * columns + numbers[FIRST], y * columns + numbers[LAST])
+        cells, number = cells_of(grid, y, numbers), intervals_of((rows[0], y), numbers)
         to = unstuff(data, grid, cells, plain, to, places, number)
         if to < 0:
-            return -1
-        number += cells[1] - cells[0]
-    return number
+            return False
+    return True
 
 
 @kernel
-def begin_rows(planes: Any, numbers: Any) -> Any:
-    """Fill the chroma of gray images; return the first row of pixels."""
-    if numbers[PARTS_COUNT] == 1:
-        for i in range(numbers[WIDTH] + PAD):
-            planes[np.uint64(numbers[ROWS] + i)] = 128
-    return numbers[TOP]
+def intervals_of(rows: Any, numbers: Any) -> Any:
+    """Return how many intervals of the window some rows of MCUs have, from and to a row."""
+    return (rows[1] - rows[0]) * (numbers[LAST] - numbers[FIRST])
+
+
+@kernel
+def cells_of(grid: Any, y: Any, numbers: Any) -> tuple[Any, Any]:
+    """Return the first interval of the window in a row of MCUs, and one more than the last."""
+    begin = y * uint16_at(grid, COLUMNS_AT)
+    return begin + numbers[FIRST], begin + numbers[LAST]
 
 
 @kernel
 def finish_band(
-    band: Any, numbers: Any, parts: Any, factors: Any, sources: Any, targets: Any
+    rows: Any, numbers: Any, parts: Any, factors: Any, sources: Any, targets: Any
 ) -> Any:
-    """Make rows of pixels of a band's coefficients.
+    """Make rows of pixels of a band's coefficients; bands come from the top to the bottom.
 
     Args:
-        band: first row of MCUs, one more than the last, first row of pixels that is not written.
+        rows: first row of MCUs, one more than the last.
         numbers: as `prepare` left it.
         parts: as `prepare` left it; changed as by `list_blocks`.
         factors: see `fill_factors`.
@@ -248,21 +247,29 @@ def finish_band(
         targets: (planes, jobs, scratch, out), scratch being flat int16 of `64 * LANES`.
 
     Returns:
-        The first row of pixels that is not written now; -1 if the data is damaged.
+        Whether the data is intact.
     """
-    upper, lower, rows_done = band
     coefficients, places, where, interval = sources
     planes, jobs, scratch, out = targets
-    rows = (upper, lower)
     if not list_blocks(coefficients, places, where, numbers, parts, rows, jobs, interval):
-        return np.int64(-1)
+        return False
     _make_samples(coefficients, jobs, factors, planes, parts, numbers, scratch, rows)
-    bottom = numbers[TOP] + numbers[HEIGHT]
-    if lower < numbers[LOWER]:
-        down = 8 * parts[0, SAMPLES_V]
-        bottom = min(bottom, lower * down - (parts[0, SAMPLES_V] if parts[0, SAMPLES_V] > 1 else 0))
-    _write_rows(planes, parts, numbers, (rows_done, bottom), out)
-    return max(rows_done, bottom)
+    if numbers[PARTS_COUNT] == 1:
+        for i in range(numbers[WIDTH] + PAD):
+            planes[np.uint64(numbers[ROWS] + i)] = 128
+    ready = (_first_waiting(rows[0], numbers, parts), _first_waiting(rows[1], numbers, parts))
+    _write_rows(planes, parts, numbers, ready, out)
+    return True
+
+
+@kernel
+def _first_waiting(y: Any, numbers: Any, parts: Any) -> Any:
+    """Return the first row of pixels that needs samples of a row of MCUs, or of later ones."""
+    bottom, high = numbers[TOP] + numbers[HEIGHT], parts[0, SAMPLES_V]
+    if y == numbers[LOWER]:
+        return bottom
+    smoothed = high if high > 1 else 0
+    return min(max(8 * high * y - smoothed, numbers[TOP]), bottom)
 
 
 @kernel

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from stoker.dataset.images.jpeg.decoding.bands import begin_rows, finish_band
+from stoker.dataset.images.jpeg.decoding.bands import cells_of, finish_band, intervals_of
 from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES
 from stoker.dataset.images.jpeg.decoding.unstuffing import STARTS, STOPS
-from stoker.dataset.images.jpeg.decoding.window import BLOCKS, FIRST, LAST, LOWER, SLOT, UPPER
-from stoker.dataset.images.jpeg.grid import COLUMNS_AT, INTERVAL_AT, offset_at, uint16_at
+from stoker.dataset.images.jpeg.decoding.window import BLOCKS, LOWER, SLOT, UPPER
+from stoker.dataset.images.jpeg.grid import INTERVAL_AT, offset_at, uint16_at
 from stoker.dataset.images.jpeg.planes.plane_intervals import decode_plane_intervals
 from stoker.jit import kernel
 
@@ -27,26 +27,23 @@ def decode_planes(
     coding = (where, (numbers[SLOT], numbers[BLOCKS]), parameters)
     sources = (coefficients, places, where, uint16_at(grid, INTERVAL_AT))
     targets = (planes, jobs, np.empty(64 * LANES, np.int16), out)
-    rows_done = begin_rows(planes, numbers)
     for upper in range(numbers[UPPER], numbers[LOWER], BAND):
-        lower = min(upper + BAND, numbers[LOWER])
-        found = _copy_band(data, grid, (upper, lower), numbers, plain, places)
+        rows = (upper, min(upper + BAND, numbers[LOWER]))
+        _copy_band(data, grid, rows, numbers, plain, places)
+        found = intervals_of(rows, numbers)
         if not decode_plane_intervals(plain, places, found, coefficients, *coding):
             return False
-        band = (upper, lower, rows_done)
-        rows_done = finish_band(band, numbers, parts, factors, sources, targets)
-        if rows_done < 0:
+        if not finish_band(rows, numbers, parts, factors, sources, targets):
             return False
     return True
 
 
 @kernel
-def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> Any:
-    """Copy the intervals of a band, as they are; return how many there are."""
-    columns = uint16_at(grid, COLUMNS_AT)
+def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> None:
+    """Copy the intervals of a band as they are."""
     number, to = np.int64(0), np.int64(0)
     for y in range(rows[0], rows[1]):
-        cells = (y * columns + numbers[FIRST], y * columns + numbers[LAST])
+        cells = cells_of(grid, y, numbers)
         begin, end = offset_at(grid, cells[0]), offset_at(grid, cells[1])
         for i in range(np.uint64(end - begin)):
             plain[np.uint64(to) + i] = data[np.uint64(begin) + i]
@@ -55,4 +52,3 @@ def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places
             places[STOPS, number] = 8 * (to + offset_at(grid, cell + 1) - begin)
             number += 1
         to += end - begin
-    return number
