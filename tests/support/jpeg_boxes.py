@@ -1,4 +1,4 @@
-"""Boxes of gridded JPEGs by Stoker's own decoder, in memory that shows writes outside of it."""
+"""Boxes of gridded files by Stoker's own decoder, in memory that shows writes outside of it."""
 
 import numpy as np
 import simplejpeg
@@ -23,6 +23,27 @@ def decoded(decoder, made, size, box, most=None):
     return out if decoder.decode(*views, size, box, most, target) else None
 
 
+def boxes_of(size, count, rng):
+    """Yield the whole image, and random boxes of it."""
+    yield (0, 0, *size)
+    for _ in range(count):
+        h, w = (int(rng.integers(1, side + 1)) for side in size)
+        yield int(rng.integers(0, size[0] - h + 1)), int(rng.integers(0, size[1] - w + 1)), h, w
+
+
+def differing_boxes(decoder, made, whole, count, seed):
+    """Return the boxes that differ from the pixels of `whole`, or write outside of themselves."""
+    wrong = []
+    for box in boxes_of(whole.shape[:2], count, np.random.default_rng(seed)):
+        expected = np.full_like(whole, 77)
+        part = (slice(box[0], box[0] + box[2]), slice(box[1], box[1] + box[3]))
+        expected[part] = whole[part]
+        got = decoded(decoder, made, whole.shape[:2], box)
+        if got is None or not np.array_equal(got, expected):
+            wrong.append(box)
+    return wrong
+
+
 class GuardedDecoder(BoxDecoder):
     """A decoder whose memory has exactly the size that it asks for, between painted margins."""
 
@@ -38,10 +59,10 @@ class GuardedDecoder(BoxDecoder):
             sizes = self._numbers[[20, 15, 19, 16, 17, 18]]
             shape = (3, int(sizes[2])) if number == 2 else (int(sizes[number]),)
             size = int(np.prod(shape)) * array.itemsize
-            memory = PaintedMemory.painted(str(number), size, 0xA5)
             if number == 3:  # aligned to a slot: its end may be anywhere
                 guarded.append(array)
                 continue
+            memory = PaintedMemory.painted(str(number), size, 0xA5)
             self.painted.append(memory)
             guarded.append(memory.inner.view(array.dtype).reshape(shape))
         self._memory = tuple(guarded)

@@ -15,7 +15,7 @@ import pytest
 import simplejpeg
 from damage import accept_damage
 from flat_jpeg import flat_jpeg
-from jpeg_boxes import GuardedDecoder, decoded, encoded
+from jpeg_boxes import GuardedDecoder, boxes_of, decoded, differing_boxes, encoded
 from PIL import Image
 
 from stoker import ops
@@ -39,24 +39,9 @@ FILES_FROM = int(os.environ.get("STOKER_JPEG_FILES_FROM", "0"))
 SAMPLINGS = ("444", "422", "420", "440", "411", "gray")
 
 
-def boxes_of(size, count, rng):
-    yield (0, 0, *size)
-    for _ in range(count):
-        h, w = (int(rng.integers(1, side + 1)) for side in size)
-        yield int(rng.integers(0, size[0] - h + 1)), int(rng.integers(0, size[1] - w + 1)), h, w
-
-
 def differing(decoder, data, boxes, seed):
     """Return the boxes that differ from libjpeg-turbo's pixels, or write outside of themselves."""
-    whole, made, wrong = simplejpeg.decode_jpeg(data), rewrite(data), []
-    for box in boxes_of(whole.shape[:2], boxes, np.random.default_rng(seed)):
-        expected = np.full_like(whole, 77)
-        part = (slice(box[0], box[0] + box[2]), slice(box[1], box[1] + box[3]))
-        expected[part] = whole[part]
-        got = decoded(decoder, made, whole.shape[:2], box)
-        if got is None or not np.array_equal(got, expected):
-            wrong.append(box)
-    return wrong
+    return differing_boxes(decoder, rewrite(data), simplejpeg.decode_jpeg(data), boxes, seed)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import simplejpeg
 from commands import call, pack_folder
 from damage import accept_damage
 from flat_jpeg import flat_jpeg
+from jpeg_boxes import GuardedDecoder, decoded, differing_boxes, encoded
 from PIL import Image
 from planes_page import Parameters, read_interval
 
@@ -32,7 +33,6 @@ from stoker.dataset.images.orientation import oriented
 from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.build import write_dataset
 from stoker.jit import compiled, kernel
-from stoker.ops._testing.painted import PaintedMemory
 from stoker.pipeline import pipeline
 from stoker.protocol.errors import SampleError
 
@@ -40,13 +40,6 @@ pytestmark = pytest.mark.slow
 MUTATIONS = int(os.environ.get("STOKER_JPEG_MUTATIONS", "1500"))
 SAMPLINGS = ("444", "422", "420", "440", "411", "gray")
 FAILED, USAGE = 1, 2
-
-
-def encoded(pixels, quality, sampling):
-    pixels = np.ascontiguousarray(pixels)
-    if sampling == "gray":
-        return simplejpeg.encode_jpeg(pixels[..., 1:2].copy(), quality, colorspace="GRAY")
-    return simplejpeg.encode_jpeg(pixels, quality, colorsubsampling=sampling)
 
 
 def planes_of(data):
@@ -59,31 +52,11 @@ def views_of(made):
     return memoryview(made.data), memoryview(made.grid.to_bytes())
 
 
-def decoded(decoder, made, size, box, most=None):
-    out = np.full((*size, 3), 77, np.uint8)
-    target = out.reshape(-1), 3 * (box[0] * size[1] + box[1]), 3 * size[1]
-    most = size[0] * size[1] if most is None else most
-    return out if decoder.decode(*views_of(made), size, box, most, target) else None
-
-
 def differing(decoder, data, boxes, seed):
     """Return the boxes whose pixels differ from libjpeg-turbo's of the original."""
-    whole, made, wrong = simplejpeg.decode_jpeg(data), planes_of(data), []
-    rng, size = np.random.default_rng(seed), whole.shape[:2]
-    for turn in range(boxes + 1):
-        high, wide = (int(rng.integers(1, side + 1)) for side in size) if turn else size
-        top, left = (
-            int(rng.integers(0, size[0] - high + 1)),
-            int(rng.integers(0, size[1] - wide + 1)),
-        )
-        expected = np.full_like(whole, 77)
-        part = (slice(top, top + high), slice(left, left + wide))
-        expected[part] = whole[part]
-        got = decoded(decoder, made, size, (top, left, high, wide))
-        if got is None or not np.array_equal(got, expected):
-            wrong.append((top, left, high, wide))
+    made = planes_of(data)
     assert to_jpeg(*views_of(made)).data == rewrite(data).data
-    return wrong
+    return differing_boxes(decoder, made, simplejpeg.decode_jpeg(data), boxes, seed)
 
 
 @pytest.fixture(scope="module")
@@ -210,35 +183,6 @@ def test_orientations(photographs, to_jpeg):
         assert np.array_equal(out, whole)
 
 
-class _Guarded(BoxDecoder):
-    """A decoder whose memory has exactly the size that it asks for, between painted margins."""
-
-    def __init__(self):
-        super().__init__()
-        self.painted = []
-
-    def _grow(self):
-        self._memory = tuple(array[..., :0] for array in self._memory)
-        super()._grow()
-        guarded = []
-        for number, array in enumerate(self._memory):
-            sizes = self._numbers[[20, 15, 19, 16, 17, 18]]
-            shape = (3, int(sizes[2])) if number == 2 else (int(sizes[number]),)
-            if number == 3:  # aligned to a slot: its end may be anywhere
-                guarded.append(array)
-                continue
-            size = int(np.prod(shape)) * array.itemsize
-            memory = PaintedMemory.painted(str(number), size, 0xA5)
-            self.painted.append(memory)
-            guarded.append(memory.inner.view(array.dtype).reshape(shape))
-        self._memory = tuple(guarded)
-
-    def faults(self):
-        found = [memory.fault() for memory in self.painted]
-        self.painted = []
-        return [fault for fault in found if fault]
-
-
 @pytest.mark.parametrize("sampling", ["420", "444", "gray"])
 def test_damaged_intervals_write_nowhere_else(photographs, sampling):
     """Without checksums, which find all of it before anything is decoded."""
@@ -246,7 +190,7 @@ def test_damaged_intervals_write_nowhere_else(photographs, sampling):
     size, made = (70, 90), planes_of(data)
     made = dataclasses.replace(made, grid=dataclasses.replace(made.grid, checksums=None))
     frame, rng = made.grid.frame, np.random.default_rng(7)
-    guarded, refused, shown = _Guarded(), 0, 0
+    guarded, refused, shown = GuardedDecoder(), 0, 0
     for turn in range(MUTATIONS // 3):
         broken = bytearray(made.data)
         begin = frame if turn % 4 == 0 else int(made.grid.offsets[0])
