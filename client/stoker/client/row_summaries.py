@@ -1,13 +1,14 @@
-"""What a batch of any loader holds, as digests: one for each row of each output.
+"""The rows of a batch of any loader as digests, and where two batches first differ.
 
-Batches are arrays, tensors, or mappings, tuples and lists of them, also nested, with texts and
-numbers in between. Equal bytes, dtypes and shapes have equal digests, whatever made them.
+A batch has a digest for each row of each output. Batches are arrays, tensors, or mappings, tuples
+and lists of them, also nested, with texts and numbers in between. Equal bytes, dtypes and shapes
+have equal digests, for any loader.
 """
 
 import hashlib
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +28,44 @@ def summary_of(batch: Any) -> dict[str, RowDigests]:
         UsageError: an output has no bytes to compare, such as an object of a class of its own.
     """
     return {name: _rows(name, value) for name, value in outputs_of(batch)}
+
+
+def difference_of(
+    wanted: Mapping[str, tuple[str, Sequence[object]]],
+    found: Mapping[str, tuple[str, Sequence[object]]],
+    ids: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> str:
+    """Return in words where a batch first differs from the one that was wanted.
+
+    Names, counts and dtypes of all outputs come first, then rows.
+
+    Args:
+        wanted: the outputs of a batch: name -> (form in words, digest of each row).
+        found: those of another batch.
+        ids: the sample ids of both batches; they are named for outputs of as many rows.
+
+    Returns:
+        The difference; an empty text if the batches are equal.
+    """
+    if wanted.keys() != found.keys():
+        return f"outputs {', '.join(found)} instead of {', '.join(wanted)}"
+    for name, (form, rows) in wanted.items():
+        other_form, others = found[name]
+        if len(rows) != len(others):
+            return f"output {name!r} has {len(others)} rows instead of {len(rows)}"
+        if form != other_form:
+            return f"output {name!r} is {other_form} instead of {form}"
+    for name, (_, rows) in wanted.items():
+        for row, (one, two) in enumerate(zip(rows, found[name][1], strict=True)):
+            if one != two:
+                named = _ids_of(row, ids) if len(rows) == len(ids[0]) == len(ids[1]) else ""
+                return f"row {row}: output {name!r} differs{named}"
+    return ""
+
+
+def _ids_of(row: int, ids: tuple[Sequence[str], Sequence[str]]) -> str:
+    was, now = ids[0][row], ids[1][row]
+    return f" (id {now})" if was == now else f" (id {now} instead of {was})"
 
 
 def outputs_of(batch: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stoker.client.row_summaries import RowDigests, summary_of
+from stoker.client.row_summaries import RowDigests, difference_of, summary_of
 from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import as_integer
 
@@ -142,9 +142,9 @@ def _compare_loop(
             )
         found = _seen(batch, *at)
         del batch
-        difference = _difference(wanted, found)
+        difference = difference_of(wanted.outputs, found.outputs)
         if difference:
-            start = wanted is not first and not _difference(first, found)
+            start = wanted is not first and not difference_of(first.outputs, found.outputs)
             raise ResumeCheckError(
                 f"{_where(at)}: the batch of {wanted.place} differs: {difference}"
                 + (f". It is the batch of {first.place}: was the state loaded?" if start else "")
@@ -157,22 +157,6 @@ def _compare_loop(
 
 def _where(at: tuple[int, int]) -> str:
     return f"continued from the state saved before step {at[1]} of loop {at[0]}"
-
-
-def _difference(wanted: BatchSummary, found: BatchSummary) -> str:
-    """Return how two batches differ; nothing if they are equal."""
-    if wanted.outputs.keys() != found.outputs.keys():
-        return f"expected the outputs {list(wanted.outputs)}, got {list(found.outputs)}"
-    for name, (form, rows) in wanted.outputs.items():
-        other_form, others = found.outputs[name]
-        if len(rows) != len(others):
-            return f"output {name!r}: expected {len(rows)} rows, got {len(others)}"
-        if form != other_form:
-            return f"output {name!r}: expected {form}, got {other_form}"
-        for row, (one, two) in enumerate(zip(rows, others, strict=True)):
-            if one != two:
-                return f"output {name!r}, row {row} is the first that is not the same"
-    return ""
 
 
 def _seen(batch: Any, loop: int, step: int) -> BatchSummary:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stoker.client.audit.seen_batches import SeenBatch, SeenLoop, SeenRun
+from stoker.client.audit.seen_batches import SeenLoop, SeenRun
+from stoker.client.row_summaries import difference_of
 
 SAME: Final = "same"
 DIFFERS: Final = "differs"
@@ -88,7 +89,7 @@ def expect_same(question: str, loops: Sequence[tuple[str, SeenLoop]]) -> AuditAn
     """Compare loops that must be alike with the first one, each with its name."""
     (first, wanted), *others = loops
     for name, loop in others:
-        difference = difference_of(wanted, loop)
+        difference = loop_difference(wanted, loop)
         if difference:
             return AuditAnswer(question, DIFFERS, True, f"{name} against {first}: {difference}")
     names = ", ".join(name for name, _ in loops)
@@ -102,7 +103,7 @@ def expect_other(
     (first, wanted), (second, loop) = one, two
     if fixed:
         return expect_same(question, [one, two])
-    difference = difference_of(wanted, loop)
+    difference = loop_difference(wanted, loop)
     if not difference:
         seen = f"{second} is {first}, all {_extent(wanted)}"
         return AuditAnswer(question, CONSTANT, True, seen)
@@ -157,7 +158,7 @@ def draws_answer(alone: SeenLoop, workers: SeenLoop, following: SeenLoop) -> Aud
 
 def ranks_answer(zero: SeenLoop, one: SeenLoop) -> AuditAnswer:
     """Compare two ranks, which must share no more rows than one that pads the last batch."""
-    if not difference_of(zero, one):
+    if not loop_difference(zero, one):
         return AuditAnswer("ranks", DUPLICATES, True, f"rank 1 is rank 0, all {_extent(zero)}")
     by_id = bool(zero.ids and one.ids)
     first, second = ((loop.ids if by_id else loop.rows) for loop in (zero, one))
@@ -175,41 +176,17 @@ def ranks_answer(zero: SeenLoop, one: SeenLoop) -> AuditAnswer:
     )
 
 
-def difference_of(wanted: SeenLoop, found: SeenLoop) -> str:
+def loop_difference(wanted: SeenLoop, found: SeenLoop) -> str:
     """Return where a loop first differs from another one, and how; nothing if it does not."""
     pairs = zip(wanted.batches, found.batches, strict=False)
     for number, (one, two) in enumerate(pairs):
-        difference = _batch_difference(one, two)
+        difference = difference_of(one.outputs, two.outputs, (one.ids, two.ids))
         if difference:
             return f"batch {number}, {difference}{_kind(wanted, found)}"
     counts = len(wanted.batches), len(found.batches)
     if counts[0] == counts[1]:
         return ""
     return f"{counts[1]} batches instead of {counts[0]}"
-
-
-def _batch_difference(one: SeenBatch, two: SeenBatch) -> str:
-    if one.outputs.keys() != two.outputs.keys():
-        return f"outputs {', '.join(two.outputs)} instead of {', '.join(one.outputs)}"
-    for name, (form, rows) in one.outputs.items():
-        other_form, others = two.outputs[name]
-        if len(rows) != len(others):
-            return f"output {name!r} has {len(others)} rows instead of {len(rows)}"
-        if form != other_form:
-            return f"output {name!r} is {other_form} instead of {form}"
-    for name, (_, rows) in one.outputs.items():
-        others = two.outputs[name][1]
-        row = next((at for at, pair in enumerate(zip(rows, others)) if pair[0] != pair[1]), None)  # noqa: B905
-        if row is not None:
-            ids = _ids_of(one, two, row) if len(rows) == len(one.ids) == len(two.ids) else ""
-            return f"row {row}: output {name!r} differs{ids}"
-    return ""
-
-
-def _ids_of(one: SeenBatch, two: SeenBatch, row: int) -> str:
-    """Return the ids of a row of two batches."""
-    was, now = one.ids[row], two.ids[row]
-    return f" (id {now})" if was == now else f" (id {now} instead of {was})"
 
 
 def _kind(wanted: SeenLoop, found: SeenLoop) -> str:
