@@ -187,15 +187,16 @@ class PrivateDaemon:
 
     def _start(self, address: str, deadline: float) -> "subprocess.Popen[bytes]":
         reader, writer = os.pipe()
+        begun = time.monotonic()
         try:
             child = self._execute(address, writer)
             os.close(writer)
             writer = -1
             try:
-                begun = time.monotonic()
+                started = time.monotonic()
                 self._meanwhile()
-                deadline += time.monotonic() - begun
-                self._wait_ready(reader, child, deadline)
+                took_s = time.monotonic() - started
+                self._wait_ready(reader, child, begun + took_s, deadline + took_s)
             except BaseException:
                 end(child, time.monotonic())
                 raise
@@ -240,8 +241,9 @@ class PrivateDaemon:
             command += ["--python-path", folder]
         return [*command, "--exit-with-last-client", "--ready-fd", str(ready)]
 
-    def _wait_ready(self, reader: int, child: "subprocess.Popen[bytes]", deadline: float) -> None:
-        begun = time.monotonic()
+    def _wait_ready(
+        self, reader: int, child: "subprocess.Popen[bytes]", begun: float, deadline: float
+    ) -> None:
         line = read_line(reader, deadline)
         if line is None:
             waited_s = time.monotonic() - begun
