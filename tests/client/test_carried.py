@@ -156,11 +156,14 @@ def test_a_ready_for_another_batch_breaks_the_protocol(session) -> None:
         session._match()
 
 
-def test_an_error_about_the_session_waits_for_the_news_that_its_carrier_ended(ends, session):
+def test_an_error_about_the_session_waits_for_the_news_that_its_carrier_ended(
+    ends, session, monkeypatch
+) -> None:
     """The daemon knows it first, and answers the next message with an error."""
     arrived_slab(ends.client)
     session._lost, session._side = None, ends.client
     session._await_last_words = lambda: None
+    monkeypatch.setattr(remote_session, "END_S", 60.0)
     refused = Error(0, "protocol", "this token belongs to no session", {})
     end = threading.Timer(0.02, ends.sender.end)
     end.start()

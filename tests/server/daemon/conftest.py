@@ -24,6 +24,7 @@ from asking import opening
 from stoker.protocol import codec, messages
 from stoker.protocol.descriptors import receive_packet, send_packet
 from stoker.protocol.slot_layout import Output
+from stoker.server.daemon import http_server
 from stoker.server.daemon.daemon import Daemon
 from stoker.server.settings import config_loading as configuration
 from stoker.server.settings.config_types import Config
@@ -326,6 +327,25 @@ def eventually(probe: Callable[[], object]) -> None:
 @pytest.fixture(name="eventually")
 def _eventually():
     return eventually
+
+
+class Clock:
+    """A clock that moves only when a test says so, in place of the HTTP server's."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of HTTP servers of this test. They look at it when something comes."""
+    clock = Clock()
+    monkeypatch.setattr(http_server, "time", clock)
+    return clock
 
 
 @pytest.fixture

@@ -15,23 +15,6 @@ PATIENCE_S = 20
 FRAME = b"x" * 2**16
 
 
-class Clock:
-    """A clock that moves only when a test says so, in place of the server's."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def monotonic(self):
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(http_server, "time", clock)
-    return clock
-
-
 @pytest.fixture
 def serve(monkeypatch):
     """Serve a stream of frames at /s, and a word at all other paths; return what connects to it."""

@@ -43,10 +43,10 @@ def test_a_client_that_leaves_before_attach_has_nobody_else_cut(
     start, connect, expected_value, monkeypatch, eventually
 ) -> None:
     """A Loader gets the descriptor of a client that said HELLO and left, and reads on."""
-    monkeypatch.setattr(connections, "SILENCE_S", 0.2)
+    monkeypatch.setattr(connections, "SILENCE_S", 2.0)
     running = start()
     context = running.daemon._core._sessions._context
-    context.settings = dataclasses.replace(context.settings, hello_deadline_s=0.5)
+    context.settings = dataclasses.replace(context.settings, hello_deadline_s=3.0)
     known = running.daemon._broker.connections
     leavers = [connect(running.address).hello() for _ in range(LEAVERS)]
     left = dict(known._open)
