@@ -18,10 +18,10 @@ def counters(address: str) -> dict[str, int | float]:
     return status(address).counters
 
 
-def status(address: str) -> Status:
-    """The daemon's STATUS."""
+def status(address: str, *, sessions: bool = False) -> Status:
+    """The daemon's STATUS, with its sessions if wanted."""
     with contextlib.closing(ClientSession(address, ANSWER_S)) as session:
-        session.send(AskStatus())
+        session.send(AskStatus(sessions))
         session.receive(time.monotonic() + ANSWER_S)
         (found,) = [record for record in session.inbox if isinstance(record, Status)]
         return found

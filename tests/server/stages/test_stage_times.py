@@ -230,11 +230,20 @@ def test_the_verdict_names_the_op_that_a_loop_waits_for(serve, caplog):
     assert naps in line
 
 
+STEP_S = 1.0
+"""Of a step that also waits until the next batch is there, however slow the machine is."""
+
+
+def sessions(daemon):
+    return counting.status(daemon.address, sessions=True).sessions
+
+
 def test_the_verdict_on_a_slow_step_is_that_no_loader_is_worth_it(serve):
     daemon = serve()
     with loader(daemon, "crops") as batches:
         for _ in batches:
-            select.select([], [], [], 0.2)  # the step
+            select.select([], [], [], STEP_S)
+            counting.wait_for(lambda: any(one.untaken for one in sessions(daemon)))
         found = batches.verdict()
     assert (found.bound, found.where) == ("compute", "")
     assert found.waited < 0.05
