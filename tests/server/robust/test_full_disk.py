@@ -59,7 +59,7 @@ def test_kernels_that_cannot_be_stored_only_cost_time(serve, loader, folder, cap
     settings = {
         "STOKER_DAEMON_CACHE_ROOT": str(kernels),
         "STOKER_TEST_PARTS": str(kernel_cache.resolve()),
-        "STOKER_WORKERS_CLAIM_DEADLINE_S": "0.5",
+        "STOKER_WORKERS_CLAIM_DEADLINE_S": "1",
     }
     prefix = ["unshare", "--mount", "sh", "-ec", WITH_PARTS, str(disk)]
     daemon = serve(prefix=prefix, environment=settings, workers=1)

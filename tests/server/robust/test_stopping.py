@@ -23,9 +23,10 @@ SHORT_S = 0.5
 def draining(serve, loader, sum_of, tmp_path, wait_for):
     """A daemon that is asked to stop while a worker waits in a row: `draining(grace_s)`.
 
-    Returns the daemon, the file that the worker waits for, and a client's loader and batch.
+    Returns the daemon, the file that the worker waits for, a client's batch, and handles of the
+    daemon's processes.
     """
-    opened = []
+    opened, handles = [], []
 
     def begin(grace_s):
         begun = tmp_path / "begun"
@@ -39,13 +40,16 @@ def draining(serve, loader, sum_of, tmp_path, wait_for):
         opened.append(batches)
         batch = next(iter(batches))
         wait_for(begun.exists)
+        handles.extend(os.pidfd_open(pid) for pid in descendants(daemon.pid))
         os.kill(daemon.pid, signal.SIGTERM)
         wait_for(lambda: "stopping" in daemon.log.read_text())
-        return daemon, begun, batch
+        return daemon, begun, batch, handles
 
     yield begin
     for batches in opened:
         batches.close()
+    for handle in handles:
+        os.close(handle)
 
 
 def answer(daemon, path) -> tuple[int, str]:
@@ -60,16 +64,12 @@ def answer(daemon, path) -> tuple[int, str]:
 
 def gone(handles) -> bool:
     """Return whether all of the processes end in time."""
-    try:
-        return all(select.select([handle], [], [], 30.0)[0] for handle in handles)
-    finally:
-        for handle in handles:
-            os.close(handle)
+    return all(select.select([handle], [], [], 30.0)[0] for handle in handles)
 
 
 @pytest.mark.as_a_user
 def test_it_is_not_ready_but_alive_until_the_row_is_done(draining, wait_for):
-    daemon, begun, batch = draining(LONG_S)
+    daemon, begun, batch, _ = draining(LONG_S)
     assert answer(daemon, "readyz") == (503, "shutting down\n")
     assert answer(daemon, "livez") == (200, "live\n")
     assert batch.label.tolist() == [0, 1, 2, 3, 4]
@@ -81,8 +81,7 @@ def test_it_is_not_ready_but_alive_until_the_row_is_done(draining, wait_for):
 
 
 def test_a_second_signal_ends_it_at_once(draining):
-    daemon, begun, batch = draining(LONG_S)
-    below = [os.pidfd_open(pid) for pid in descendants(daemon.pid)]
+    daemon, begun, batch, below = draining(LONG_S)
     assert daemon.stop() == 0
     assert gone(below)
     assert begun.exists(), "the row has ended by itself"
@@ -92,8 +91,7 @@ def test_a_second_signal_ends_it_at_once(draining):
 
 def test_it_ends_when_the_grace_period_is_over(draining):
     asked = time.monotonic()
-    daemon, begun, _ = draining(SHORT_S)
-    below = [os.pidfd_open(pid) for pid in descendants(daemon.pid)]
+    daemon, begun, _, below = draining(SHORT_S)
     assert daemon.wait() == 0
     assert time.monotonic() - asked > SHORT_S
     assert gone(below)
