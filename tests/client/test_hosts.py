@@ -284,7 +284,7 @@ def test_a_daemon_that_is_stopped_costs_one_deadline(served, mortal) -> None:
     with Loader(
         [served.addresses[0], daemon.address],
         **OPTIONS,
-        connection=Connection(timeout_s=2.0),
+        connection=Connection(timeout_s=5.0),
     ) as loader:
         batches = iter(loader)
         found = [digest(next(batches)) for _ in range(4)]

@@ -121,7 +121,7 @@ def test_a_module_that_was_not_allowed_is_not_imported(served):
 def test_a_client_without_room_asks_again_until_its_time_is_over(served):
     loaders = [load(served) for _ in range(4)]
     with pytest.raises(ResourceError):
-        load(served, connection=Connection(connect_timeout_s=0.5))
+        load(served, connection=Connection(connect_timeout_s=3))
     code = (
         "import sys\nfrom stoker.client import Connection, Loader\n"
         "from stoker.pipeline import pipeline\n"
