@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from stoker.jit import cache_root, compiled, compiling, diskcache, kernel, set_cache_root
+from stoker.jit import cache_root, compiled, compiling, direct, diskcache, kernel, set_cache_root
 from stoker.jit.kernels import mark_of
 from stoker.protocol.errors import BuildError, ResourceError
 from stoker.rng.draws import uniform
@@ -110,6 +110,33 @@ def test_callees_are_compiled_with_their_caller():
     assert compiled(in_comprehension)(4) == [3, 5, 7, 9]
     key = make_key(1, 2, 3, 4)
     assert compiled(mean_of_draws)(machine_key(key), 10) == mean_of_draws(key, 10)
+
+
+@kernel
+def sum_of_parts(parts, more):
+    return parts[0][0] + parts[1][-1] + more
+
+
+def test_a_direct_call_is_that_of_the_dispatcher_for_one_form_of_arguments():
+    given = (np.arange(3), np.arange(4.0)), 2
+    fast = compiled(sum_of_parts)
+    call = direct(sum_of_parts, *given)
+    assert len(fast.overloads) == 1
+    for parts in (given[0], (np.arange(5), np.arange(9.0))):
+        assert call(parts, 2) == fast(parts, 2) == sum_of_parts(parts, 2)
+    assert len(fast.overloads) == 1
+    with pytest.raises(TypeError):
+        call(given[0])
+
+
+def test_without_machine_code_a_direct_call_is_the_function(monkeypatch):
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
+    assert direct(in_plain_mode_only, 1) is in_plain_mode_only
+
+
+@kernel
+def in_plain_mode_only(x):
+    return x
 
 
 def test_flags_are_those_of_the_contract():

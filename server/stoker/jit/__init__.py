@@ -5,7 +5,7 @@ or pipelines, imports nothing of Stoker but `stoker.protocol.errors`, and import
 something must be compiled. Use `from stoker.jit import kernel, compiled`.
 """
 
-from stoker.jit.compiling import compiled, handwritten, kernels_done
+from stoker.jit.compiling import compiled, direct, handwritten, kernels_done
 from stoker.jit.diskcache import cache_root, set_cache_root
 from stoker.jit.kernels import kernel
 from stoker.jit.sources import source_digest
@@ -13,6 +13,7 @@ from stoker.jit.sources import source_digest
 __all__ = [
     "cache_root",
     "compiled",
+    "direct",
     "handwritten",
     "kernel",
     "kernels_done",

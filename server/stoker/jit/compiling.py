@@ -46,6 +46,7 @@ from stoker.protocol.errors import BuildError
 __all__ = [
     "cache_root",
     "compiled",
+    "direct",
     "handwritten",
     "kernel",
     "kernels_done",
@@ -74,7 +75,25 @@ def compiled(fn: Callable[..., Any]) -> Any:
             file.
         ResourceError: the kernel cache cannot be written.
     """
-    return _made(check_plain(fn), (), _done)
+    made = _done.get(fn) if isinstance(fn, FunctionType) else None
+    return made if made is not None else _made(check_plain(fn), (), _done)
+
+
+def direct(fn: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what calls the machine code of a kernel, for arguments of the types of these.
+
+    The dispatcher looks at the types of all arguments at every call, which takes microseconds for
+    tuples of arrays. This does not: the caller always gives it arrays of the same dtype, rank,
+    layout and writability.
+
+    Raises:
+        BuildError: as `compiled`.
+        ResourceError: as `compiled`.
+    """
+    fast = compiled(fn)
+    if is_disabled():
+        return fast
+    return fast.compile(tuple(fast.typeof_pyval(value) for value in arguments))
 
 
 def kernels_done() -> list[FunctionType]:
@@ -140,7 +159,12 @@ def is_missing(fn: Callable[..., Any]) -> bool:
 
 def is_disabled() -> bool:
     """Return whether NUMBA_DISABLE_JIT is set; then nothing is compiled."""
-    return bool(importlib.import_module("numba").config.DISABLE_JIT)
+    return bool(_numba().config.DISABLE_JIT)
+
+
+@functools.cache
+def _numba() -> Any:
+    return importlib.import_module("numba")
 
 
 def _known_to_numba(fn: FunctionType) -> bool:

@@ -61,8 +61,10 @@ def decode_boxed(
     Raises:
         CodecError: the file is damaged, or the grid belongs to another image.
     """
-    stored = upright_size(*size, orientation)
-    inner = stored_box(box, stored, orientation)
+    stored, inner = size, box
+    if orientation != 1:
+        stored = upright_size(*size, orientation)
+        inner = stored_box(box, stored, orientation)
     most = int(WORTH * stored[0] * stored[1])
     planes = is_planes(data)
     if (planes or is_own_decoder_chosen(grid)) and _decoded(

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,22 +25,38 @@ from stoker.protocol.errors import ClosedError, DatasetError
 
 @dataclass(frozen=True)
 class FixedColumn:
-    """A column of items of equal size: `items` has one per row; `start` is its byte in the file."""
+    """A column of items of equal size, one for each row; `start` is its byte in the file.
+
+    `items`, `numbers` and `data` are the same memory: an index of `numbers`, for a column of
+    integers, gives an `int` without a NumPy scalar, and a slice of `data` gives bytes.
+    """
 
     items: np.ndarray
     start: int
+    data: memoryview
+    numbers: memoryview
+    item_bytes: int
+
+    def stored(self, row: int) -> memoryview:
+        """Return the bytes of an item."""
+        size_bytes = self.item_bytes
+        return self.data[row * size_bytes : (row + 1) * size_bytes]
 
     def place(self, row: int) -> int:
         """Return the offset of an item in the file, in bytes."""
-        return self.start + row * self.items.strides[0]
+        return self.start + row * self.item_bytes
 
 
 @dataclass(frozen=True)
 class VariableColumn:
-    """A column of items that differ in length; offsets count elements of `step` bytes."""
+    """A column of items that differ in length; offsets count elements of `step` bytes.
+
+    `bounds` are the offsets, too: its elements are `int`.
+    """
 
     data: memoryview
     offsets: np.ndarray
+    bounds: memoryview
     step: int
     start: int
 
@@ -49,14 +66,14 @@ class VariableColumn:
         Raises:
             ValueError: its offsets are damaged.
         """
-        first, stop = self.step * int(self.offsets[row]), self.step * int(self.offsets[row + 1])
+        first, stop = self.step * self.bounds[row], self.step * self.bounds[row + 1]
         if not 0 <= first <= stop <= len(self.data):
             raise ValueError(f"its offsets {first} and {stop} are damaged")
         return self.data[first:stop]
 
     def place(self, row: int) -> int:
         """Return the offset of an item in the file, in bytes."""
-        return self.start + self.step * int(self.offsets[row])
+        return self.start + self.step * self.bounds[row]
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
         """Return how many elements items have, (n,) int64; -1 where the offsets are damaged."""
@@ -101,6 +118,11 @@ class ReferenceColumn:
         """Return the path of the file that holds an item."""
         return self.sources.name(self._reference(row)[0])
 
+    def stored(self, row: int) -> memoryview:
+        """Return the bytes of a reference."""
+        found: memoryview = self.items[row].data
+        return found
+
     def place(self, row: int) -> int:
         """Return the offset of an item in its file, in bytes."""
         return self._reference(row)[2]
@@ -118,8 +140,7 @@ Column = FixedColumn | VariableColumn | ReferenceColumn
 Columns = Mapping[str, Column]
 
 
-@dataclass(frozen=True)
-class FileRow:
+class FileRow(NamedTuple):
     """A row of a file: all columns of that file, and the row's number in it."""
 
     file: DataFile
@@ -130,7 +151,8 @@ class FileRow:
         """Return the value of a column of integers."""
         found = self.columns[column]
         assert isinstance(found, FixedColumn)
-        return int(found.items[self.number])
+        number: int = found.numbers[self.number]
+        return number
 
 
 class ColumnFiles:
@@ -147,6 +169,7 @@ class ColumnFiles:
         self._types = {name: parse_type(text) for name, text in manifest.schema.columns()}
         self._mapped: OrderedDict[int, dict[str, Column]] = OrderedDict()
         self._max_maps = max(1, max_maps)
+        self._drops = len(self._files) > self._max_maps
         self._lock = threading.Lock()
         self._closed = False
 
@@ -167,10 +190,9 @@ class ColumnFiles:
         columns = self._mapped.get(index)
         if columns is None:
             columns = self._map(index)
-        else:
-            with contextlib.suppress(
-                KeyError
-            ):  # another thread evicted it: this reference keeps it
+        elif self._drops:
+            # If another thread has evicted it: this reference keeps it.
+            with contextlib.suppress(KeyError):
                 self._mapped.move_to_end(index)
         return FileRow(self._files[index], columns, number - self._first_rows[index])
 
@@ -228,6 +250,8 @@ def _column(kind: ColumnType, place: ColumnPlace, view: memoryview) -> FixedColu
     data = view[place.data.offset : place.data.end]
     if place.offsets is not None:
         offsets = np.frombuffer(view[place.offsets.offset : place.offsets.end], np.int64)
-        return VariableColumn(data, offsets, ITEM_BYTES[kind.dtype], place.data.offset)
+        step = ITEM_BYTES[kind.dtype]
+        return VariableColumn(data, offsets, offsets.data, step, place.data.offset)
     dtype = np.uint8 if kind.dtype == "bool" else np.dtype(kind.dtype)
-    return FixedColumn(np.frombuffer(data, dtype).reshape(-1, *kind.inner), place.data.offset)
+    items = np.frombuffer(data, dtype).reshape(-1, *kind.inner)
+    return FixedColumn(items, place.data.offset, data, items.data, items.strides[0])

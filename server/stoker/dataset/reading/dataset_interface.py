@@ -7,7 +7,7 @@ pyarrow, numba or torch.
 import math
 import threading
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -29,6 +29,20 @@ from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.pixel_memory import pixel_bytes, require_memory
 from stoker.dataset.reading.stored_samples import StoredSamples
 from stoker.protocol.errors import UsageError
+
+
+class Head(NamedTuple):
+    """What is known of an image or mask before its bytes are read.
+
+    Attributes:
+        size: (height, width), upright.
+        turn: EXIF orientation of the stored bytes, 1..8.
+        grid: the grid of its JPEG, if it has one.
+    """
+
+    size: tuple[int, int]
+    turn: int
+    grid: memoryview | None
 
 
 class Dataset(StoredSamples):
@@ -127,10 +141,9 @@ class Dataset(StoredSamples):
             SampleError: as for `decode`.
         """
         spec = self._picture(field)
-        grid = self.grid(field, sample_id)
+        size, turn, grid = self._checked_head(spec, sample_id)
         if grid is None and spec.encoding != "bands":
             return self.decode(field, sample_id, out)
-        size, turn = self._checked_size(spec, sample_id)
         needed = require_memory(spec, sample_id, size, out)
         top, left, height, width = box
         if not (0 <= top < top + height <= size[0] and 0 <= left < left + width <= size[1]):
@@ -232,14 +245,34 @@ class Dataset(StoredSamples):
         except CodecError as error:
             raise self.sample_error(field, sample_id, str(error)) from None
 
+    def head(self, field: Field, sample_id: int) -> Head:
+        """Return size, orientation and grid of an image or mask.
+
+        Raises:
+            UsageError: there is no such id.
+            SampleError: the file's own offsets are damaged.
+        """
+        name = field.name
+        turn = self.orientation(name, sample_id)
+        return Head(self.size(name, sample_id), turn, self.grid(name, sample_id))
+
     def _checked_size(self, spec: Field, sample_id: int) -> tuple[tuple[int, int], int]:
         """Return size and orientation after checks, because the file may be damaged."""
         size, turn = self.size(spec.name, sample_id), self.orientation(spec.name, sample_id)
+        self._check_size(spec, sample_id, size, turn)
+        return size, turn
+
+    def _checked_head(self, spec: Field, sample_id: int) -> Head:
+        """Return the head of an image or mask after checks, because the file may be damaged."""
+        head = self.head(spec, sample_id)
+        self._check_size(spec, sample_id, head.size, head.turn)
+        return head
+
+    def _check_size(self, spec: Field, sample_id: int, size: tuple[int, int], turn: int) -> None:
         fits = 1 <= size[0] <= spec.bound[0] and 1 <= size[1] <= spec.bound[1]
         if not fits or not 1 <= turn <= 8:
             what = f"its size {size[0]}x{size[1]} or orientation {turn} is damaged"
             raise self.sample_error(spec.name, sample_id, what)
-        return size, turn
 
     def _raw_picture(self, spec: Field, data: memoryview, sample_id: int) -> np.ndarray:
         size, _ = self._checked_size(spec, sample_id)

@@ -9,11 +9,12 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import UNSET
 
-from stoker.dataset.format.fields import CHECK, DIGEST, SOURCE, UPRIGHT
+from stoker.dataset.format.fields import CHECK, DIGEST, SOURCE, UPRIGHT, Field
 from stoker.dataset.format.manifest import Manifest, StoredFile, read_manifest
 from stoker.dataset.format.manifest_check import check_files, check_manifest
 from stoker.dataset.format.row_check import checked_columns, row_check
@@ -24,13 +25,22 @@ from stoker.dataset.reading.columns import (
     ReferenceColumn,
     VariableColumn,
 )
-from stoker.dataset.reading.dataset_interface import Dataset
+from stoker.dataset.reading.dataset_interface import Dataset, Head
 from stoker.dataset.reading.mapping import will_need
 from stoker.dataset.reading.source_files import SourceFiles
 from stoker.dataset.reading.uniform_fields import UniformFields, is_uniform
 from stoker.protocol.errors import DatasetError, SampleError, UsageError
 
 MAX_MAPS = 256
+
+
+class _Sides(NamedTuple):
+    """Names of the side columns of an image or mask; "" if there is none."""
+
+    height: str
+    width: str
+    orientation: str
+    grid: str
 
 
 def open_folder(folder: Path, max_maps: int = MAX_MAPS) -> "PackedDataset":
@@ -59,6 +69,8 @@ class PackedDataset(Dataset):
         self._files = ColumnFiles(path, manifest, max_maps, self._sources)
         self._last: tuple[int, FileRow] | None = None
         self._checked = checked_columns(manifest.schema)
+        pictures = [field for field in manifest.schema.fields if field.is_picture]
+        self._sides = {field.name: _sides(field) for field in pictures}
         self.has_checks = any(side.name == CHECK for side in manifest.schema.side)
 
     def close(self) -> None:
@@ -123,6 +135,13 @@ class PackedDataset(Dataset):
         row = self._row(sample_id)
         return 1 if spec.encoding in UPRIGHT else row.number_of(f"{field}.orientation")
 
+    def head(self, field: Field, sample_id: int) -> Head:
+        """See `Dataset.head`."""
+        row, (height, width, turn, grid) = self._row(sample_id), self._sides[field.name]
+        size = row.number_of(height), row.number_of(width)
+        data = self._grid(field.name, sample_id, grid, row) if grid else None
+        return Head(size, row.number_of(turn) if turn else 1, data)
+
     def read(self, field: str, sample_id: int) -> memoryview | np.ndarray | np.generic:
         """See `Dataset.read`."""
         spec = self._field(field)
@@ -150,13 +169,8 @@ class PackedDataset(Dataset):
 
     def grid(self, field: str, sample_id: int) -> memoryview | None:
         """See `Dataset.grid`."""
-        spec = self._picture(field)
-        if spec.grid_column is None:
-            return None
-        row = self._row(sample_id)
-        grids = row.columns[spec.grid_column]
-        assert isinstance(grids, VariableColumn)
-        return self._item(field, sample_id, grids, row) or None
+        column = self._sides[self._picture(field).name].grid
+        return self._grid(field, sample_id, column, self._row(sample_id)) if column else None
 
     def sizes_of(self, field: str, ids: np.ndarray) -> np.ndarray:
         """See `Dataset.sizes_of`."""
@@ -232,11 +246,11 @@ class PackedDataset(Dataset):
 
     def is_intact(self, sample_id: int) -> bool:
         """See `Dataset.is_intact`."""
-        stored = self._row(sample_id).columns[CHECK]
+        row = self._row(sample_id)
+        stored = row.columns[CHECK]
         assert isinstance(stored, FixedColumn)
-        packed: bytes = stored.items[self._row(sample_id).number].tobytes()
         try:
-            return self.check_of(sample_id) == packed
+            return self.check_of(sample_id) == stored.stored(row.number)
         except SampleError:
             return False
 
@@ -256,17 +270,21 @@ class PackedDataset(Dataset):
             UsageError: there is no such id.
             SampleError: the file's own offsets are damaged.
         """
-        row = self._row(sample_id)
+        _, columns, number = self._row(sample_id)
         lengths: list[int] = []
         values: list[bytes | memoryview] = []
         for name in self._checked:
-            column = row.columns[name]
+            column = columns[name]
             if isinstance(column, VariableColumn):
-                item = self._item(name.partition(".")[0], sample_id, column, row)
+                try:
+                    item = column.item(number)
+                except ValueError as error:
+                    field = name.partition(".")[0]
+                    raise self.sample_error(field, sample_id, str(error)) from None
                 lengths.append(len(item))
                 values.append(item)
             else:
-                values.append(column.items[row.number].data)
+                values.append(column.stored(number))
         return lengths, values
 
     def locate(self, field: str, sample_id: int) -> tuple[StoredFile, int]:
@@ -298,6 +316,11 @@ class PackedDataset(Dataset):
         except ValueError as error:
             raise self.sample_error(name, sample_id, str(error)) from None
 
+    def _grid(self, field: str, sample_id: int, column: str, row: FileRow) -> memoryview | None:
+        grids = row.columns[column]
+        assert isinstance(grids, VariableColumn)
+        return self._item(field, sample_id, grids, row) or None
+
     def _lengths(
         self, field: str, ids: np.ndarray, column: VariableColumn, rows: np.ndarray
     ) -> np.ndarray:
@@ -316,6 +339,11 @@ class PackedDataset(Dataset):
                 return column.file_name(row.number), column.place(row.number)
             return row.file.name, 0
         return row.file.holder(field).name, column.place(row.number)
+
+
+def _sides(field: Field) -> _Sides:
+    turn = "" if field.encoding in UPRIGHT else f"{field.name}.orientation"
+    return _Sides(f"{field.name}.height", f"{field.name}.width", turn, field.grid_column or "")
 
 
 def _sources(manifest: Manifest) -> SourceFiles | None:

@@ -153,7 +153,8 @@ class Executor:
         self._made.fill(0)
         given, self._given = self._given, None
         if given is not None and given[0] == row:
-            self._made[given[1]] = GIVEN_RECORD
+            for decision in given[1]:
+                self._made[decision] = GIVEN_RECORD
         if self._follower.active and self._follower.follow(row):
             self._place(row)
         try:

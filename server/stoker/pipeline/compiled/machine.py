@@ -76,7 +76,7 @@ class Machine:
         with _compiling:
             tasks = functions_of(program)
             activity.expect(tasks)
-            execute = tasks[LOOP]()
+            (loop,) = tasks[LOOP]().overloads.values()
             activity.finished(LOOP)
             for line, call in program.calls.items():
                 code[line, 1] = address_of(call)
@@ -101,8 +101,10 @@ class Machine:
         self._records = records
         for line, (decision, offset) in program.parameters.items():
             self.values[line, 0] = self._places[decision, 0] + offset
+        self._moved = False
+        # Not by the dispatcher, which would look at the types of these arrays for every row.
         self._execute = partial(
-            execute,
+            loop.entry_point,
             timed,
             self.values,
             self.sides,
@@ -131,7 +133,9 @@ class Machine:
                 each row overwrites the machine's own.
             times: the table of a `StageClock`, which says which row is timed; None: none is.
         """
-        self._places[:, 1], self._places[:, 2] = self._own_records, 0
+        if self._moved:
+            self._places[:, 1], self._places[:, 2] = self._own_records, 0
+        self._moved = records is not None
         if records is not None:
             self._places[:, 1] += records.ctypes.data - self._records.ctypes.data
             self._places[:, 2] = records.strides[0]

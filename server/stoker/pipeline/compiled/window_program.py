@@ -113,7 +113,7 @@ class Windows:
         write_row(self._rows[0], row)
         count, values = len(self.sized), self._machine.values
         for place, name in enumerate(self.sized):
-            values[place, 1:3] = sizes[name]
+            values[place, 1], values[place, 2] = sizes[name]
         self._machine.run(self._rows, self._samples)
         found = {}
         boxes = values[count : count + len(self.fields)].tolist()

@@ -166,14 +166,16 @@ class RowComputer:
             self._mixed.enter(epoch, step, progress, range(row_lo, row_hi))
         rows = columns.rows(self._spec.seed, step, progress)
         outputs, meta = arrays[: -len(META)], arrays[-len(META) :]
+        told: list[tuple[int, int, bool]] = []
         for i, (row, position) in enumerate(zip(rows, columns.positions.tolist(), strict=True)):
             self._listener.row_begins(row_lo + i)
             done = self._write(row_lo + i, row, position, [a[i, ...] for a in outputs], counts)
-            found = -1 if done is None else done.id
-            for array, value in zip(meta, (found, row.id, done is not None), strict=True):
-                array[i] = value
+            told.append((-1 if done is None else done.id, row.id, done is not None))
             counts.rows += 1
             self._listener.row_ends(row_lo + i)
+        if told:
+            for array, values in zip(meta, zip(*told, strict=True), strict=True):
+                array[...] = values
 
     def _fill_at_once(
         self, columns: RowColumns, row_lo: int, arrays: Sequence[np.ndarray], counts: RowCounts

@@ -59,6 +59,7 @@ class SampleReader:
         self._dataset = dataset
         self._listener = listener or RowListener()
         self._names = tuple(names)
+        self._stored = {name: stored_field(name) for name in names}
         self._scratch = scratch or Scratch()
         self._decoded = self._scratch.reserve(dataset, self._names)
         self._sized = only_sizes(self._names)
@@ -66,6 +67,7 @@ class SampleReader:
         self._pictures = [f for f in dataset.schema.fields if f.name in whole]
         self._scaled: dict[str, ScaledBox] = {}
         self._windows: Windows | PlainWindows | None = None
+        self._asked: tuple[tuple[str, str], ...] = ()
         self._box_only = False
         self._engine: Executor | None = None
         self.damage: dict[str, str] = {}
@@ -104,6 +106,7 @@ class SampleReader:
             else PlainWindows(shorten(plan), parts, freeze)
         )
         self._windows = windows if windows.fields else None
+        self._asked = tuple((name, stored_field(name)) for name in windows.sized)
         self._scaled = scaled_ops(plan)
 
     def read(self, sample_id: int, row: Row | None = None) -> list[Any]:
@@ -121,21 +124,28 @@ class SampleReader:
             self._dataset.check_row(sample_id)
         if self._decoded:
             self._enter(DECODE)
-        whole = self._read_shared(sample_id)
+        whole = self._read_shared(sample_id) if self._shared is not None else {}
         boxes: dict[str, Box] = {}
         if row is not None and self._windows is not None and not whole.keys() >= self._decoded:
-            size, sized = self._dataset.size, self._windows.sized
-            sizes = {name: size(stored_field(name), sample_id) for name in sized}
-            if min(min(size) for size in sizes.values()) > 0:  # else decoding will reject it
-                boxes = self._windows.boxes(row, sizes)
-                if self._engine is not None and isinstance(self._windows, Windows):
-                    self._engine.take_records(row, self._windows.drawn)
+            boxes = self._boxes(self._windows, sample_id, row)
         read = [
             whole[name] if name in whole else self._field(name, sample_id, boxes)
             for name in self._names
         ]
         self._enter(OTHER)
         return read
+
+    def _boxes(self, windows: Windows | PlainWindows, sample_id: int, row: Row) -> dict[str, Box]:
+        """Return the box that a row reads of each field; none if a size is damaged."""
+        size = self._dataset.size
+        sizes = {name: size(field, sample_id) for name, field in self._asked}
+        for high, wide in sizes.values():
+            if high < 1 or wide < 1:
+                return {}  # decoding will reject it
+        boxes = windows.boxes(row, sizes)
+        if self._engine is not None and isinstance(windows, Windows):
+            self._engine.take_records(row, windows.drawn)
+        return boxes
 
     def _enter(self, stage: int) -> None:
         """Begin a stage; the time from now on counts for it, if the row is timed."""
@@ -155,7 +165,7 @@ class SampleReader:
         return found
 
     def _field(self, name: str, sample_id: int, boxes: dict[str, Box]) -> Any:
-        field = stored_field(name)
+        field = self._stored[name]
         if field not in self._decoded:
             self._enter(READ)
             return self._dataset.read(field, sample_id)

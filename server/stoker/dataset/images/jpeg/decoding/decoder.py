@@ -7,6 +7,7 @@ as they are filled. Other memory grows to the largest window and never shrinks: 
 each pixel of a band, so some hundred KB for photographs of usual width, and never the whole image.
 """
 
+import struct
 from typing import Any, Final
 
 import numpy as np
@@ -36,13 +37,15 @@ from stoker.dataset.images.jpeg.decoding.window import (
 from stoker.dataset.images.jpeg.planes.plane_form import new_parameters
 from stoker.dataset.images.jpeg.splice import raise_status
 from stoker.dataset.limits import CodecError
-from stoker.jit import compiled
+from stoker.jit import compiled, direct
 from stoker.jit.compiling import is_missing
 from stoker.jit.diskcache import load_stored
 
 _FORMS: Final = 4
 """More compiled forms than a kernel of the decoder has."""
 _NOTHING: Final = np.frombuffer(bytes(8), np.uint8)
+_ASKED: Final = struct.Struct("@9q")
+"""The first numbers of a window: `window.TOP` to `window.LINE`."""
 _ALIGNMENT: Final = 1 << 18
 """The largest slot, in bytes."""
 
@@ -53,6 +56,9 @@ class BoxDecoder:
     def __init__(self) -> None:
         """Start with the memory that every file needs."""
         self._numbers = np.zeros(NUMBERS, np.int64)
+        self._words = self._numbers.data
+        self._prepare: Any = None
+        self._make: dict[bool, Any] = {}
         self._parts = np.zeros((3, PART_NUMBERS), np.int64)
         self._file = (
             np.zeros((MOST_BLOCKS, 3), np.int64),
@@ -100,8 +106,8 @@ class BoxDecoder:
         Raises:
             CodecError: the grid or an interval is damaged, or the grid belongs to another file.
         """
-        flat, grids = np.frombuffer(data, np.uint8), np.frombuffer(grid, np.uint8)
-        self._numbers[:9] = (*box, *size, most, *target[1:])
+        flat, grids = _bytes_of(data), _bytes_of(grid)
+        _ASKED.pack_into(self._words, 0, *box, *size, most, *target[1:])
         status = self.prepare(flat, grids)
         if status == OTHER_FORM or (status != 0 and most == 0):
             return False
@@ -113,12 +119,19 @@ class BoxDecoder:
 
     def prepare(self, data: np.ndarray, grid: np.ndarray) -> Any:
         """Call `bands.prepare` for the box in `_numbers`; return its status."""
-        return compiled(prepare)(data, grid, self._numbers, self._parts, self._file, self._work)
+        given = data, grid, self._numbers, self._parts, self._file, self._work
+        if self._prepare is None:
+            self._prepare = direct(prepare, *given)
+        return self._prepare(*given)
 
     def make_pixels(self, data: np.ndarray, grid: np.ndarray, out: np.ndarray) -> Any:
         """Decode the box that was prepared by the file's kernel; return whether it is intact."""
-        made = compiled(decode_planes if self._numbers[IS_PLANES] else decode)
-        return made(data, grid, self._numbers, self._parts, self._file, self._memory, out)
+        planes = self._words[IS_PLANES] != 0
+        given = data, grid, self._numbers, self._parts, self._file, self._memory, out
+        made = self._make.get(planes)
+        if made is None:
+            made = self._make[planes] = direct(decode_planes if planes else decode, *given)
+        return made(*given)
 
     def make_no_pixels(self, planes: bool) -> None:
         """Call `make_pixels` without rows, on a new decoder; its kernel gets compiled."""
@@ -127,11 +140,20 @@ class BoxDecoder:
 
     def _grow(self) -> None:
         following, plain, places, coefficients, planes, jobs = self._memory
-        needed = self._numbers
+        needed = self._words
+        if (
+            places.shape[1] >= needed[CELLS]
+            and coefficients.size >= needed[COEFFICIENTS]
+            and following.size >= needed[FOLLOWING]
+            and plain.size >= needed[PLAIN]
+            and planes.size >= needed[PLANES]
+            and jobs.size >= needed[JOBS]
+        ):
+            return
         if places.shape[1] < needed[CELLS]:
             places = np.zeros((3, needed[CELLS]), np.int64)
         if coefficients.size < needed[COEFFICIENTS]:
-            coefficients = _aligned(2 * int(needed[COEFFICIENTS])).view(np.int16)
+            coefficients = _aligned(2 * needed[COEFFICIENTS]).view(np.int16)
         self._memory = (
             _grown(following, needed[FOLLOWING]),
             _grown(plain, needed[PLAIN]),
@@ -173,8 +195,13 @@ def load_decoder() -> bool:
     return all(fast.overloads for fast in found)
 
 
-def _grown(memory: np.ndarray, size: Any) -> np.ndarray:
-    return memory if memory.size >= size else np.zeros(int(size) * 5 // 4, memory.dtype)
+def _bytes_of(data: memoryview) -> np.ndarray:
+    """Return bytes as an array that is always read-only, so that its type is always the same."""
+    return np.frombuffer(data.toreadonly(), np.uint8)
+
+
+def _grown(memory: np.ndarray, size: int) -> np.ndarray:
+    return memory if memory.size >= size else np.zeros(size * 5 // 4, memory.dtype)
 
 
 def _aligned(size_bytes: int) -> np.ndarray:
