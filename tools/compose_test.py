@@ -1,6 +1,6 @@
 """Run deploy/compose.yaml with a real container engine, on data of `make demo`.
 
-1. Build both images, print their sizes; the daemon's may have at most 550 MB.
+1. Build both images, print their sizes; the daemon's may add at most 420 MB to the base image.
 2. Start daemon and Prometheus, and run the trainer as shipped: it must end with status 0.
 3. Read a stream twice in the trainer's container, the second time with SIGKILL to the daemon in the
    midst of it: the container starts again, the client waits for it, and the digests are equal.
@@ -34,8 +34,8 @@ import yaml
 ROOT: Final = Path(__file__).parents[1]
 DEPLOY: Final = ROOT / "deploy"
 PROJECT: Final = "stoker-compose-test"
-LARGEST: Final = 550_000_000
-"""Bytes that the daemon's image may have."""
+MOST_ADDED: Final = 420_000_000
+"""Bytes that the daemon's image may add to its base image, which is another one on some hosts."""
 PYTHON: Final = "python:3.11-slim"
 PROMETHEUS: Final = re.search(r"image: (prom/\S+)", (DEPLOY / "compose.yaml").read_text())[1]  # type: ignore[index]
 PACKAGES: Final = (
@@ -149,6 +149,11 @@ def make_prometheus() -> None:
     run("docker", "build", "--network", "host", "-t", PROMETHEUS, "-", input=text)
 
 
+def size_of(image: str) -> int:
+    """Return the bytes of an image."""
+    return int(run("docker", "image", "inspect", "-f", "{{.Size}}", image))
+
+
 def build() -> None:
     """Build both images and check the daemon's size."""
     index = os.environ.get("PIP_EXTRA_INDEX_URL", "")
@@ -170,10 +175,13 @@ def build() -> None:
             *arguments,
             str(ROOT),
         )
-        size = int(run("docker", "image", "inspect", "-f", "{{.Size}}", name))
-        print(f"{name}: {size / 1e6:.0f} MB", flush=True)
-        if target == "daemon" and size > LARGEST:
-            sys.exit(f"{name}: expected at most {LARGEST / 1e6:.0f} MB; see deploy/slim.py")
+        added = size_of(name) - size_of(PYTHON)
+        print(f"{name}: {size_of(name) / 1e6:.0f} MB, {added / 1e6:.0f} of its own", flush=True)
+        if target == "daemon" and added > MOST_ADDED:
+            sys.exit(
+                f"{name}: expected at most {MOST_ADDED / 1e6:.0f} MB more than {PYTHON}, got"
+                f" {added / 1e6:.0f} MB; see deploy/slim.py"
+            )
 
 
 def container(service: str) -> str:

@@ -64,7 +64,7 @@ def port(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[in
 
 
 def state_of(port: int, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    """Return the first state of the daemon for which a condition holds."""
+    """Return the first state of the daemon for which a condition holds, after its history."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     with contextlib.closing(connection):
         connection.request("GET", "/events")
@@ -72,6 +72,8 @@ def state_of(port: int, holds: Callable[[dict[str, Any]], object]) -> dict[str, 
             until = time.monotonic() + PATIENCE_S
             while time.monotonic() < until:
                 word, _, data = lines.readline().partition(b": ")
+                if word == b"event":
+                    lines.readline()
                 if word == b"data" and holds(found := json.loads(data)):
                     return dict(found)
     raise AssertionError("no such state came")
@@ -101,8 +103,11 @@ def test_the_events_of_a_daemon_that_loads(port: int) -> None:
 def test_a_browser_shows_it_as_text_in_both_schemes_and_by_keyboard(port: int) -> None:
     with chromium.chromium() as browser:
         browser.look(1200)
+        opened = state_of(port, lambda state: state["sessions"])["time"]
         browser.open(f"http://127.0.0.1:{port}/")
         browser.wait_for("document.querySelector('#verdicts .compute')")
+        first = browser.evaluate("samples.get(1)[0][0]"), browser.evaluate("histories.get(1)[0][0]")
+        assert max(first) < opened, "workers and rates of before"
         assert browser.evaluate("document.getElementById('status').textContent") == "ready"
         shown = browser.evaluate("document.querySelector('main').innerText")
         assert f"{EVIL} / train" in shown

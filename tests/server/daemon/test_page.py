@@ -8,12 +8,15 @@ import re
 import socket
 import stat
 import time
+import tracemalloc
+import types
 
 import pytest
 from commands import call
 
 from stoker.protocol import messages
 from stoker.server.daemon.metrics_endpoint import Endpoint
+from stoker.server.daemon.page.last_minute import POINTS, LastMinute
 from stoker.server.daemon.page.recent_notes import (
     MAX_TEXT,
     MOST,
@@ -21,7 +24,7 @@ from stoker.server.daemon.page.recent_notes import (
     RecentWarnings,
 )
 from stoker.server.daemon.poller import TurnTimes
-from stoker.server.daemon.snapshot import Snapshot
+from stoker.server.daemon.snapshot import MOST_SESSIONS, MOST_WORKERS, Snapshot
 from stoker.server.settings import logs
 from stoker.server.settings.config_types import MetricsSection
 from stoker.server.work.work_records import BadSample
@@ -248,6 +251,9 @@ def events_of(port):
             deadline = time.monotonic() + PATIENCE_S
             while time.monotonic() < deadline:
                 word, _, data = lines.readline().partition(b": ")
+                if word == b"event":
+                    assert data == b"history\n"
+                    lines.readline()
                 if word == b"data" and holds(found := json.loads(data)):
                     return found
             raise AssertionError("no such state came")
@@ -301,6 +307,72 @@ def test_the_loop_describes_sessions_only_while_a_page_is_open(start, connect, e
     with events_of(running.daemon.metrics_port) as state:
         state(lambda now: now["sessions"])
     eventually(lambda: running.daemon._snapshot.sessions == ())
+
+
+def told(last_minute, now, time_s=0.0):
+    """The points of the event with which a page begins."""
+    word, data, end = last_minute.event(now, time_s).split(b"\n", 2)
+    assert (word, end) == (b"event: history", b"\n")
+    return json.loads(data.removeprefix(b"data: "))
+
+
+def seen_at(now, workers=1, sessions=1):
+    """A snapshot of workers that decode, and of sessions to which 7 batches were announced."""
+    statuses = [types.SimpleNamespace(worker=n, state="decode") for n in range(workers)]
+    counts = [(n, 7) for n in range(sessions)]
+    return Snapshot(now, "", {}, TurnTimes(), workers=statuses, announced=counts)
+
+
+def test_the_last_minute_has_a_point_each_half_second_and_ends():
+    last = LastMinute()
+    for number in range(500):
+        last.add(seen_at(0.25 * number))
+    points = told(last, now=125.0, time_s=1125.0)
+    assert [one["time"] for one in points] == [1000 + 0.5 * n for n in range(124, 250)]
+    assert points[0] == {"time": 1062.0, "workers": {"0": "decode"}, "sessions": {"0": 7}}
+    assert told(last, now=190.0) == []
+
+
+def test_the_last_minute_is_bounded_however_many_workers_there_are():
+    last, empty = LastMinute(), LastMinute()
+    tracemalloc.start()
+    for number in range(2 * POINTS):
+        last.add(seen_at(0.5 * number, workers=200, sessions=MOST_SESSIONS))
+        empty.add(seen_at(0.5 * number, workers=0, sessions=0))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    points = told(last, now=0.5 * number)
+    assert len(points) == len(told(empty, now=0.5 * number)) == POINTS
+    assert {len(one["workers"]) for one in points} == {MOST_WORKERS}
+    assert held < 4 * 2**20
+    assert len(last.event(0.5 * number, time.time())) < 2**19
+
+
+def test_a_page_that_is_opened_later_begins_with_what_was_before(start, connect, eventually):
+    running = start(metrics__address="0")
+    client = connect(running.address).hello().attach()
+    client.open()
+    client.send(messages.Seek(1, 0, 0), messages.Credit(1, 2))
+    client.receive(messages.Ready)
+
+    def points():
+        with contextlib.closing(
+            http.client.HTTPConnection("127.0.0.1", running.daemon.metrics_port, timeout=PATIENCE_S)
+        ) as connection:
+            connection.request("GET", "/events")
+            with connection.getresponse() as lines:
+                assert [lines.readline() for _ in range(3)] == [
+                    b"retry: 2000\n", b"\n", b"event: history\n",
+                ]  # fmt: skip
+                return json.loads(lines.readline().removeprefix(b"data: "))
+
+    eventually(lambda: [one for one in points() if one["sessions"].get("1")])
+    found = points()
+    assert len(found) > 1
+    assert set(found[-1]["workers"]) == {"1", "2"}
+    times = [one["time"] for one in found]
+    assert times == sorted(times)
+    assert 0 < time.time() - times[-1] < PATIENCE_S
 
 
 def test_the_last_warnings_are_bounded_and_show_no_secret():

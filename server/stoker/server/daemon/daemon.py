@@ -27,7 +27,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -64,6 +64,9 @@ from stoker.server.settings import logs
 from stoker.server.settings.config_types import Config, MetricsSection
 from stoker.server.state import events
 from stoker.server.state.core import Core
+
+if TYPE_CHECKING:  # importing it takes an HTTP server
+    from stoker.server.daemon.metrics_endpoint import Endpoint
 
 TICK_S: Final = 0.25
 LEAST_REST_S: Final = 0.0002
@@ -160,9 +163,8 @@ class Daemon:
             }
             self._service = stack.enter_context(contextlib.closing(ServiceManager()))
             self._readiness = Readiness(self._accept_limit, self._supervisor, now)
-            self._watched: Callable[[float], bool] = lambda _: False
+            self._endpoint: Endpoint | None = None
             self.metrics_port: int | None = None
-            self._page = ""
             self._snapshot = self._take_snapshot()
             if config.metrics.address:
                 self._serve_metrics(config.metrics, recent, stack)
@@ -181,8 +183,7 @@ class Daemon:
         facts = {"address": self.address, "pid": os.getpid()}
         endpoint = Endpoint(settings, lambda: self._snapshot, bad_samples, facts)
         stack.callback(endpoint.close)
-        self._watched, self.metrics_port = endpoint.watched, endpoint.port
-        self._page = endpoint.page
+        self._endpoint, self.metrics_port = endpoint, endpoint.port
         logs.log("info", "metrics_listening", port=endpoint.port, page=bool(endpoint.page))
 
     def _reloads(self, stack: contextlib.ExitStack) -> dict[int, Callable[[], None]]:
@@ -328,6 +329,8 @@ class Daemon:
 
     def _publish(self) -> None:
         self._snapshot = self._take_snapshot()
+        if self._endpoint is not None:
+            self._endpoint.add(self._snapshot)
         self._service.tick(self._now(), self._snapshot.counters, self._snapshot.unready)
 
     def _note_slow_turn(self, took_s: float, cpu_s: float) -> None:
@@ -415,7 +418,7 @@ class Daemon:
                 pid=os.getpid(),
                 stages=self._core.stage_times(),
                 workers=self._workers(),
-                page=self._page,
+                page="" if self._endpoint is None else self._endpoint.page,
             )
         return record
 
@@ -423,14 +426,16 @@ class Daemon:
         counters = {**self._core.counters(), **self._own_counters()}
         unready = self._readiness.unready(bool(self._stops_asked), counters)
         now = self._now()
+        watched = self._endpoint is not None and self._endpoint.watched(now)
         return Snapshot(
             now,
             unready,
             counters,
             self._turns.copy(),
             self._core.stage_times(),
-            self._core.sessions(MOST_SESSIONS) if self._watched(now) else (),
+            self._core.sessions(MOST_SESSIONS) if watched else (),
             self._workers(),
+            self._core.announced(MOST_SESSIONS),
         )
 
     def _workers(self) -> list[messages.WorkerStatus]:

@@ -116,7 +116,7 @@ class Endpoint:
         self._state = PageState(
             latest, self._warnings, bad_samples or RecentBadSamples(), facts or {}
         )
-        site = None if access is None else PageSite(access, self._state.event)
+        site = None if access is None else PageSite(access, self._state.history, self._state.event)
 
         def answer(request: HttpRequest) -> Answer:
             if request.path == "/metrics":
@@ -147,6 +147,11 @@ class Endpoint:
     def watched(self, now: float) -> bool:
         """Return whether a page is open; may be called by another thread."""
         return self._state.watched(now)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot for pages that are opened later; called by the loop."""
+        if self.page:
+            self._state.add(snapshot)
 
     def close(self) -> None:
         """Stop listening and end the thread."""

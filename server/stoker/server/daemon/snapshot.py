@@ -9,6 +9,8 @@ from stoker.server.daemon.poller import TurnTimes
 
 MOST_SESSIONS: Final = 64
 """Sessions that a snapshot has."""
+MOST_WORKERS: Final = 64
+"""Workers that a page shows."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Snapshot:
         stages: where the time of rows went.
         sessions: the first of them, in the order of their HELLO, if someone looks at the page.
         workers: what each worker did.
+        announced: the number of each of these sessions, and the batches announced to it.
     """
 
     now: float
@@ -32,3 +35,4 @@ class Snapshot:
     stages: Sequence[StageTimes] = ()
     sessions: Sequence[SessionStatus] = ()
     workers: Sequence[WorkerStatus] = ()
+    announced: Sequence[tuple[int, int]] = ()

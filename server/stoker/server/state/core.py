@@ -162,6 +162,10 @@ class Core:
         """Return the descriptions of the first sessions, in the order of their HELLO."""
         return self._sessions.statuses(most)
 
+    def announced(self, most: int) -> list[tuple[int, int]]:
+        """Return the numbers of these sessions, and how many batches were announced to each."""
+        return self._sessions.announced(most)
+
     def stage_times(self) -> list[StageTimes]:
         """Return where the time of rows went since the start, for each dataset and pipeline."""
         return self._scheduler.stages.times()

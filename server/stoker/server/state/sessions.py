@@ -169,6 +169,10 @@ class Sessions:
         others = (one for one in self.by_token.values() if one is not without)
         return [session_status(one, self._context.now) for one in islice(others, most)]
 
+    def announced(self, most: int) -> list[tuple[int, int]]:
+        """Return (number, batches announced) of the first sessions; O(most)."""
+        return [(one.number, _announced(one)) for one in islice(self.by_token.values(), most)]
+
     def tick(self) -> None:
         """End sessions whose lifeline did not come up in time; they are in order of HELLO."""
         limit = self._context.now - self._context.settings.hello_deadline_s
@@ -313,6 +317,12 @@ class Sessions:
         if session.group is None:
             raise ProtocolError(f"{_name(record)} came before OPENED; open a stream first")
         return session.group
+
+
+def _announced(session: Session) -> int:
+    """Return how many batches a session got since it opened its stream; 0 without one."""
+    member = None if session.group is None else session.group.members.get(session.token)
+    return 0 if member is None else member.tally.announced
 
 
 def _name(record: ClientRecord) -> str:

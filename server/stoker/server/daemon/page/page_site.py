@@ -31,15 +31,18 @@ _FIELDS: Final = (
 class PageSite:
     """Answers requests for the page."""
 
-    def __init__(self, access: PageAccess, event: Callable[[], bytes]) -> None:
+    def __init__(
+        self, access: PageAccess, history: Callable[[], bytes], event: Callable[[], bytes]
+    ) -> None:
         """Read the files.
 
         Args:
             access: says who may read it.
+            history: makes the first event; see `PageState.history`.
             event: makes the next event; see `PageState.event`.
         """
         self._access = access
-        self._event = event
+        self._history, self._event = history, event
         folder = Path(__file__).parent / "assets"
         self._answers = {
             path: Answer(200, (folder / name).read_bytes(), kind, _FIELDS)
@@ -55,4 +58,5 @@ class PageSite:
             return refusal
         if request.path != EVENTS:
             return self._answers[request.path]
-        return Answer(200, b"retry: 2000\n\n", "text/event-stream", _FIELDS, self._event)
+        begin = b"retry: 2000\n\n" + self._history()
+        return Answer(200, begin, "text/event-stream", _FIELDS, self._event)

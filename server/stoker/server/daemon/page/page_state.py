@@ -2,7 +2,8 @@
 
 Runs in the thread of the endpoint. It keeps the snapshots of the last `WINDOW_S` seconds to see
 what changed, and one event for all pages that are open. While pages are open the loop adds the
-sessions to its snapshots, which costs it some microseconds for each. Times are seconds.
+sessions to its snapshots, which costs it some microseconds for each. A page that is opened begins
+with the last minute, for which the loop hands over its snapshots. Times are seconds.
 """
 
 import collections
@@ -17,13 +18,13 @@ from stoker.protocol import version
 from stoker.protocol.messages import SessionStatus, StageTimes, WorkerStatus
 from stoker.server.daemon.http_server import FRAME_S
 from stoker.server.daemon.page.daemon_limits import UsableHost, limits
+from stoker.server.daemon.page.last_minute import LastMinute
 from stoker.server.daemon.page.recent_notes import RecentBadSamples, RecentWarnings
 from stoker.server.daemon.page.session_verdict import Workers, session_verdict
-from stoker.server.daemon.snapshot import MOST_SESSIONS, Snapshot
+from stoker.server.daemon.snapshot import MOST_SESSIONS, MOST_WORKERS, Snapshot
 from stoker.server.settings import cgroup
 
 WINDOW_S: Final = 10.0
-MOST_WORKERS: Final = 64
 _WATCHED_S: Final = 2.0
 
 
@@ -50,6 +51,7 @@ class PageState:
         self._facts = {"version": version.STOKER, **facts}
         self._machine = UsableHost(cgroup.cores()[0], resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._window: collections.deque[Snapshot] = collections.deque()
+        self._last_minute = LastMinute()
         self._watched_at = -_WATCHED_S
         self._made_at = 0.0
         self._event = b""
@@ -57,6 +59,14 @@ class PageState:
     def watched(self, now: float) -> bool:
         """Return whether a page is open; called by the loop."""
         return now - self._watched_at < _WATCHED_S
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Keep what a page that is opened later shows of a snapshot; called by the loop."""
+        self._last_minute.add(snapshot)
+
+    def history(self) -> bytes:
+        """Return the event with which a page begins: the last minute."""
+        return self._last_minute.event(time.monotonic(), time.time())
 
     def event(self) -> bytes:
         """Return the newest event."""

@@ -110,16 +110,18 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 const samples = new Map(); // number of a worker -> [[time, what it does], ...]
 
-const does = (one) => (PREPARES.has(one.state) ? "prepares" : one.state);
+const does = (state) => (PREPARES.has(state) ? "prepares" : state);
 const worked = (points, what) => points.filter(([, found]) => found === what).length / points.length;
 
+function addWorker(worker, time, what) {
+  const points = samples.get(worker) || [];
+  points.push([time, what]);
+  while (points[0][0] < time - SPAN_S) points.shift();
+  samples.set(worker, points);
+}
+
 function rememberWorkers(state) {
-  for (const one of state.workers) {
-    const points = samples.get(one.worker) || [];
-    points.push([state.time, does(one)]);
-    while (points[0][0] < state.time - SPAN_S) points.shift();
-    samples.set(one.worker, points);
-  }
+  for (const one of state.workers) addWorker(one.worker, state.time, does(one.state));
   const there = new Set(state.workers.map((one) => one.worker));
   for (const key of samples.keys()) if (!there.has(key)) samples.delete(key);
 }
@@ -168,14 +170,16 @@ function draw(canvas, points, end, colors) {
 
 const histories = new Map(); // number of a session -> [[time, announced], ...]
 
+function addSession(session, time, announced) {
+  const points = histories.get(session) || [];
+  if (points.length && points[points.length - 1][1] > announced) points.length = 0; // opened again
+  points.push([time, announced]);
+  while (points[0][0] < time - SPAN_S - RATE_S) points.shift();
+  histories.set(session, points);
+}
+
 function remember(state) {
-  for (const one of state.sessions) {
-    const points = histories.get(one.number) || [];
-    if (points.length && points[points.length - 1][1] > one.announced) points.length = 0; // opened again
-    points.push([state.time, one.announced]);
-    while (points[0][0] < state.time - SPAN_S - RATE_S) points.shift();
-    histories.set(one.number, points);
-  }
+  for (const one of state.sessions) addSession(one.number, state.time, one.announced);
   const there = new Set(state.sessions.map((one) => one.number));
   for (const key of histories.keys()) if (!there.has(key)) histories.delete(key);
 }
@@ -342,9 +346,20 @@ function show(state) {
   showNotes(state);
 }
 
+// The last minute, with which each stream begins; the daemon may be another than before.
+function recall(moments) {
+  samples.clear();
+  histories.clear();
+  for (const { time, workers, sessions } of moments) {
+    for (const [worker, state] of Object.entries(workers)) addWorker(Number(worker), time, does(state));
+    for (const [session, announced] of Object.entries(sessions)) addSession(Number(session), time, announced);
+  }
+}
+
 // A stream that breaks is opened again by the browser; one that is refused is not.
 function listen() {
   const source = new EventSource("/events");
+  source.addEventListener("history", (event) => recall(JSON.parse(event.data)));
   source.onmessage = (event) => show(JSON.parse(event.data));
   source.onerror = async () => {
     tell("no connection to the daemon; trying again", true);
