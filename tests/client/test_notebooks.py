@@ -2,10 +2,17 @@
 
 import base64
 import io
+import itertools
+import json
 import re
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -17,11 +24,23 @@ from stoker.client import Batch, Loader
 from stoker.client.loader_html import loader_html
 from stoker.dataset import schema, write
 from stoker.pipeline import pipeline
+from stoker.pipeline.showing.graph_svg import MOST_BOXES
 from stoker.protocol.ragged import Ragged
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_private_daemons")]
 CAT = skimage.data.chelsea()
+SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "<script>alert(1)</script>"
+
+
+NOTEBOOK = """
+import json, sys, nbclient, nbformat
+cells = [nbformat.v4.new_code_cell(text) for text in json.loads(sys.argv[1])]
+notebook = nbformat.v4.new_notebook(cells=cells)
+nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+print(json.dumps([one.data["text/html"] for cell in cells for one in cell.outputs]))
+"""
+"""Prints what the kernel of a notebook sent as HTML; a process of its own ends with its loops."""
 
 
 @pipeline
@@ -99,11 +118,127 @@ def unfinished(sample):
 def test_a_pipeline_shows_its_graph_or_why_it_has_none() -> None:
     html = plain._repr_html_()
     assert html.startswith("<p><strong>&lt;pipeline &#x27;plain&#x27; from ")
-    assert "<pre>0 = input field &#x27;image&#x27;\n" in html
+    assert "<summary>as text</summary><pre>0 = input field &#x27;image&#x27;\n" in html
     assert "output &#x27;label&#x27; = 1" in html
+    assert html.count("<svg ") == 1
     html = unfinished._repr_html_()
     assert "<script" not in html
     assert "<pre>TypeError: brightness() got an unexpected keyword argument" in html
+
+
+@pipeline
+def branching(sample, ctx):
+    image, mask = ops.random_crop(sample.image, sample.mask, size=(64, 64))
+    if image.mean() > 100:
+        image = ops.invert(image)
+    image, mask = ops.horizontal_flip(image, mask, p=0.5) if ctx.epoch > 3 else (image, mask)
+    return {"image": image, "mask": mask, EVIL: sample.label}
+
+
+Box = tuple[float, float, float]
+"""Left, right and top of a box."""
+
+
+def drawn(svg: str) -> tuple[list[tuple[str, Box]], list[tuple[str, str]]]:
+    """The boxes of a picture with their first words, and the lines between boxes, by their words.
+
+    A line that passes a row of boxes is several paths: each begins where the last one ended.
+    """
+    root = ElementTree.fromstring(svg)
+    boxes: list[tuple[str, Box]] = []
+    for group in root.iter(f"{SVG}g"):
+        (rect,), (word, *_) = group.iter(f"{SVG}rect"), group.iter(f"{SVG}text")
+        left, width, top = (float(rect.attrib[name]) for name in ("x", "width", "y"))
+        boxes.append((word.text or "", (left, left + width, top)))
+
+    def box_at(x: float, y: float, *, below: bool) -> str:
+        at = [w for w, (left, right, top) in boxes
+              if left <= x <= right and abs(y - top - 40 * below) < 1]  # fmt: skip
+        return at[0] if at else ""
+
+    paths = [
+        [float(number) for number in re.findall(r"[\d.]+", path.attrib["d"])]
+        for path in root.iter(f"{SVG}path")
+    ]
+    lines, start = [], ""
+    for x, y, *_, to_x, to_y in paths:
+        start = box_at(x, y, below=True) or start
+        if end := box_at(to_x, to_y, below=False):
+            lines.append((start, end))
+    return boxes, lines
+
+
+def picture_of(made: Any) -> str:
+    return re.findall(r"<svg .*</svg>", made._repr_html_())[0]
+
+
+def test_the_picture_of_a_pipeline_has_a_box_for_each_step_and_lines_between_them() -> None:
+    boxes, lines = drawn(picture_of(plain))
+    assert sorted(word for word, _ in boxes) == ["image", "image", "label", "label"]
+    assert lines == [("image", "image"), ("label", "label")]
+    boxes, lines = drawn(picture_of(branching))
+    assert Counter(word for word, _ in boxes) == Counter(
+        ["image"] * 2 + ["mask"] * 2 + ["label", EVIL, "epoch", "mean"] + ["gt"] * 2
+        + ["random_crop"] * 2 + ["invert"] + ["horizontal_flip"] * 2 + ["if"] * 3
+    )  # fmt: skip
+    assert Counter(lines) == Counter({
+        ("image", "random_crop"): 2,  # it decides for the mask too
+        ("mask", "random_crop"): 1, ("random_crop", "mean"): 1, ("mean", "gt"): 1,
+        ("random_crop", "invert"): 1, ("gt", "if"): 3, ("invert", "if"): 1,
+        ("random_crop", "if"): 2, ("epoch", "gt"): 1, ("if", "horizontal_flip"): 2,
+        ("random_crop", "horizontal_flip"): 1, ("horizontal_flip", "if"): 2, ("if", "if"): 1,
+        ("if", "image"): 1, ("if", "mask"): 1, ("label", EVIL): 1,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("made", [plain, branching])
+def test_boxes_of_a_picture_do_not_overlap(made) -> None:
+    svg = picture_of(made)
+    boxes, _ = drawn(svg)
+    wide = float(ElementTree.fromstring(svg).attrib["width"])
+    for (_, one), (_, two) in itertools.combinations(boxes, 2):
+        assert abs(one[2] - two[2]) > 60 or one[1] < two[0] or two[1] < one[0]
+    assert all(0 <= left < right <= wide for _, (left, right, _) in boxes)
+
+
+def test_a_pipeline_of_very_many_steps_is_text_alone() -> None:
+    @pipeline
+    def long(sample):
+        image = sample.image
+        for n in range(MOST_BOXES):
+            image = ops.invert(image, stream=f"invert{n}")
+        return {"image": image}
+
+    html = long._repr_html_()
+    assert "<svg" not in html
+    assert "as text" in html
+
+
+def test_a_real_kernel_shows_pipeline_batch_row_and_loader(dataset: Path, tmp_path: Path) -> None:
+    """What Jupyter receives, by nbclient, which runs where it is installed."""
+    for package in ("nbclient", "nbformat", "ipykernel"):
+        pytest.importorskip(package)
+    (tmp_path / "notebook_pipelines.py").write_text(
+        "from stoker.pipeline import pipeline\n\n@pipeline\ndef plain(sample):\n"
+        "    return {'image': sample.image, 'label': sample.label}\n"
+    )
+    cells = [
+        f"from stoker.client import Loader\nfrom notebook_pipelines import plain\n"
+        f"loader = Loader({str(dataset)!r}, pipeline=plain, batch_size=4, device='numpy')\nplain",
+        "batch = next(iter(loader))\nbatch",
+        "loader.replay_row(batch, 0)",
+        "loader",
+        "loader.close()",
+    ]
+    command = [sys.executable, "-c", NOTEBOOK, json.dumps(cells)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    shown = json.loads(done.stdout)
+    assert [len(drawn(re.findall(r"<svg .*</svg>", shown[0])[0])[0]), shown[0].count("<svg ")] == [
+        4, 1,
+    ]  # fmt: skip
+    assert [len(pictures(html)) for html in shown] == [0, 4, 2, 0]
+    assert "<td>open; " in shown[3]
 
 
 def test_a_loader_shows_its_state_and_needs_no_page(loader: Loader) -> None:

@@ -84,6 +84,11 @@ def verbatim(text: str) -> str:
     return f"<pre>{html.escape(text)}</pre>"
 
 
+def folded(title: str, text: str) -> str:
+    """Return lines of text as HTML that shows the title alone until it is opened."""
+    return f"<details><summary>{html.escape(title)}</summary>{verbatim(text)}</details>"
+
+
 def _line(tag: str, texts: Sequence[object]) -> str:
     cells = "".join(f"<{tag}>{html.escape(str(text))}</{tag}>" for text in texts)
     return f"<tr>{cells}</tr>"

@@ -52,11 +52,12 @@ from stoker.pipeline.planning.bucket_graph import given_size
 from stoker.pipeline.planning.plan import Plan
 from stoker.pipeline.planning.planner import bind
 from stoker.pipeline.showing.explain_plan import graph_text
+from stoker.pipeline.showing.graph_svg import graph_svg
 from stoker.pipeline.tracing.rewrite import remember, rewritten
 from stoker.pipeline.tracing.value_refusals import fault
 from stoker.pipeline.tracing.values import TracedSample
 from stoker.protocol.errors import BuildError, UsageError
-from stoker.protocol.pictures import heading, verbatim
+from stoker.protocol.pictures import folded, heading, verbatim
 from stoker.rng.row import Row
 
 MAX_ENGINES: Final = 32
@@ -93,12 +94,12 @@ class Pipeline:
         return f"<pipeline {self._name!r} from {site}>"
 
     def _repr_html_(self) -> str:
-        """Return what notebooks show: its graph, or why it has none."""
+        """Return the HTML for notebooks: a picture of its graph and the text, or an error."""
         try:
-            text = graph_text(self.graph())
+            graph = self.graph()
         except Exception as error:  # the user's function runs; a notebook shows what it raised
-            text = f"{type(error).__name__}: {error}"
-        return heading(repr(self)) + verbatim(text)
+            return heading(repr(self)) + verbatim(f"{type(error).__name__}: {error}")
+        return heading(repr(self)) + graph_svg(graph) + folded("as text", graph_text(graph))
 
     @classmethod
     def from_function(cls, define: Define, name: str | None = None) -> Pipeline:
