@@ -83,8 +83,8 @@ def trainer(device: torch.device) -> Callable[[Any, Any], None]:
 def one(work: Work, name: str, steps: int) -> dict[str, float]:
     """Measure a loader in this process: the time of a step on a resident batch, and on its own."""
     warm = min(WARM, steps)
-    step = trainer(work.device)
     with LOADERS[name](work) as stream:
+        step = trainer(work.device)
         batch = next(stream)
         images = batch[0].clone(memory_format=torch.preserve_format), batch[1].clone()
         resident_s = seconds(work.device, lambda: step(*images), steps, warm)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
 
+import forked_parts
 import numpy as np
 import pytest
 import skimage.data
@@ -341,12 +342,13 @@ def test_the_data_are_the_same_bytes_each_time(root: Path, made: Path, tmp_path:
 @pytest.mark.slow
 def test_contenders_are_compared_by_what_they_yield(root: Path, made: Path) -> None:
     """OpenCV and Pillow shrink differently, and yet to the same means."""
-    command = [sys.executable, str(root / "benchmarks/throughput.py"), "--data", str(made)]
-    command += ["--check", "--only", "bc", "--workload", "w4", "--batch-size", "8"]
-    command += ["--epochs", "1", "--workers", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [line.partition(" [")[0] for line in done.stdout.splitlines()] == [
+    words = ["--data", made, "--check", "--only", "bc", "--workload", "w4", "--batch-size", "8"]
+    words += ["--epochs", "1", "--workers", "1"]
+    printed = forked_parts.output_of(
+        root / "benchmarks/throughput.py", *words,
+        imports=("stoker.client", "stoker.pipeline", "torch.utils.data"),
+    )  # fmt: skip
+    assert [line.partition(" [")[0] for line in printed.splitlines()] == [
         "w4 b: as b",
         "w4 c: as b",
     ]
