@@ -21,6 +21,7 @@ from stoker.dataset.images.jpeg.decoding.simd.building import (
     constant,
     function,
     load,
+    moved,
     number,
     store,
 )
@@ -46,15 +47,13 @@ def next_bits(_context: Any, plain: Any, at: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         plain, at = arguments
-        first = builder.lshr(at, number(3))
+        place = bytes_at(builder, context, signature.args[0], plain, builder.lshr(at, number(3)))
         shift = builder.and_(at, number(7))
-        low = load(builder, bytes_at(builder, context, signature.args[0], plain, first), I64)
-        beyond = builder.add(first, number(8))
-        high = load(builder, bytes_at(builder, context, signature.args[0], plain, beyond), I8)
-        # In two steps, because a shift by 64 is not defined.
-        high = builder.shl(builder.zext(high, I64), number(1))
-        high = builder.shl(high, builder.sub(number(63), shift))
-        return builder.or_(builder.lshr(low, shift), high)
+        # Two words that overlap: of a word and a byte, LLVM would make a shift of two registers,
+        # which is slow on Zen.
+        low = builder.lshr(load(builder, place, I64), shift)
+        high = load(builder, moved(builder, place, 1), I64)
+        return builder.or_(low, builder.shl(high, builder.sub(number(8), shift)))
 
     return types.uint64(plain, types.int64), build
 
