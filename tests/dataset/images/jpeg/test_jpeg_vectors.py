@@ -9,6 +9,7 @@ from stoker.dataset.images.jpeg.decoding.color import convert_blocks
 from stoker.dataset.images.jpeg.decoding.entropy import decode_intervals
 from stoker.dataset.images.jpeg.decoding.sampling import widen
 from stoker.dataset.images.jpeg.decoding.sizes import ENTRIES, LANES, STREAMS
+from stoker.dataset.images.jpeg.decoding.smoothed_rows import convert_pairs, weigh_rows
 from stoker.dataset.images.jpeg.decoding.transform import transform_full, transform_sparse
 from stoker.dataset.images.jpeg.decoding.unstuffing import copy_32
 from stoker.jit import compiled, handwritten, kernel
@@ -18,6 +19,9 @@ simd_transform = pytest.importorskip("stoker.dataset.images.jpeg.decoding.simd.t
 simd_color = pytest.importorskip("stoker.dataset.images.jpeg.decoding.simd.color")
 portable_full, portable_sparse = simd_transform.portable_full, simd_transform.portable_sparse
 portable_blocks = simd_color.portable_blocks
+portable_pairs = pytest.importorskip(
+    "stoker.dataset.images.jpeg.decoding.simd.smoothed_pixels"
+).portable_pairs
 
 
 @kernel
@@ -101,6 +105,42 @@ def test_rows_of_double_width():
             widen(planes[0], 70, 300, 600, blocks, rounding)
             compiled(fast_widen)(planes[1], blocks, *rounding)
             assert np.array_equal(*planes)
+
+
+@kernel
+def fast_pairs(planes, out, blocks, weights):
+    convert_pairs(planes, 5, 800, 1600, weights, out, 3, blocks)
+
+
+@handwritten
+def slow_pairs(planes, out, blocks, weights):
+    portable_pairs(planes, 5, 800, 1600, weights, out, 3, blocks)
+
+
+@kernel
+def fast_sums(planes, blocks):
+    weigh_rows(planes, 21, 322, 800, blocks)
+
+
+@pytest.mark.parametrize("form", [fast_pairs, slow_pairs])
+def test_pixels_of_smoothed_chroma(form):
+    rng = np.random.default_rng(8)
+    for blocks in (1, 2, 7):
+        for weights in ((-2, 0, 2, 8 - 2048, 7 - 2048), (2, 2, 0, 8 - 2048, 4 - 2048)):
+            planes, out = rng.integers(0, 256, 2500).astype(np.uint8), np.zeros((2, 3000), np.uint8)
+            planes[700:].view(np.int16)[:] = rng.integers(0, 1021, 900)
+            convert_pairs(planes, 5, 800, 1600, weights, out[0], 3, blocks)
+            compiled(form)(planes, out[1], blocks, weights)
+            assert np.array_equal(*out)
+
+
+def test_sums_of_two_rows():
+    rng = np.random.default_rng(9)
+    for blocks in (1, 3, 9):
+        planes = np.tile(rng.integers(0, 256, 1200).astype(np.uint8), (2, 1))
+        weigh_rows(planes[0], 21, 322, 800, blocks)
+        compiled(fast_sums)(planes[1], blocks)
+        assert np.array_equal(*planes)
 
 
 @kernel

@@ -28,8 +28,14 @@ from stoker.dataset.images.jpeg.decoding.head import (
     V_MAX,
     read_head,
 )
-from stoker.dataset.images.jpeg.decoding.sampling import repeat_edges, upsample
+from stoker.dataset.images.jpeg.decoding.sampling import (
+    WIDER,
+    WIDER_TALLER,
+    repeat_edges,
+    upsample,
+)
 from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES, OTHER_FORM, PAD, RING
+from stoker.dataset.images.jpeg.decoding.smoothed_rows import convert_smoothed
 from stoker.dataset.images.jpeg.decoding.table_sets import take_tables
 from stoker.dataset.images.jpeg.decoding.transform import transform_full, transform_sparse
 from stoker.dataset.images.jpeg.decoding.unstuffing import unstuff
@@ -316,6 +322,10 @@ def _repeat(planes: Any, part: Any, rows: Any) -> None:
 @kernel
 def _write_rows(planes: Any, parts: Any, numbers: Any, rows: Any, out: Any) -> None:
     """Write rows of pixels, from and to a row of the image."""
+    both = parts[1, SAMPLING], parts[2, SAMPLING]
+    if numbers[PARTS_COUNT] > 1 and both in ((WIDER, WIDER), (WIDER_TALLER, WIDER_TALLER)):
+        _write_smoothed_rows(planes, parts, numbers, rows, out)
+        return
     span = (numbers[LEFT], numbers[WIDTH])
     for y in range(rows[0], rows[1]):
         luma, _ = _lines(parts[0], y)
@@ -333,10 +343,32 @@ def _write_rows(planes: Any, parts: Any, numbers: Any, rows: Any, out: Any) -> N
 
 
 @kernel
+def _write_smoothed_rows(planes: Any, parts: Any, numbers: Any, rows: Any, out: Any) -> None:
+    """Do the same if both components of chroma have half the width and are smoothed."""
+    span = (numbers[LEFT], numbers[WIDTH])
+    rooms = (numbers[ROWS], numbers[ROWS] + numbers[WIDTH] + 2 * PAD, numbers[SPARE])
+    to_red = parts[2, PLANE] - parts[1, PLANE]
+    is_taller = parts[1, SAMPLING] == WIDER_TALLER
+    rounding = (8, 7) if is_taller else (4, 8)
+    for y in range(rows[0], rows[1]):
+        luma = _line(parts[0], y) + numbers[LEFT]
+        near, far = _lines(parts[1], y)
+        far = far if is_taller else near
+        to = numbers[OUT] + (y - numbers[TOP]) * numbers[LINE]
+        chroma = (near, far), (near + to_red, far + to_red)
+        convert_smoothed(planes, luma, chroma, span, rounding, out, to, rooms)
+
+
+@kernel
 def _lines(part: Any, y: Any) -> tuple[Any, Any]:
     """Return where sample 0 would be in the line of row y, and in the next line to smooth with."""
     line = y // part[DOWN]
-    next_line = line + 1 if 2 * (y % part[DOWN]) >= part[DOWN] else line - 1
+    next_line = line + 1 if 2 * (y - line * part[DOWN]) >= part[DOWN] else line - 1
     next_line = min(max(next_line, 0), part[PART_HEIGHT] - 1)
-    ring, at = RING * 8 * part[SAMPLES_V], part[PLANE] - part[ORIGIN]
-    return at + line % ring * part[PITCH], at + next_line % ring * part[PITCH]
+    return _line(part, line), _line(part, next_line)
+
+
+@kernel
+def _line(part: Any, line: Any) -> Any:
+    """Return where sample 0 of a line would be."""
+    return part[PLANE] - part[ORIGIN] + line % (RING * 8 * part[SAMPLES_V]) * part[PITCH]

@@ -54,7 +54,11 @@ def convert_blocks(planes: Any, y: Any, cb: Any, cr: Any, out: Any, to: Any, blo
     """Convert blocks of 32 pixels, at least 1; arguments as for `convert_row`."""
     count = BLOCK * blocks
     luma, blue, red = (planes[at : at + count].astype(np.int32) for at in (y, cb, cr))
-    blue, red = blue - 128, red - 128
+    out[to : to + 3 * count] = colors_of(luma, blue - 128, red - 128)
+
+
+def colors_of(luma: np.ndarray, blue: np.ndarray, red: np.ndarray) -> np.ndarray:
+    """Return flat uint8 pixels of int32 levels of luma and differences of chroma."""
     pixels = np.stack(
         [
             luma + ((2 * red * RED_OF_CR + 2**14) >> 15),
@@ -63,4 +67,5 @@ def convert_blocks(planes: Any, y: Any, cb: Any, cr: Any, out: Any, to: Any, blo
         ],
         axis=1,
     )
-    out[to : to + 3 * count] = np.clip(pixels, 0, 255).astype(np.uint8).reshape(-1)
+    clipped: np.ndarray = np.clip(pixels, 0, 255).astype(np.uint8).reshape(-1)
+    return clipped

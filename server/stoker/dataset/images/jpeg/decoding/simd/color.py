@@ -39,7 +39,7 @@ BYTES = ir.VectorType(I8, LANES)
 WORDS = ir.VectorType(I16, LANES)
 
 
-def _words(builder: Any, address: Any) -> Any:
+def loaded_words(builder: Any, address: Any) -> Any:
     """Load 16 bytes as int16."""
     return builder.zext(load(builder, address, BYTES), WORDS)
 
@@ -64,9 +64,10 @@ def widen(
             before, here, after = (
                 builder.add(
                     builder.mul(
-                        _words(builder, moved(builder, moved(builder, rows[0], at), by)), three
+                        loaded_words(builder, moved(builder, moved(builder, rows[0], at), by)),
+                        three,
                     ),
-                    _words(builder, moved(builder, moved(builder, rows[1], at), by)),
+                    loaded_words(builder, moved(builder, moved(builder, rows[1], at), by)),
                 )
                 for by in (-1, 0, 1)
             )
@@ -87,22 +88,25 @@ def widen(
     return types.none(planes, int64, int64, int64, int64, two), build
 
 
-def _thirds(builder: Any, colors: list[Any]) -> list[Any]:
-    """Interleave three vectors of 32 bytes, each half of which has 16 pixels, to 96 bytes."""
+def thirds(builder: Any, colors: list[Any], order: Any = range(LANES)) -> list[Any]:
+    """Interleave three vectors of 32 bytes, each half of which has 16 pixels, to 96 bytes.
+
+    `order` has the place of each pixel among the 16 bytes of its half.
+    """
     parts = []
     for turn in range(3):
         lanes = []
         for half in (0, LANES):
             for place in range(16 * turn, 16 * turn + 16):
                 pixel, color = divmod(place, 3)
-                lanes.append(half + pixel if color < 2 else 0)
+                lanes.append(half + order[pixel] if color < 2 else 0)
                 lanes[-1] += 2 * LANES if color == 1 else 0
         first = shuffle(builder, colors[0], colors[1], lanes)
         lanes = []
         for half in (0, LANES):
             for n, place in enumerate(range(16 * turn, 16 * turn + 16)):
                 pixel, color = divmod(place, 3)
-                lanes.append(2 * LANES + half + pixel if color == 2 else half + n)
+                lanes.append(2 * LANES + half + order[pixel] if color == 2 else half + n)
         parts.append(shuffle(builder, first, colors[2], lanes))
     low, high = list(range(LANES)), list(range(LANES, 2 * LANES))
     upper = [n + 2 * LANES for n in low], [n + 2 * LANES for n in high]
@@ -129,8 +133,12 @@ def _converter(vectors: Vectors) -> Any:
                 halves = []
                 for half in range(2):
                     by = builder.add(at, number(LANES * half))
-                    levels = [_words(builder, moved(builder, source, by)) for source in sources]
-                    halves.append(_pixels(builder, vectors, *levels))
+                    levels = [
+                        loaded_words(builder, moved(builder, source, by)) for source in sources
+                    ]
+                    middle = constant(I16, [128] * LANES)
+                    differences = [builder.sub(level, middle) for level in levels[1:]]
+                    halves.append(pixels_of(builder, vectors, levels[0], *differences))
                 colors = []
                 for color in range(3):
                     packed = vectors.levels(builder, halves[0][color], halves[1][color])
@@ -138,7 +146,7 @@ def _converter(vectors: Vectors) -> Any:
                     ordered = shuffle(builder, quads, quads, [0, 2, 1, 3])
                     colors.append(builder.bitcast(ordered, ir.VectorType(I8, 2 * LANES)))
                 into = moved(builder, target, builder.mul(turn, number(6 * LANES)))
-                for n, part in enumerate(_thirds(builder, colors)):
+                for n, part in enumerate(thirds(builder, colors)):
                     store(builder, part, moved(builder, into, 2 * LANES * n))
             return context.get_dummy_value()
 
@@ -148,10 +156,8 @@ def _converter(vectors: Vectors) -> Any:
     return convert
 
 
-def _pixels(builder: Any, vectors: Vectors, luma: Any, blue: Any, red: Any) -> list[Any]:
-    """Return red, green and blue of 16 pixels as int16, not clipped."""
-    middle = constant(I16, [128] * LANES)
-    blue, red = builder.sub(blue, middle), builder.sub(red, middle)
+def pixels_of(builder: Any, vectors: Vectors, luma: Any, blue: Any, red: Any) -> list[Any]:
+    """Return red, green and blue of 16 pixels as int16, not clipped; 128 is taken off of chroma."""
     half, sixteen = constant(I32, [1 << 15] * 8), constant(I32, [16] * 8)
     sums = [
         builder.ashr(
