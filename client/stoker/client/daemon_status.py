@@ -8,7 +8,7 @@ from stoker.client.remote.remote_session import session_at
 from stoker.protocol.messages import Status
 
 NAME = "stoker status"
-"""What the log of the daemon calls the session."""
+"""The name of the session in the log of the daemon."""
 RESIZE_NAME = "stoker resize"
 
 

@@ -43,7 +43,7 @@ def checked_modules(given: Modules | None) -> Chains:
 
 
 def _chain(name: str, modules: object) -> tuple[Any, ...]:
-    torch = sys.modules.get("torch")  # whoever has a module has imported it
+    torch = sys.modules.get("torch")  # a caller with a module has imported it
     kind = torch.nn.Module if torch else ()
     where = _where(name)
     if isinstance(modules, kind) and name != ONLY_IMAGE:
@@ -104,7 +104,7 @@ class BatchModules:
 
         Raises:
             UsageError: a module returned something else than a tensor of as many rows.
-            Exception: whatever a module raises, with a note that names it.
+            Exception: any that a module raises, with a note that names the module.
         """
         changed = dict(tensors)
         with self._torch.no_grad(), self._seeded(place):

@@ -25,7 +25,7 @@ def loader_html(title: str, verdict: LoopVerdict | None, page: str, *, is_remote
 
 
 def _link(page: str, *, is_remote: bool) -> str:
-    """Return a link to a page; empty if there is none, or none that this host reaches."""
+    """Return a link to a page; empty if this host reaches no page."""
     try:
         parts = urlsplit(page)
         host = parts.hostname or ""

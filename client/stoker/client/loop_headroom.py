@@ -22,7 +22,7 @@ _END: Final = object()
 
 @dataclasses.dataclass(frozen=True)
 class Headroom:
-    """What a perfect loader would save; as text, one line.
+    """The time that a perfect loader would save; as text, one line.
 
     Attributes:
         batches: that both loops had, without the first one, which starts the loader.

@@ -31,7 +31,7 @@ class LoopPace:
         self._called_s = time.perf_counter()
 
     def returns(self, rows: int) -> None:
-        """`next()` returns a batch of so many rows."""
+        """`next()` returns a batch of that many rows."""
         now = time.perf_counter()
         if self._first_s is None:
             self._first_s, self._before_s = now, self._wait_s()

@@ -1,6 +1,6 @@
 """The verdict on a loop: what bounds it, by how much, where, and what to change. No I/O.
 
-What the loop waited is measured in the client. Why it waited follows from the daemon's STATUS: how
+The client measures the waits of the loop. Why it waited follows from the daemon's STATUS: how
 long a row takes in each stage, and so how busy the workers are if they make so many rows a second.
 """
 
@@ -17,7 +17,7 @@ NEGLIGIBLE = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class LoopVerdict:
-    """What bounds a loop; as text, one line.
+    """The verdict on a loop; as text, one line.
 
     Attributes:
         bound: "data", "compute", or "unknown" before there are two batches.
@@ -44,7 +44,7 @@ class LoopVerdict:
 
 @dataclasses.dataclass(frozen=True)
 class StreamFacts:
-    """What is known of a loader's stream.
+    """The facts about a loader's stream.
 
     Attributes:
         datasets: its names; an empty one is the only dataset of the daemon.

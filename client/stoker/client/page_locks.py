@@ -1,4 +1,4 @@
-"""Page-locking of the slots of a slab, so that copies from them run beside computation.
+"""Page-locking of the slots of a slab, so that copies from them run during computation.
 
 Each slot is page-locked before its first copy (`cudaHostRegister`): others may have no memory yet,
 and locking would make this process pay for it. A privately mapped slab is never page-locked, since
@@ -93,7 +93,7 @@ def failure(slot_bytes: int, slab_bytes: int, reason: str) -> str:
     remedy = REMEDY if low else "lower batch_size or prefetch, or free memory of the host"
     return (
         f"page-locking a batch of {slot_bytes / 2**20:.1f} MiB failed ({reason}): batches are"
-        " copied from pageable memory, with the same bytes, but slower and not beside computation."
+        " copied from pageable memory, with the same bytes, but slower and not during computation."
         f" All batches take {slab_bytes / 2**20:.1f} MiB, and this process may lock {said}"
         f" (RLIMIT_MEMLOCK): {remedy}"
     )

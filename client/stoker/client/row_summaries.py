@@ -115,7 +115,7 @@ def most_common_length(lengths: Mapping[int, int]) -> int:
 
 
 def _has_length(value: Any) -> bool:
-    """Whether a value has rows: an array of no dimension has none."""
+    """Return whether a value has rows: an array without dimensions does not."""
     return getattr(value, "ndim", 1) != 0
 
 

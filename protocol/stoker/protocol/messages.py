@@ -37,7 +37,7 @@ MAX_WORKERS = 256
 MAX_CLASS_BYTES = 2**20
 """Of all names of classes in OPENED; the fields that do not fit are left out."""
 MAX_LISTED = 1024
-"""Of sessions, and of names, in STATUS; so that it fits into a message, whatever they are."""
+"""Of sessions, and of names, in STATUS; so that it always fits into a message."""
 Text = Annotated[str, msgspec.Meta(max_length=16384)]
 Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL)]
 Hex32 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
@@ -321,7 +321,7 @@ class SessionStatus(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StageSum(msgspec.Struct, frozen=True, array_like=True):
-    """What timed rows spent in one stage: seconds that passed, and seconds of processor time.
+    """The time of the timed rows in one stage: seconds that passed, and seconds of processor time.
 
     `stage` is "read", "decode", "write", "other", or "op"; then `op` is its name, with the file and
     line of its call.
@@ -346,7 +346,7 @@ class StageTimes(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, array_like=True):
-    """What one worker does at this moment, as the daemon sees it from outside; for people.
+    """The work of one worker at this moment, as the daemon sees it from outside; for people.
 
     `worker` is its number in logs, `pid` its process, 0 before it has one. `state` is "starting",
     "idle", "opening" (it opens a stream), "compiling", "ending" (it was killed and is not dead
@@ -354,9 +354,9 @@ class WorkerStatus(msgspec.Struct, frozen=True, array_like=True):
     of the op, with the file and line of its call. It is seen there for `state_s` seconds, and works
     at its chunk for `chunk_s`. `cpu` is how many cores it used over the last second.
 
-    The other fields say for whom: the dataset, pipeline and name of the first of the `sessions`
-    that get the rows, and `stream`, `group` and `rank` as in SessionStatus; empty or 0 if it
-    computes nothing. `row` and `sample` are null while rows are computed many at a time.
+    The other fields say for which client: the dataset, pipeline and name of the first of the
+    `sessions` that get the rows, and `stream`, `group` and `rank` as in SessionStatus; empty or 0
+    if it computes nothing. `row` and `sample` are null while rows are computed many at a time.
     """
 
     worker: Count
@@ -389,7 +389,7 @@ class Status(Record, frozen=True, tag="status"):
     The other fields only if ASK_STATUS asked for them. `sessions` are in the order of their HELLO,
     without the one that asks; the first `MAX_LISTED` of them. `datasets` and `pipelines` are the
     names that the daemon serves. `unready` says why new clients are not welcome; empty: they are.
-    `pid` is the daemon's process, `page` the address of its web page; empty: it has none.
+    `pid` is the daemon's process, `page` the address of its web page; empty: it has no page.
     """
 
     counters: Annotated[dict[Name, int | float], msgspec.Meta(max_length=4096)]

@@ -3,7 +3,7 @@
     python -P -m stoker.client.audit.audited_run FILE RUN
 
 RUN is an `AuditedRun` as JSON. Each batch becomes a line of FILE (`seen_batches`). The process is
-new, so what the user's module makes when it is imported, such as a generator, is made anew. If the
+new, so what the user's module makes when it is imported, such as a generator, is made again. If the
 time is over it writes the stacks of its threads on standard error, and ends.
 """
 
@@ -22,14 +22,14 @@ from stoker.protocol.importing import add_folders
 
 
 class AuditedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run does.
+    """A run and its options.
 
     Attributes:
         factory: `module:function`.
         arguments: for the function; those that it does not take are left out.
         batches: to read in each loop, at most.
         loops: over the same loader, one after the other.
-        resume_at: a state is saved after so many batches, and loaded into a second loader, which
+        resume_at: a state is saved after that many batches, and loaded into a second loader, which
             delivers the rest; 0: none is.
         ids: name of the output that holds sample ids; None looks for one.
         python_path: folders that modules are imported from.
@@ -60,7 +60,7 @@ def main() -> int:
             _follow(run, file)
         except NoStateError as error:
             _write(file, RunLine(missing=str(error)))
-        except Exception as error:  # whatever the user's code raises is what is found
+        except Exception as error:  # an error of the user's code is the finding
             _write(file, RunLine(failed=in_words(error)))
     return 0
 

@@ -15,13 +15,13 @@ from stoker.protocol.errors import BuildError, StokerError, UsageError
 from stoker.protocol.importing import hint
 
 ASKED: Final = ("workers", "seed", "epoch", "rank", "world_size", "only")
-"""What a factory may take, each by its name, in any order."""
+"""The arguments that a factory may take, by name and in any order."""
 _OF_OTHERS: Final = (
     *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
     "<",
 )
-"""How the names of files begin that are not the user's."""
+"""Prefixes of the names of files that are not the user's."""
 
 
 class LoaderFactory:
@@ -37,8 +37,8 @@ class LoaderFactory:
         """Import it.
 
         Raises:
-            BuildError: there is none of that name, or its module cannot be imported.
-            UsageError: it needs an argument that nobody gives.
+            BuildError: it does not exist, or its module cannot be imported.
+            UsageError: it needs an argument that an audit does not give.
         """
         self.name = name
         self._make = _imported(name)

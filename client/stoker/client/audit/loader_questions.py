@@ -1,4 +1,4 @@
-"""What an audit asks of a loader, and how runs answer it. Pure functions of what was delivered."""
+"""The questions of an audit, and their answers: pure functions of the batches of its runs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ QUESTIONS: Final = {
     "ranks": "2 ranks have no row in common",
     "resume": "a loader that was stopped goes on with the same batches",
 }
-"""Name -> what is promised if the answer is no finding, in the order of a report."""
+"""Name -> the promise that a finding breaks, in the order of a report."""
 
 REPEATED: Final = 0.25
-"""So many rows that repeat an earlier one are no chance."""
+"""From this part on, rows that repeat an earlier one are a finding."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Starting runs as processes: each ends by its deadline, with all processes that it started.
 
-A run has a session of its own. Its process group is killed at the end, whatever happened: workers
+A run has a session of its own. Its process group is always killed at the end: workers
 of a loader that hangs or crashed do not stay. A private daemon has its own session, and ends with
 its client.
 """

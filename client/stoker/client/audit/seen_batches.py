@@ -1,4 +1,4 @@
-"""What a run of a loader delivered, as digests, and its form as lines of JSON.
+"""The batches of a run of a loader, as digests, and their form as lines of JSON.
 
 The process of a run writes the lines into a file (`audited_run`); the audit reads them. Nothing of
 a batch but digests and sample ids goes from one to the other.
@@ -28,7 +28,7 @@ class SeenBatch(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         outputs: name -> (form in words, digest of each row in hex).
         rows: digest of each row over all outputs that have as many rows as the batch.
-        ids: the sample id of each row as text; empty if the batch has none.
+        ids: the sample id of each row as text; empty if the batch has no ids.
     """
 
     outputs: dict[str, tuple[str, list[str]]]
@@ -113,13 +113,13 @@ class SeenLoop:
 
     @property
     def ids(self) -> list[str]:
-        """The sample ids; empty if batches have none."""
+        """The sample ids; empty if batches have no ids."""
         return [one for batch in self.batches for one in batch.ids]
 
 
 @dataclass
 class SeenRun:
-    """What a run delivered, and how it ended.
+    """The batches of a run, and its end.
 
     Attributes:
         takes: parameters of the factory that an audit gives.

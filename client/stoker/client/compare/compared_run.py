@@ -33,7 +33,7 @@ LOOK_S: Final = 0.5
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured: a loader that a function makes, or Stoker.
+    """One measurement: of a loader that a function makes, or of Stoker.
 
     Attributes:
         factory: `module:function`; None measures Stoker.
@@ -55,7 +55,7 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured.
+    """The results of a measurement.
 
     Attributes:
         rows: that arrived in `seconds`.
@@ -86,7 +86,7 @@ def main() -> int:
     add_folders(run.python_path)
     try:
         found = _measured(run)
-    except Exception as error:  # whatever the user's code raises is why there is no measurement
+    except Exception as error:  # an error of the user's code takes the place of the measurement
         found = Measured(failed=in_words(error))
     Path(sys.argv[1]).write_bytes(msgspec.json.encode(found))
     return 0
@@ -109,7 +109,7 @@ def _measured(run: ComparedRun) -> Measured:
 
 
 def _loop(loader: Any, begun: float, seconds: float, memory: "_PeakMemory") -> Measured:
-    """Take batches for so many seconds, after the first ones."""
+    """Take batches for a number of seconds, after the first ones."""
     pid = os.getpid()
     rows = batch_rows = 0
     first_s = start = cpu_s = others_s = 0.0

@@ -17,12 +17,12 @@ from stoker.protocol.errors import UsageError
 from stoker.protocol.spec import as_integer
 
 START_S: Final = 300.0
-"""Seconds that a measurement may take beside measuring: a cold start compiles."""
+"""Seconds that a measurement may take in addition to measuring: a cold start compiles."""
 
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """What one loader did; the median of all rounds.
+    """The results of one loader; the median of all rounds.
 
     Attributes:
         rows_per_s: images or other rows, as they arrived.

@@ -209,7 +209,7 @@ class Fleet:
         return None
 
     is_remote = True
-    """Whether batches come over a network; those of some daemons do."""
+    """True if batches of some of the daemons come over a network."""
 
     def close(self) -> None:
         """Close all connections; does nothing a second time, or in a forked child."""

@@ -1,4 +1,4 @@
-"""What each metric counts, in which unit, and what to do about it: HELP lines of `/metrics`.
+"""HELP lines of `/metrics`: what each metric counts, its unit, and what to do about it.
 
 By name without the prefix `stoker_`, as in STATUS. docs/operations.md lists the same metrics; a
 test compares both with what a daemon exports.
@@ -56,7 +56,7 @@ HELP: Final[Mapping[str, str]] = {
     ),
     "recomputed_rows_total": "Rows computed again, because their worker or slot was lost.",
     "voided_rows_total": (
-        "Rows computed for batches that nobody wanted any more, as after a loop that was left "
+        "Rows computed for batches that no client wanted any more, as after a loop that was left "
         "early."
     ),
     "replaced_rows_total": "Rows with a substitute for a bad sample (on_error replace).",
@@ -137,7 +137,7 @@ HELP: Final[Mapping[str, str]] = {
     "leased_slots": "Slots that clients hold.",
     "kept_slots": "Slots kept for members of groups that are behind.",
     "coming_slots": "Slots of sessions that join or open, whose memory is being reserved.",
-    "cancelled_slots": "Slots of batches that nobody wants any more, until their workers are done.",
+    "cancelled_slots": "Slots of batches that no client wants now, until their workers are done.",
     "spare_slots": (
         "Slots in reserve, one for each slab, for a worker that cannot be confirmed dead."
     ),

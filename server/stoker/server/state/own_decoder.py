@@ -1,4 +1,4 @@
-"""Compiles Stoker's own decoder of JPEGs beside the work, with `daemon.jpeg = "auto"`.
+"""Compiles Stoker's own decoder of JPEGs during the work, with `daemon.jpeg = "auto"`.
 
     not wanted -> wanted -> compiling -> ready
                     ^           |
@@ -8,7 +8,7 @@ A worker that meets JPEGs for the decoder wants it; until it is ready, workers u
 with the same pixels. It is compiled once no pipeline is being built. A process that makes no
 progress for `build_deadline_s`, for example because it is stopped, is ended. If its process dies,
 another one starts after a pause that doubles, `MOST_DEATHS` times at most. If it is ready, all
-workers are told, and each later one as soon as it is up. If one of them does not find it, because
+workers load it, and each later one as soon as it is up. If one of them does not find it, because
 the cache was emptied meanwhile, it is compiled again, as after a death; others go on with it.
 """
 
@@ -40,7 +40,7 @@ class OwnDecoder:
 
     @property
     def serves(self) -> bool:
-        """Whether workers decode by Stoker's own decoder what it covers."""
+        """True if workers use Stoker's own decoder for what it covers."""
         return self._ready or self._context.settings.jpeg == "stoker"
 
     def want(self) -> None:
@@ -73,7 +73,7 @@ class OwnDecoder:
         self._lost(event.reason, event.died)
 
     def missed(self, event: DecoderMissed) -> None:
-        """Compile it again later: a worker that was told did not find it."""
+        """Compile it again later: a worker did not find it."""
         if self._ready:  # the first of the workers that were told
             self._ready = False
             why = f"the kernel cache had lost it when worker {event.worker} was told to load it"

@@ -1,4 +1,4 @@
-"""What a daemon can run out of, and how near it is: the nearest first."""
+"""The limits of a daemon, and how near it is to each: the nearest first."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -28,7 +28,7 @@ class Limit(NamedTuple):
 
 
 class UsableHost(NamedTuple):
-    """What the daemon may use of its host.
+    """The part of the host that the daemon may use.
 
     Attributes:
         cores: processors.

@@ -1,4 +1,4 @@
-"""Who may read the page: decides whether there is one, and checks what a request shows.
+"""Access to the page: whether there is a page, and whether a request may read it.
 
 Without a token the page is served only at an address that no other host reaches, and only to
 requests that name this host. So a page from elsewhere cannot read it in the browser of a user, by

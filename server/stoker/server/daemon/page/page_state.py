@@ -1,4 +1,4 @@
-"""What the page shows, as events of text/event-stream; each has the whole state as JSON.
+"""The content of the page, as events of text/event-stream; each has the whole state as JSON.
 
 Runs in the thread of the endpoint. It keeps the snapshots of the last `WINDOW_S` seconds to see
 what changed, and one event for all pages that are open. While pages are open the loop adds the

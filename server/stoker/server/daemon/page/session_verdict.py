@@ -22,7 +22,7 @@ _WAITS_FOR: Final = {
 
 
 class SessionVerdict(NamedTuple):
-    """What bounds a session.
+    """The verdict on a session.
 
     Attributes:
         bound: "data", "compute", or "none": there is nothing to judge.
@@ -36,7 +36,7 @@ class SessionVerdict(NamedTuple):
 
 
 class Workers(NamedTuple):
-    """What workers did over the last seconds.
+    """The work of the workers over the last seconds.
 
     Attributes:
         busy: the part of their time in which they worked, from 0 to 1.
@@ -56,7 +56,7 @@ def session_verdict(
 
     Args:
         now: its status.
-        before: its status in the same stream some seconds ago; None: nobody looked at it then.
+        before: its status in the same stream some seconds ago; None: no page was open then.
         passed_s: seconds between the two.
         workers: what they did between the two.
     """
