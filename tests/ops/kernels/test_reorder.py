@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from stoker.jit import compiled
 from stoker.ops import Rot90, State, Transpose, VerticalFlip
+from stoker.ops.kernels.reorder import mirror_in_place
 
 METHODS = {
     "vertical_flip": {0: None, 1: Image.Transpose.FLIP_TOP_BOTTOM},
@@ -105,3 +107,17 @@ def test_turns_are_equally_likely(run_op):
 def test_one_set_of_turns_is_one_op():
     assert Rot90((3, 1, 1)) == Rot90((1, 3))
     assert Rot90(2) == Rot90((2,))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_rows_are_mirrored_where_they_are(noise, channels, dtype):
+    """At every width around those of one, two and three pairs of blocks."""
+    fast = compiled(mirror_in_place)
+    for width in [*range(1, 70), 95, 96, 97, 127, 128, 129, 191, 192, 193, 224]:
+        image = noise((3, width, channels), width).astype(dtype)
+        expected = image[:, ::-1].tobytes()
+        for form in (fast, mirror_in_place) if width % 16 == 1 else (fast,):
+            painted = image.copy()
+            form(painted)
+            assert painted.tobytes() == expected, width

@@ -8,6 +8,8 @@ from stoker.ops.kernels.runs import (
     SIXTEEN,
     THIRTY_TWO,
     copy_run,
+    exchange16,
+    exchange32,
     flat,
     planes16,
     reverse16,
@@ -42,6 +44,16 @@ def call_planes(src, at, means, gains, dst, to, plane):
 @kernel
 def call_reverse_values(src, at, dst, to):
     reverse32(src, at, dst, to)
+
+
+@kernel
+def call_exchange(array, left, right):
+    exchange16(array, left, right)
+
+
+@kernel
+def call_exchange_values(array, left, right):
+    exchange32(array, left, right)
 
 
 def forms(call):
@@ -120,3 +132,21 @@ def test_sixteen_pixels_are_normalized(noise):
         assert planes[:, :256].tobytes() == expected.tobytes()
         assert (planes[:, 256:] == 7).all()
         assert (painted[:5] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize(
+    ("call", "count", "pixel"), [(call_exchange, SIXTEEN, 3), (call_exchange_values, THIRTY_TWO, 1)]
+)
+def test_two_runs_are_exchanged_and_reversed(noise, dtype, call, count, pixel):
+    size = count * pixel
+    values = noise((3 * size,), 5).astype(dtype)
+    left, right = 7, 7 + size + 5
+    expected = values.copy()
+    for at, of in ((left, right), (right, left)):
+        pixels = values[of : of + size].reshape(count, pixel)
+        expected[at : at + size] = pixels[::-1].ravel()
+    for form in forms(call):
+        painted = values.copy()
+        form(painted, left, right)
+        assert painted.tobytes() == expected.tobytes()

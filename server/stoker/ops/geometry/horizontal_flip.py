@@ -11,14 +11,17 @@ from stoker.ops.contract.kernel_forms import Kernel
 from stoker.ops.contract.op_functions import FunctionCall, calls
 from stoker.ops.contract.registry import register
 from stoker.ops.kernels.points import scaled
-from stoker.ops.kernels.reorder import mirror_image, move_rows
+from stoker.ops.kernels.reorder import is_one, mirror_image, mirror_in_place, move_rows
 from stoker.ops.values.swap_keypoints import Pairs, swap_last
 
 
 @kernel
 def _run(src: Any, dst: Any, params: Any, record: Any, scratch: Any) -> None:
     width = src.shape[1]
-    if record["flip"]:
+    if is_one(src, dst):  # where the op before it has written, most often into the slot
+        if record["flip"]:
+            mirror_in_place(dst)
+    elif record["flip"]:
         mirror_image(src, dst, width - 1, width)
     else:
         move_rows(src, dst, 0, width)
@@ -40,7 +43,10 @@ class HorizontalFlip(FlipOp):
     """Mirror left and right, with probability p."""
 
     varied = {}
-    kernels = {"image": Kernel(_run, _plain), "mask": Kernel(_run, _plain)}
+    kernels = {
+        "image": Kernel(_run, _plain, in_place=True),
+        "mask": Kernel(_run, _plain, in_place=True),
+    }
     forward = staticmethod(_forward)
     affine = True
 

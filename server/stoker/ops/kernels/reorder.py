@@ -13,7 +13,16 @@ import numpy as np
 
 from stoker.jit import kernel
 from stoker.ops.kernels.blocks import turn1, turn2, turn3, turn4
-from stoker.ops.kernels.runs import SIXTEEN, THIRTY_TWO, copy_run, flat, reverse16, reverse32
+from stoker.ops.kernels.runs import (
+    SIXTEEN,
+    THIRTY_TWO,
+    copy_run,
+    exchange16,
+    exchange32,
+    flat,
+    reverse16,
+    reverse32,
+)
 
 TILE: Final = 128
 K1: Final = np.uint64(1)
@@ -73,6 +82,39 @@ def mirror_image(src: Any, dst: Any, first: int, step: int) -> None:
         for y in range(rows):
             last = source[0] + y * source[1] + (count - 1) * channels
             walk_pixels(image, last, -channels, result, y * target, count, channels)
+
+
+@kernel
+def is_one(src: Any, dst: Any) -> bool:
+    """Return whether two images are the same memory."""
+    return bool(src.ctypes.data == dst.ctypes.data)
+
+
+@kernel
+def mirror_in_place(image: Any) -> None:
+    """Mirror the rows of an image where they are: blocks from both ends change places."""
+    height, width = image.shape[0], image.shape[1]
+    channels = image.size // (height * width)
+    values, line = flat(image), width * channels
+    side = 0
+    if channels == 1:
+        side = THIRTY_TWO
+    elif channels == 3:
+        side = SIXTEEN
+    blocks = width // (2 * side) if side > 0 else 0
+    for y in range(height):
+        start = y * line
+        for block in range(blocks):
+            a = start + block * side * channels
+            b = start + line - (block + 1) * side * channels
+            if channels == 1:
+                exchange32(values, a, b)
+            else:
+                exchange16(values, a, b)
+        for x in range(blocks * side, width // 2):
+            a, b = start + x * channels, start + (width - 1 - x) * channels
+            for c in range(channels):
+                values[a + c], values[b + c] = values[b + c], values[a + c]
 
 
 @kernel

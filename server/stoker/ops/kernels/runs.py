@@ -41,6 +41,21 @@ def reverse16(src: Any, at: int, dst: Any, to: int) -> None:
     dst[to : to + 3 * SIXTEEN] = pixels[::-1].reshape(3 * SIXTEEN)
 
 
+@kernel(twin="stoker.ops.kernels.simd.runs:exchange32")
+def exchange32(array: Any, left: int, right: int) -> None:
+    """Exchange two runs of thirty-two values, each in reverse order."""
+    a, b = array[left : left + THIRTY_TWO], array[right : right + THIRTY_TWO]
+    a[...], b[...] = b[::-1].copy(), a[::-1].copy()
+
+
+@kernel(twin="stoker.ops.kernels.simd.runs:exchange16")
+def exchange16(array: Any, left: int, right: int) -> None:
+    """Exchange two runs of sixteen pixels of three values, each in reverse order of pixels."""
+    a = array[left : left + 3 * SIXTEEN].reshape(SIXTEEN, 3)
+    b = array[right : right + 3 * SIXTEEN].reshape(SIXTEEN, 3)
+    a[...], b[...] = b[::-1].copy(), a[::-1].copy()
+
+
 @kernel(twin="stoker.ops.kernels.simd.runs:planes16")
 def planes16(src: Any, at: int, means: Any, gains: Any, dst: Any, to: int, plane: int) -> None:
     """Write (level - mean) * gain of sixteen pixels of three bytes, a run for each channel.

@@ -142,16 +142,50 @@ def reverse16(_context: Any, src: Any, start: Any, dst: Any, to: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         a, start, b, to = arguments
-        thirds = _thirds(builder, address(builder, context, signature.args[0], a, start))
         target = address(builder, context, signature.args[2], b, to)
-        order = [3 * (SIXTEEN - 1 - place) + c for place in range(SIXTEEN) for c in range(3)]
-        for n in range(3):
-            part = order[SIXTEEN * n : SIXTEEN * (n + 1)]
-            place = builder.gep(target, [ir.Constant(WORD, SIXTEEN * n)])
-            store(builder, _picked(builder, thirds, part), place)
+        source = address(builder, context, signature.args[0], a, start)
+        for n, third in enumerate(_reversed16(builder, source)):
+            store(builder, third, builder.gep(target, [ir.Constant(WORD, SIXTEEN * n)]))
         return context.get_dummy_value()
 
     return types.none(src, types.int64, dst, types.int64), build
+
+
+def _exchange(mirrored: Any) -> Any:
+    """Return the intrinsic that exchanges two runs; `mirrored` loads one, reversed, as vectors."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def exchange(_context: Any, array: Any, left: Any, right: Any) -> Any:
+        if array.ndim != 1:
+            return None
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            values, *starts = arguments
+            places = [address(builder, context, signature.args[0], values, at) for at in starts]
+            runs = [mirrored(builder, place) for place in places]
+            for place, run in zip(reversed(places), runs, strict=True):
+                for n, vector in enumerate(run):
+                    to = ir.Constant(WORD, vector.type.count * n)
+                    store(builder, vector, builder.gep(place, [to]))
+            return context.get_dummy_value()
+
+        return types.none(array, types.int64, types.int64), build
+
+    return exchange
+
+
+def _reversed32(builder: Any, place: Any) -> list[Any]:
+    values = load(builder, place, THIRTY_TWO)
+    return [shuffle(builder, values, values, list(reversed(range(THIRTY_TWO))))]
+
+
+def _reversed16(builder: Any, place: Any) -> list[Any]:
+    thirds = _thirds(builder, place)
+    order = [3 * (SIXTEEN - 1 - pixel) + c for pixel in range(SIXTEEN) for c in range(3)]
+    return [_picked(builder, thirds, order[n : n + SIXTEEN]) for n in range(0, 48, SIXTEEN)]
+
+
+exchange32, exchange16 = _exchange(_reversed32), _exchange(_reversed16)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
