@@ -66,6 +66,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
     ROWS,
     SAMPLES_V,
     SAMPLING,
+    SIDE,
     SLOT,
     SPARE,
     SPARSE,
@@ -73,9 +74,11 @@ from stoker.dataset.images.jpeg.decoding.window import (
     TOP,
     UPPER,
     WIDTH,
+    ask,
     fill_factors,
     fill_where,
     lay_out,
+    reduce_box,
 )
 from stoker.dataset.images.jpeg.grid import (
     CHANGED,
@@ -99,7 +102,7 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
     Args:
         data: flat uint8, the file.
         grid: flat uint8, its grid.
-        numbers: see `window.lay_out`; what is asked is given.
+        numbers: see `window.lay_out`; what is asked is given, and becomes that of the reduced image.
         parts: see `window.lay_out`.
         file: (where, factors, tables, codes, parameters), see `fill_where`, `fill_factors`,
             `take_tables` and `read_parameters`; tables and codes are kept from file to file.
@@ -112,7 +115,9 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
     """
     where, factors = file[0], file[1]
     head, cells = np.zeros(HEAD_NUMBERS, np.int64), np.zeros(4, np.int64)
-    status = find_cells(grid, data.shape[0], numbers[: MOST + 1], cells, np.zeros(4, np.int64))
+    asked = np.zeros(MOST + 1, np.int64)
+    ask(numbers, asked)
+    status = find_cells(grid, data.shape[0], asked, cells, np.zeros(4, np.int64))
     if status not in (0, LARGE):
         return status
     if status == LARGE:
@@ -126,6 +131,7 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
     unit_x, unit_y = np.int64(grid[WIDTH_AT]), np.int64(grid[HEIGHT_AT])
     if unit_x != 8 * head[H_MAX] or unit_y != 8 * head[V_MAX]:
         return OTHER_FORM
+    reduce_box(numbers)
     if not lay_out(grid, head, cells, numbers, parts):
         return OTHER_FORM
     fill_where(head, parts, uint16_at(grid, INTERVAL_AT), where)
@@ -201,7 +207,7 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
     targets = (planes, jobs, np.empty(64 * LANES, np.int16), out)
     for upper in range(numbers[UPPER], numbers[LOWER], BAND):
         rows = (upper, min(upper + BAND, numbers[LOWER]))
-        if not _copy_band(data, grid, rows, numbers, plain, places):
+        if not copy_band(data, grid, rows, numbers, plain, places):
             return False
         found = intervals_of(rows, numbers)
         for cell in range(found):
@@ -214,7 +220,7 @@ def decode(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: An
 
 
 @kernel
-def _copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> Any:
+def copy_band(data: Any, grid: Any, rows: Any, numbers: Any, plain: Any, places: Any) -> Any:
     """Copy the data of a band's intervals without stuffed bytes; return whether it is intact."""
     to = np.int64(0)
     for y in range(rows[0], rows[1]):
@@ -260,12 +266,18 @@ def finish_band(
     if not list_blocks(coefficients, places, where, numbers, parts, rows, jobs, interval):
         return False
     _make_samples(coefficients, jobs, factors, planes, parts, numbers, scratch, rows)
+    write_band(rows, numbers, parts, planes, out)
+    return True
+
+
+@kernel
+def write_band(rows: Any, numbers: Any, parts: Any, planes: Any, out: Any) -> None:
+    """Write the rows of pixels whose samples are there; arguments as of `finish_band`."""
     if numbers[PARTS_COUNT] == 1:
         for i in range(numbers[WIDTH] + PAD):
             planes[np.uint64(numbers[ROWS] + i)] = 128
     ready = (_first_waiting(rows[0], numbers, parts), _first_waiting(rows[1], numbers, parts))
     _write_rows(planes, parts, numbers, ready, out)
-    return True
 
 
 @kernel
@@ -275,7 +287,7 @@ def _first_waiting(y: Any, numbers: Any, parts: Any) -> Any:
     if y == numbers[LOWER]:
         return bottom
     smoothed = high if high > 1 else 0
-    return min(max(8 * high * y - smoothed, numbers[TOP]), bottom)
+    return min(max(parts[0, SIDE] * high * y - smoothed, numbers[TOP]), bottom)
 
 
 @kernel
@@ -285,12 +297,12 @@ def _make_samples(
 ) -> None:  # fmt: skip
     """Transform the listed blocks of a band, and repeat its edges."""
     for i in range(numbers[PARTS_COUNT]):
-        _transform(coefficients, jobs, factors[i], planes, parts[i], numbers, scratch)
-        _repeat(planes, parts[i], rows)
+        transform_part(coefficients, jobs, factors[i], planes, parts[i], numbers, scratch)
+        repeat_part(planes, parts[i], rows)
 
 
 @kernel
-def _transform(
+def transform_part(
     coefficients: Any, jobs: Any, factors: Any, planes: Any, part: Any, numbers: Any, scratch: Any
 ) -> None:
     """Transform the listed blocks of a component."""
@@ -306,17 +318,17 @@ def _transform(
 
 
 @kernel
-def _repeat(planes: Any, part: Any, rows: Any) -> None:
+def repeat_part(planes: Any, part: Any, rows: Any) -> None:
     """Repeat the edges of a component in the lines of a band, if it is smoothed across."""
     if part[ACROSS] == 1:
         return
     first = -part[ORIGIN] if part[ORIGIN] == 0 else np.int64(-1)
-    end = part[END_COLUMN] * 8
+    end = part[END_COLUMN] * part[SIDE]
     last = part[PART_WIDTH] - 1 - part[ORIGIN] if end >= part[PART_WIDTH] else np.int64(-1)
     for y in range(rows[0], rows[1]):
-        line = y % RING * 8 * part[SAMPLES_V]
-        at = part[PLANE] + line * part[PITCH]
-        repeat_edges(planes, at, part[PITCH], 8 * part[SAMPLES_V], first, last)
+        lines = part[SIDE] * part[SAMPLES_V]
+        at = part[PLANE] + y % RING * lines * part[PITCH]
+        repeat_edges(planes, at, part[PITCH], lines, first, last)
 
 
 @kernel
@@ -371,4 +383,5 @@ def _lines(part: Any, y: Any) -> tuple[Any, Any]:
 @kernel
 def _line(part: Any, line: Any) -> Any:
     """Return where sample 0 of a line would be."""
-    return part[PLANE] - part[ORIGIN] + line % (RING * 8 * part[SAMPLES_V]) * part[PITCH]
+    ring = RING * part[SIDE] * part[SAMPLES_V]
+    return part[PLANE] - part[ORIGIN] + line % ring * part[PITCH]

@@ -33,6 +33,7 @@ from stoker.dataset.images.jpeg.decoding.window import (
     PLANE,
     SAMPLES_H,
     SAMPLES_V,
+    SIDE,
     SLOT,
     SPARSE,
 )
@@ -100,9 +101,10 @@ def _list_interval(
             continue
         if not parts[i, FIRST_COLUMN] <= column < parts[i, END_COLUMN]:
             continue
-        line = row % (RING * parts[i, SAMPLES_V]) * 8
-        target = parts[i, PLANE] + line * parts[i, PITCH] + 8 * column - parts[i, ORIGIN]
-        kind = SPARSE if is_sparse(coefficients, at) else FULL
+        side = parts[i, SIDE]
+        line = row % (RING * parts[i, SAMPLES_V]) * side
+        target = parts[i, PLANE] + line * parts[i, PITCH] + side * column - parts[i, ORIGIN]
+        kind = SPARSE if side > 1 and is_sparse(coefficients, at) else FULL
         end = parts[i, kind]
         jobs[np.uint64(end)], jobs[np.uint64(end + 1)] = at, target
         parts[i, kind] = end + 2

@@ -8,12 +8,14 @@ each pixel of a band, so some hundred KB for photographs of usual width, and nev
 """
 
 import struct
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from stoker.dataset.images.jpeg.decoding.bands import decode, prepare
 from stoker.dataset.images.jpeg.decoding.plane_bands import decode_planes
+from stoker.dataset.images.jpeg.decoding.scaled_bands import decode_reduced
 from stoker.dataset.images.jpeg.decoding.sizes import (
     ENTRIES,
     HUFFMAN_BYTES,
@@ -26,6 +28,7 @@ from stoker.dataset.images.jpeg.decoding.tables import CODE, TABLES
 from stoker.dataset.images.jpeg.decoding.window import (
     CELLS,
     COEFFICIENTS,
+    DIVISOR,
     FOLLOWING,
     IS_PLANES,
     JOBS,
@@ -58,7 +61,7 @@ class BoxDecoder:
         self._numbers = np.zeros(NUMBERS, np.int64)
         self._words = self._numbers.data
         self._prepare: Any = None
-        self._make: dict[bool, Any] = {}
+        self._make: dict[Callable[..., Any], Any] = {}
         self._parts = np.zeros((3, PART_NUMBERS), np.int64)
         self._file = (
             np.zeros((MOST_BLOCKS, 3), np.int64),
@@ -90,6 +93,7 @@ class BoxDecoder:
         box: tuple[int, int, int, int],
         most: int,
         target: tuple[np.ndarray, int, int],
+        divisor: int = 1,
     ) -> bool:
         """Decode a box, or return False, without a change of `target`, for files of other forms.
 
@@ -102,12 +106,14 @@ class BoxDecoder:
                 always are, and a damaged grid is not an error but a file of another form.
             target: flat uint8 memory, the place of the box's first byte in it, and bytes from row
                 to row.
+            divisor: 1, 2, 4 or 8: decode the pixels of the reduced image that the box touches.
 
         Raises:
             CodecError: the grid or an interval is damaged, or the grid belongs to another file.
         """
         flat, grids = _bytes_of(data), _bytes_of(grid)
         _ASKED.pack_into(self._words, 0, *box, *size, most, *target[1:])
+        self._words[DIVISOR] = divisor
         status = self.prepare(flat, grids)
         if status == OTHER_FORM or (status != 0 and most == 0):
             return False
@@ -126,16 +132,17 @@ class BoxDecoder:
 
     def make_pixels(self, data: np.ndarray, grid: np.ndarray, out: np.ndarray) -> Any:
         """Decode the box that was prepared by the file's kernel; return whether it is intact."""
-        planes = self._words[IS_PLANES] != 0
+        kernel = decode_reduced if self._words[DIVISOR] > 1 else decode
+        kernel = decode_planes if self._words[IS_PLANES] else kernel
         given = data, grid, self._numbers, self._parts, self._file, self._memory, out
-        made = self._make.get(planes)
+        made = self._make.get(kernel)
         if made is None:
-            made = self._make[planes] = direct(decode_planes if planes else decode, *given)
+            made = self._make[kernel] = direct(kernel, *given)
         return made(*given)
 
-    def make_no_pixels(self, planes: bool) -> None:
+    def make_no_pixels(self, planes: bool = False, divisor: int = 1) -> None:
         """Call `make_pixels` without rows, on a new decoder; its kernel gets compiled."""
-        self._numbers[IS_PLANES] = planes
+        self._numbers[IS_PLANES], self._numbers[DIVISOR] = planes, divisor
         self.make_pixels(_NOTHING, _NOTHING, np.zeros(1, np.uint8))
 
     def _grow(self) -> None:
@@ -171,12 +178,17 @@ def compile_prepare() -> None:
 
 def compile_decode() -> None:
     """Compile the half of the decoder that makes pixels, by a call without rows."""
-    BoxDecoder().make_no_pixels(planes=False)
+    BoxDecoder().make_no_pixels()
 
 
 def compile_decode_planes() -> None:
     """Compile what makes pixels of bit planes, by a call without rows."""
     BoxDecoder().make_no_pixels(planes=True)
+
+
+def compile_decode_reduced() -> None:
+    """Compile what makes pixels at a fraction, by a call without rows."""
+    BoxDecoder().make_no_pixels(divisor=2)
 
 
 def is_decoder_missing() -> bool:

@@ -21,10 +21,15 @@ _LEAST: Final = 3
 
 
 @kernel
-def sampling_of(across: Any, down: Any, width: Any) -> Any:
-    """Return how a component is upsampled: by factors across and down, from `width` samples."""
+def sampling_of(across: Any, down: Any, width: Any, side: Any) -> Any:
+    """Return how a component is upsampled: by factors across and down, from `width` samples.
+
+    libjpeg does not smooth where the blocks of luma have one sample (`side`).
+    """
     if across == 1 and down == 1:
         return SAME
+    if side == 1:
+        return REPEATED
     if across == 1 and down == 2:
         return TALLER
     if across == 2 and down <= 2 and width >= _LEAST:

@@ -27,7 +27,9 @@ NEAR: Final = 8
 """Coefficients that a lookup of two symbols spans at most; nearer to the end, single ones serve."""
 LATE: Final = 4
 STOP: Final = 6
-TABLES: Final = 7
+SKIP: Final = 7
+"""AC of luma and of chroma for blocks of which only DC is needed; `skipping` fills them."""
+TABLES: Final = 9
 CODE: Final = 300
 """Numbers of a canonical code: bounds by length from 0, offsets from 17, symbols from 34."""
 OFFSETS, SYMBOLS = 17, 34
@@ -46,7 +48,7 @@ def fill_tables(data: Any, place: Any, count: Any, tables: Any, codes: Any, sing
         data: flat uint8, the file.
         place: of the segment's body.
         count: tables in it, 2 or 4.
-        tables: (TABLES * ENTRIES,) int64.
+        tables: (TABLES * ENTRIES,) int64; those from SKIP on are marked as not filled.
         codes: (4 * CODE,) int32.
         single: (2 * ENTRIES,) uint32, contents undefined.
     """
@@ -60,8 +62,10 @@ def fill_tables(data: Any, place: Any, count: Any, tables: Any, codes: Any, sing
             fill_pairs(dc, ac, tables, (number - 1) * ENTRIES, (2, _ANY, number - 1))
             fill_pairs(ac, ac, tables, number * ENTRIES, (2 * NEAR, 2 * NEAR, number))
             fill_pairs(ac, ac, tables, (LATE + number // 2) * ENTRIES, (0, 0, number))
-    for i in range(STOP * ENTRIES, TABLES * ENTRIES):
+    for i in range(STOP * ENTRIES, SKIP * ENTRIES):
         tables[np.uint64(i)] = _STOP
+    for i in range(SKIP, TABLES):
+        tables[i * ENTRIES] = 0
 
 
 @kernel

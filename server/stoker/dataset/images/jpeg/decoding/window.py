@@ -3,8 +3,9 @@
 Intervals are those that the splicer takes, so both ways to decode find the same damage. Blocks are
 transformed only as far as the box and the smoothing of its chroma reach.
 
-Samples of a component lie in a ring of MCU rows, `RING * 8 * v` lines. A line has `PAD` bytes,
-the samples of the window's intervals, and `PAD` bytes.
+Samples of a component lie in a ring of MCU rows, `RING * side * v` lines. A line has `PAD` bytes,
+the samples of the window's intervals, and `PAD` bytes. A block makes `side` by `side` samples: 8 if
+the image is decoded at its size. At a fraction all places are those of the reduced image.
 """
 
 from typing import Any, Final
@@ -36,16 +37,53 @@ PLAIN, COEFFICIENTS, PLANES, JOBS, CELLS, FOLLOWING = range(15, 21)
 JOB_LIST, ROWS, SPARE, DUMMY, PARTS_COUNT, TABLES, IS_PLANES = range(21, 28)
 """Found: numbers of a list of jobs; places in `planes`; components; place of the Huffman tables;
 whether intervals are bit planes."""
-NUMBERS: Final = 28
+DIVISOR: Final = 28
+"""Asked: 1, 2, 4 or 8, what both sides of the image are divided by."""
+NUMBERS: Final = 29
 
 (
     SAMPLES_H, SAMPLES_V, QUANTIZER, WIDE_QUANTIZER, SAMPLING, ACROSS, DOWN, FIRST_COLUMN,
     END_COLUMN, FIRST_ROW, END_ROW, ORIGIN, PLANE, PITCH, PART_WIDTH, PART_HEIGHT, FULL, SPARSE,
-) = range(18)  # fmt: skip
+    SIDE,
+) = range(19)  # fmt: skip
 """Numbers of a component: sampling factors, place and width of its quantization, `sampling_of`,
 ratio to full resolution, blocks that are transformed, the window's first sample, the place of that
-sample in line 0, bytes of a line, size in samples, ends of its two lists of jobs."""
-PART_NUMBERS: Final = 18
+sample in line 0, bytes of a line, size in samples, ends of its two lists of jobs, samples of a
+block in each direction."""
+PART_NUMBERS: Final = 19
+_SCALED_MARGIN: Final = 4
+"""Pixels of a reduced image around a box that must be intact; smoothing reads fewer."""
+
+
+@kernel
+def ask(numbers: Any, asked: Any) -> None:
+    """Fill what `splice.find_cells` is asked: the box, wider in an image that gets reduced.
+
+    The splicer is asked for the same box (`scaled_decoding`), so both find the same damage.
+
+    Args:
+        numbers: see `lay_out`; what is asked is given.
+        asked: (MOST + 1,) int64.
+    """
+    asked[:] = numbers[: MOST + 1]
+    if numbers[DIVISOR] == 1:
+        return
+    margin = _SCALED_MARGIN * numbers[DIVISOR]
+    for place, length, whole in ((TOP, HEIGHT, IMAGE_HEIGHT), (LEFT, WIDTH, IMAGE_WIDTH)):
+        begin, end = numbers[place] - margin, numbers[place] + numbers[length] + margin
+        asked[place] = max(begin, 0)
+        asked[length] = min(end, numbers[whole]) - asked[place]
+
+
+@kernel
+def reduce_box(numbers: Any) -> None:
+    """Replace box and image by the pixels of the reduced image that they touch."""
+    divisor = numbers[DIVISOR]
+    for place, length, whole in ((TOP, HEIGHT, IMAGE_HEIGHT), (LEFT, WIDTH, IMAGE_WIDTH)):
+        end = numbers[place] + numbers[length]
+        numbers[place] //= divisor
+        numbers[length] = (end + divisor - 1) // divisor - numbers[place]
+        numbers[whole] = (numbers[whole] + divisor - 1) // divisor
 
 
 @kernel
@@ -56,33 +94,35 @@ def lay_out(grid: Any, head: Any, cells: Any, numbers: Any, parts: Any) -> Any:
         grid: flat uint8, a grid without fault.
         head: from `read_head`.
         cells: intervals of the window: rows from, to, columns from, to.
-        numbers: (NUMBERS,) int64; what is asked is given.
+        numbers: (NUMBERS,) int64; what is asked is given, after `reduce_box`.
         parts: (3, PART_NUMBERS) int64.
     """
     interval = uint16_at(grid, INTERVAL_AT)
     upper, lower, first, last = cells
     numbers[UPPER], numbers[LOWER], numbers[FIRST], numbers[LAST] = upper, lower, first, last
     count, blocks, place = head[COUNT], np.int64(0), np.int64(0)
-    most_pitch = np.int64(0)
+    most_pitch, least = np.int64(0), 8 // numbers[DIVISOR]
     for i in range(count):
         part, own = parts[i], PARTS + PART * i
         h, v = head[own], head[own + 1]
         part[SAMPLES_H], part[SAMPLES_V] = h, v
         part[QUANTIZER], part[WIDE_QUANTIZER] = head[own + HEAD_ELEMENTS], head[own + WIDE]
-        across, down = head[H_MAX] // h, head[V_MAX] // v
+        side = _side(head[H_MAX] * least, h, head[V_MAX] * least, v, least)
+        across, down = head[H_MAX] * least // (h * side), head[V_MAX] * least // (v * side)
+        part[SIDE] = side
         width = (numbers[IMAGE_WIDTH] + across - 1) // across
         height = (numbers[IMAGE_HEIGHT] + down - 1) // down
         part[ACROSS], part[DOWN], part[PART_WIDTH], part[PART_HEIGHT] = across, down, width, height
-        part[SAMPLING] = sampling_of(across, down, width)
+        part[SAMPLING] = sampling_of(across, down, width, least)
         margin = 0 if part[SAMPLING] == SAME else 1
-        begin, end = _blocks(numbers[LEFT], numbers[WIDTH], across, margin, width)
+        begin, end = _blocks(numbers[LEFT], numbers[WIDTH], across, (margin, width, side))
         part[FIRST_COLUMN], part[END_COLUMN] = begin, end
-        begin, end = _blocks(numbers[TOP], numbers[HEIGHT], down, margin, height)
+        begin, end = _blocks(numbers[TOP], numbers[HEIGHT], down, (margin, height, side))
         part[FIRST_ROW], part[END_ROW] = begin, end
-        part[ORIGIN] = first * interval * h * 8
-        part[PITCH] = (last - first) * interval * h * 8 + 2 * PAD
+        part[ORIGIN] = first * interval * h * side
+        part[PITCH] = (last - first) * interval * h * side + 2 * PAD
         part[PLANE] = place + PAD
-        place += part[PITCH] * RING * 8 * v
+        place += part[PITCH] * RING * side * v
         most_pitch = max(most_pitch, part[PITCH])
         blocks += h * v * interval
     numbers[BLOCKS], numbers[SLOT] = blocks, slot_bytes(blocks)
@@ -115,11 +155,35 @@ def _find_sizes(grid: Any, numbers: Any, place: Any, most_pitch: Any) -> None:
 
 
 @kernel
-def _blocks(begin: Any, length: Any, ratio: Any, margin: Any, most: Any) -> tuple[Any, Any]:
-    """Return the first block in one direction that a box needs, and one more than the last."""
+def _side(across: Any, h: Any, down: Any, v: Any, least: Any) -> Any:
+    """Return the samples of a component's block in each direction, as jdmaster.c chooses them.
+
+    A component that has fewer samples than luma gets more of them from each of its blocks, up to 8,
+    if that saves upsampling in both directions.
+
+    Args:
+        across: samples of luma in the width of an MCU.
+        h: blocks of the component in it.
+        down: samples of luma in its height.
+        v: blocks of the component in it.
+        least: samples of a block of luma, 1 to 8.
+    """
+    side = least
+    while side < 8 and across % (2 * h * side) == 0 and down % (2 * v * side) == 0:
+        side *= 2
+    return side
+
+
+@kernel
+def _blocks(begin: Any, length: Any, ratio: Any, limits: Any) -> tuple[Any, Any]:
+    """Return the first block in one direction that a box needs, and one more than the last.
+
+    `limits` is (samples of margin, samples of the component, samples of a block).
+    """
+    margin, most, side = limits
     low = max(begin // ratio - margin, 0)
     high = min((begin + length - 1) // ratio + margin, most - 1)
-    return low // 8, high // 8 + 1
+    return low // side, high // side + 1
 
 
 @kernel

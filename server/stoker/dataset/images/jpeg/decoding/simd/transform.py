@@ -6,6 +6,7 @@ stored at its row and column. Then all columns are transformed, then all rows: a
 takes 8 registers, and products are pair sums (`pmaddwd`) in int32.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -46,13 +47,18 @@ def _pair(first: int, second: int) -> Any:
     return constant(I16, [first, second] * (LANES // 2))
 
 
-class _Transform:
-    """A transform, while its code is written; `sides` rows and columns have coefficients."""
+class Transform:
+    """A transform, while its code is written.
 
-    def __init__(self, builder: Any, vectors: Vectors, sides: int) -> None:
-        self.builder, self.vectors, self.sides = builder, vectors, sides
+    Attributes:
+        sides: rows and columns that may have coefficients: 8, or 4 in sparse blocks.
+        used: those of them that have a part.
+    """
 
-    def _both(self, a: Any, b: Any, factors: list[tuple[int, int]]) -> list[list[Any]]:
+    def __init__(self, builder: Any, vectors: Vectors, sides: int, used: tuple[int, ...]) -> None:
+        self.builder, self.vectors, self.sides, self.used = builder, vectors, sides, used
+
+    def both(self, a: Any, b: Any, factors: list[tuple[int, int]]) -> list[list[Any]]:
         """Return, for each two factors, a * first + b * second as two registers of int32."""
         pairs = interleaved(self.builder, a, b)
         return [
@@ -60,19 +66,19 @@ class _Transform:
             for two in factors
         ]
 
-    def _sums(self, a: list[Any], b: list[Any]) -> list[Any]:
+    def sums(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [self.builder.add(x, y) for x, y in zip(a, b, strict=True)]
 
-    def _differences(self, a: list[Any], b: list[Any]) -> list[Any]:
+    def differences(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [self.builder.sub(x, y) for x, y in zip(a, b, strict=True)]
 
-    def _scaled(self, a: Any, shift: int) -> list[Any]:
-        """Return a * 2**13, and half of the unit of the result, as int32."""
+    def scaled(self, a: Any, shift: int, bits: int = 13) -> list[Any]:
+        """Return a * 2**bits, and half of the unit of the result, as int32."""
         half = constant(I32, [1 << (shift - 1)] * (LANES // 2))
         parts = []
         for pair in interleaved(self.builder, constant(I16, [0] * LANES), a):
             wide = self.builder.bitcast(pair, ir.VectorType(I32, LANES // 2))
-            wide = self.builder.ashr(wide, constant(I32, [3] * (LANES // 2)))
+            wide = self.builder.ashr(wide, constant(I32, [16 - bits] * (LANES // 2)))
             parts.append(self.builder.add(wide, half))
         return parts
 
@@ -81,32 +87,32 @@ class _Transform:
         builder, nothing = self.builder, constant(I16, [0] * LANES)
         x = [*given, *[nothing] * (8 - len(given))]
         short = self.sides == 4
-        even2, even3 = self._both(x[2], x[6], FACTORS["even"])
-        low = self._scaled(x[0] if short else builder.add(x[0], x[4]), shift)
-        high = low if short else self._scaled(builder.sub(x[0], x[4]), shift)
+        even2, even3 = self.both(x[2], x[6], FACTORS["even"])
+        low = self.scaled(x[0] if short else builder.add(x[0], x[4]), shift)
+        high = low if short else self.scaled(builder.sub(x[0], x[4]), shift)
         z3 = x[3] if short else builder.add(x[7], x[3])
         z4 = x[1] if short else builder.add(x[5], x[1])
-        third, fourth = self._both(z3, z4, FACTORS["sums"])
-        outer = self._both(x[7], x[1], FACTORS["outer"])
-        inner = self._both(x[5], x[3], FACTORS["inner"])
+        third, fourth = self.both(z3, z4, FACTORS["sums"])
+        outer = self.both(x[7], x[1], FACTORS["outer"])
+        inner = self.both(x[5], x[3], FACTORS["inner"])
         odd = [
-            self._sums(outer[1], fourth),
-            self._sums(inner[1], third),
-            self._sums(inner[0], fourth),
-            self._sums(outer[0], third),
+            self.sums(outer[1], fourth),
+            self.sums(inner[1], third),
+            self.sums(inner[0], fourth),
+            self.sums(outer[0], third),
         ]
         even = [
-            self._sums(low, even3),
-            self._sums(high, even2),
-            self._differences(high, even2),
-            self._differences(low, even3),
+            self.sums(low, even3),
+            self.sums(high, even2),
+            self.differences(high, even2),
+            self.differences(low, even3),
         ]
         out: list[Any] = [None] * 8
         by = constant(I32, [shift] * (LANES // 2))
         for n in range(4):
             for place, total in (
-                (n, self._sums(even[n], odd[n])),
-                (7 - n, self._differences(even[n], odd[n])),
+                (n, self.sums(even[n], odd[n])),
+                (7 - n, self.differences(even[n], odd[n])),
             ):
                 parts = [builder.ashr(part, by) for part in total]
                 out[place] = self.vectors.words(builder, *parts)
@@ -130,11 +136,13 @@ class _Transform:
                 ]
             for n, row in enumerate(rows[: count - first]):
                 k = first + n
+                if ZIGZAG[k] // 8 not in self.used or ZIGZAG[k] % 8 not in self.used:
+                    continue
                 by = load(builder, moved(builder, quantizers, BYTES * k), ROW)
                 store(builder, builder.mul(row, by), moved(builder, scratch, BYTES * ZIGZAG[k]))
-        if self.sides == 4:
-            for place in (11, 18, 19, 25, 26, 27):
-                store(builder, constant(I16, [0] * LANES), moved(builder, scratch, BYTES * place))
+        square = {8 * y + x for y in self.used for x in self.used}
+        for place in sorted(square - set(ZIGZAG[:count])):
+            store(builder, constant(I16, [0] * LANES), moved(builder, scratch, BYTES * place))
 
     def columns(self, scratch: Any) -> None:
         """Transform all columns in place."""
@@ -172,8 +180,8 @@ class _Transform:
                         store(builder, levels, moved(builder, targets[block], offset))
 
 
-def _twin(vectors: Vectors, sides: int) -> Any:
-    """Return the intrinsic for blocks of 8 by 8 or 4 by 4 coefficients."""
+def twin(begun: Callable[[Any], Transform]) -> Any:
+    """Return the intrinsic of the transform that begins with a builder."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def transform(
@@ -196,7 +204,7 @@ def _twin(vectors: Vectors, sides: int) -> Any:
                 ]
                 return [moved(builder, base, builder.shl(o, number(shift))) for o in offsets]
 
-            made = _Transform(builder, vectors, sides)
+            made = begun(builder)
             made.gather(given(0, coefficients, 1), factors, work)
             made.columns(work)
             made.rows(work, given(1, planes, 0), stride)
@@ -208,5 +216,13 @@ def _twin(vectors: Vectors, sides: int) -> Any:
     return transform
 
 
-transform_full, transform_sparse = _twin(FAST, 8), _twin(FAST, 4)
-portable_full, portable_sparse = _twin(PORTABLE, 8), _twin(PORTABLE, 4)
+def _twins(vectors: Vectors) -> list[Any]:
+    """Return the intrinsics for blocks of 8 by 8 and of 4 by 4 coefficients."""
+    return [
+        twin(lambda builder, sides=sides: Transform(builder, vectors, sides, tuple(range(sides))))
+        for sides in (8, 4)
+    ]
+
+
+transform_full, transform_sparse = _twins(FAST)
+portable_full, portable_sparse = _twins(PORTABLE)

@@ -1,0 +1,123 @@
+"""Decoding of a window at 1/2, 1/4 or 1/8, band by band. Compiled, as one kernel.
+
+It stands beside `bands.decode`, which has no code of it: only pipelines with `decode="scaled"`
+compile it. Heads are read by `bands.prepare`, and rows of pixels are written by `bands.write_band`;
+`prepare` has replaced the box and the image by those of the reduced image. Of blocks that become
+one sample, only DC is decoded; `skipping` goes over the rest.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stoker.dataset.images.jpeg.decoding.bands import (
+    begin_rows,
+    copy_band,
+    repeat_part,
+    transform_part,
+    write_band,
+)
+from stoker.dataset.images.jpeg.decoding.blocks import fill_up, list_blocks
+from stoker.dataset.images.jpeg.decoding.entropy import (
+    BLOCK_BYTES,
+    decode_intervals,
+    fill_following,
+)
+from stoker.dataset.images.jpeg.decoding.reduced_transform import (
+    only_levels,
+    sparse_2,
+    sparse_4,
+    transform_2,
+    transform_4,
+)
+from stoker.dataset.images.jpeg.decoding.sizes import BAND, LANES
+from stoker.dataset.images.jpeg.decoding.skipping import fill_skips, skip_following
+from stoker.dataset.images.jpeg.decoding.window import (
+    BLOCKS,
+    FULL,
+    JOB_LIST,
+    LOWER,
+    PARTS_COUNT,
+    PITCH,
+    SIDE,
+    SLOT,
+    SPARSE,
+    TABLES,
+    UPPER,
+)
+from stoker.dataset.images.jpeg.grid import INTERVAL_AT, uint16_at
+from stoker.jit import kernel
+
+
+@kernel
+def decode_reduced(
+    data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: Any, out: Any
+) -> Any:
+    """Decode the box that was prepared to pixels of the reduced image; otherwise as `bands.decode`."""
+    where, factors, all_tables, all_codes, _ = file
+    tables, codes = all_tables[numbers[TABLES]], all_codes[numbers[TABLES]]
+    following, plain, places, coefficients, planes, jobs = memory
+    interval = uint16_at(grid, INTERVAL_AT)
+    fill_following(parts, numbers[PARTS_COUNT], interval, numbers[SLOT], tables, following)
+    if parts[0, SIDE] == 1:
+        fill_skips(tables, numbers[PARTS_COUNT])
+        skip_following(parts, where, numbers[BLOCKS], tables, following)
+    shape = (numbers[SLOT], BLOCK_BYTES * numbers[BLOCKS], tables)
+    scratch, rows_done = np.empty(64 * LANES, np.int16), begin_rows(planes, numbers)
+    for upper in range(numbers[UPPER], numbers[LOWER], BAND):
+        lower = min(upper + BAND, numbers[LOWER])
+        found = copy_band(data, grid, (upper, lower), numbers, plain, places)
+        if found < 0:
+            return False
+        for cell in range(found):
+            _clear(coefficients, cell * numbers[SLOT] // 2, where, numbers[BLOCKS], parts)
+        decode_intervals(plain, places, found, coefficients, following, codes, shape)
+        rows = (upper, lower)
+        if not list_blocks(coefficients, places, where, numbers, parts, rows, jobs, interval):
+            return False
+        for i in range(numbers[PARTS_COUNT]):
+            _transform(coefficients, jobs, factors[i], planes, parts[i], numbers, scratch)
+            repeat_part(planes, parts[i], rows)
+        rows_done = write_band((upper, lower, rows_done), numbers, parts, planes, out)
+    return True
+
+
+@kernel
+def _clear(coefficients: Any, at: Any, where: Any, blocks: Any, parts: Any) -> None:
+    """Clear what is read of an interval's slot: blocks, or their DC; and the place of the mark."""
+    for k in range(np.uint64(blocks)):
+        begin = np.uint64(at) + np.uint64(64) * k
+        if parts[where[k, 0], SIDE] == 1:
+            coefficients[begin] = 0
+        else:
+            for j in range(np.uint64(64)):
+                coefficients[begin + j] = 0
+    coefficients[np.uint64(at + 64 * blocks)] = 0
+
+
+@kernel
+def _transform(
+    coefficients: Any, jobs: Any, factors: Any, planes: Any, part: Any, numbers: Any, scratch: Any
+) -> None:
+    """Transform the listed blocks of a component to as many samples as it has."""
+    if part[SIDE] == 8:
+        transform_part(coefficients, jobs, factors, planes, part, numbers, scratch)
+        return
+    full = part[FULL] // numbers[JOB_LIST] * numbers[JOB_LIST]
+    if part[SIDE] == 1:
+        only_levels(coefficients, jobs, full, part[FULL], factors, planes)
+        return
+    small, pitch = part[SIDE] == 2, part[PITCH]
+    end = fill_up(jobs, full, part[FULL], numbers)
+    for at in range(full, end, 2 * LANES):
+        if small:
+            transform_2(coefficients, jobs, at, factors, planes, pitch, scratch)
+        else:
+            transform_4(coefficients, jobs, at, factors, planes, pitch, scratch)
+    sparse = part[SPARSE] // numbers[JOB_LIST] * numbers[JOB_LIST]
+    end = fill_up(jobs, sparse, part[SPARSE], numbers)
+    for at in range(sparse, end, 2 * LANES):
+        if small:
+            sparse_2(coefficients, jobs, at, factors, planes, pitch, scratch)
+        else:
+            sparse_4(coefficients, jobs, at, factors, planes, pitch, scratch)
