@@ -74,12 +74,22 @@ CONTENDERS = {
         workloads=JPEGS,
         environment={"STOKER_JPEG": "stoker"},
     ),
+    "r": Contender(
+        "Stoker, images decoded at a fraction by libjpeg-turbo",
+        "through_daemon.py",
+        "packed",
+        options=("--form", "scaled"),
+        workloads=("w1",),
+        environment={"STOKER_JPEG": "libjpeg"},
+        on_request=True,
+    ),
     "s": Contender(
         "Stoker, images decoded at a fraction",
         "through_daemon.py",
         "packed",
         options=("--form", "scaled"),
         workloads=("w1",),
+        environment={"STOKER_JPEG": "stoker"},
         on_request=True,
     ),
     "t": Contender(

@@ -1,7 +1,7 @@
 """Make photographs of 12 megapixels for `throughput.py --data DIR`, and compare their pixels.
 
     python benchmarks/make_large_data.py DIR [--count 48]
-    python benchmarks/throughput.py --data DIR --batch-size 16 --only ajest --peer tfdata=PYTHON
+    python benchmarks/throughput.py --data DIR --batch-size 16 --only ajerst --peer tfdata=PYTHON
 
 The photographs are those of `packing.py`, in the layout of `foreign_data.py`. Then it prints how
 far resized images that are decoded at a fraction are from those that are decoded exactly, as the

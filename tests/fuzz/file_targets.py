@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import simplejpeg
 from PIL import Image
 from record_targets import as_json
 from target_tools import accepts, folder, prepared, target
@@ -20,6 +21,7 @@ from stoker.dataset.format.manifest_check import check_manifest
 from stoker.dataset.format.unpacked_form import HEADER, SAMPLES, header_of, read_header
 from stoker.dataset.images.jpeg import Rewritten, rewrite
 from stoker.dataset.images.jpeg import grid as jpeg_grid
+from stoker.dataset.images.jpeg.decoding import BoxDecoder
 from stoker.dataset.images.jpeg.planes.plane_files import to_jpeg, to_planes
 from stoker.dataset.images.jpeg.segments import UnindexableError, read_segments
 from stoker.dataset.images.png import read_png_header
@@ -33,6 +35,9 @@ from stoker.dataset.sources.formats.csv_rows import read_csv
 from stoker.dataset.sources.formats.unpacked_folder import scan_unpacked
 from stoker.dataset.sources.formats.yolo_yaml import names_of, read_yaml, splits_of
 from stoker.protocol.canonical import canonical_digest
+
+REDUCED_SIZE = 56, 72
+"""Height and width of the file whose intervals `jpeg_reduced` changes."""
 
 
 @target
@@ -217,6 +222,43 @@ def planes_seed() -> Rewritten:
     made = to_planes(rewrite(out.getvalue()))
     assert made is not None
     return made
+
+
+@prepared
+def _reduced() -> tuple[Rewritten, memoryview, BoxDecoder]:
+    """Return a gridded file, its grid without checksums, and the decoder."""
+    made = reduced_seed()
+    grid = dataclasses.replace(made.grid, checksums=None).to_bytes()
+    return made, memoryview(grid), BoxDecoder()
+
+
+@target
+def jpeg_reduced(data: bytes) -> bool:
+    """Intervals of a gridded file at a fraction: what is shown is what libjpeg-turbo shows."""
+    made, grid, decoder = _reduced()
+    begin, divisor = int(made.grid.offsets[0]), 2 << (data[0] if data else 0) % 3
+    rest = data[1:][: len(made.data) - begin]
+    file = made.data[:begin] + rest + made.data[begin + len(rest) :]
+    height, width = -(-REDUCED_SIZE[0] // divisor), -(-REDUCED_SIZE[1] // divisor)
+    room, most = np.full(3 * height * width + 64, 77, np.uint8), np.iinfo(np.int64).max
+    asked = REDUCED_SIZE, (0, 0, *REDUCED_SIZE), most, (room, 0, 3 * width), divisor
+    try:
+        assert decoder.decode(memoryview(file), grid, *asked)
+    except CodecError:
+        return False
+    shown = simplejpeg.decode_jpeg(file, min_height=height, min_width=width, min_factor=divisor)
+    assert np.array_equal(room[: shown.size], shown.reshape(-1))
+    assert (room[shown.size :] == 77).all()
+    return True
+
+
+def reduced_seed() -> Rewritten:
+    """Return a small gridded file."""
+    out = io.BytesIO()
+    y, x = np.mgrid[: REDUCED_SIZE[0], : REDUCED_SIZE[1]]
+    pixels = np.stack([3 * y + 2 * x, 255 - 4 * y, (x - 20) ** 2 // 3], 2).astype(np.uint8)
+    Image.fromarray(pixels).save(out, "JPEG", quality=85)
+    return rewrite(out.getvalue())
 
 
 @target

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import targets
 from asking import opening
-from file_targets import planes_seed
+from file_targets import planes_seed, reduced_seed
 from PIL import Image
 
 from stoker import ops
@@ -306,6 +306,11 @@ def coco_description() -> list[bytes]:
 
 def jpeg_planes() -> list[bytes]:
     return [planes_seed().data]
+
+
+def jpeg_reduced() -> list[bytes]:
+    made = reduced_seed()
+    return [bytes([way]) + made.data[int(made.grid.offsets[0]) :] for way in range(3)]
 
 
 def unpacked_header() -> list[bytes]:

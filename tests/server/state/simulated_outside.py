@@ -83,6 +83,7 @@ class Outside:
             if self.chance(self.faults):
                 self.event(ev.DecoderFailed, "signal 9", self.chance(0.9))
             else:
+                self.compiled = max(self.compiled, do.form)
                 self.event(ev.DecoderReady)
 
         if not self.chance(0.1):  # else it hangs until its deadline
@@ -96,12 +97,13 @@ class Outside:
         self.later(0, lambda: self.event(ev.DecoderFailed, do.reason, True))
 
     def do_TellDecoder(self, do: ins.TellDecoder) -> None:
+        assert do.form <= self.compiled, "it is not compiled yet"
         if do.worker not in self.workers:
             return
-        if self.chance(self.faults) and not self.workers[do.worker].own_decoder:
+        if self.chance(self.faults) and self.workers[do.worker].own_decoder < do.form:
             self.later(0, lambda: self.event(ev.DecoderMissed, do.worker))
         else:
-            self.workers[do.worker].own_decoder = True
+            self.workers[do.worker].own_decoder = do.form
 
     def do_ReserveSlab(self, do: ins.ReserveSlab) -> None:
         self.reserved[do.slab] = do.size_bytes

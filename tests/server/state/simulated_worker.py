@@ -24,7 +24,7 @@ class Worker:
         self.speed_s = world.random.choice([0.0005, 0.002, 0.01])
         self.row: int | None = None
         self.sample: int | None = None
-        self.own_decoder = False
+        self.own_decoder = 0
         self.condemned = self.signalled = self.confirmed = False
         self._posted_at = 0.0
         if world.chance(world.faults * 3):
@@ -112,8 +112,9 @@ class Worker:
             del self.queue[0]
             if fate == "good":
                 home = self.world.random.randint(0, work.row_hi - work.row_lo)
-                wants = not self.own_decoder and work.claim % 50 == 49
-                self.post(ev.ChunkDone, Done(work.claim, seconds, home, wants_decoder=wants))
+                met = (0, 1, 2)[(work.claim % 50 == 49) + (work.claim % 150 == 149)]
+                form = met if met > self.own_decoder else 0
+                self.post(ev.ChunkDone, Done(work.claim, seconds, home, wanted_form=form))
             else:
                 details = {"epoch": work.epoch, "step": work.step, "row": row}
                 self.post(ev.ChunkFailed, work.claim, work.stream, "sample", "bad", details)

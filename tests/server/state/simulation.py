@@ -96,6 +96,7 @@ class World(Outside):
         self.replays: set[int] = set()
         self.builds: set[int] = set()
         self.compiling = False
+        self.compiled = 0
         self.compilers = 0
         self.core = Core(self.settings)
         self.carry_out(self.core.start())

@@ -9,10 +9,10 @@ from stoker.server.state.own_decoder import MOST_DEATHS
 from stoker.server.work.work_records import Done
 
 
-def want(rig, worker=1):
+def want(rig, worker=1, form=1):
     """A worker ends a chunk in which it met files for the decoder."""
     claim = rig.claims(worker).pop(0)
-    return rig.do(ev.ChunkDone, worker, Done(claim.claim, 0.01, 0, wants_decoder=True))
+    return rig.do(ev.ChunkDone, worker, Done(claim.claim, 0.01, 0, wanted_form=form))
 
 
 @pytest.fixture
@@ -44,6 +44,28 @@ def test_it_is_compiled_once_and_all_workers_are_told(running):
     assert lines(rig, "own_decoder_ready") == [{"seconds": 60.0}]
     want(rig)
     assert rig.counters()["decoder_compilations_total"] == 1
+
+
+def test_a_later_form_is_compiled_while_the_first_one_serves(running):
+    rig = running
+    want(rig)
+    rig.do(ev.DecoderReady)
+    (begun,) = of(want(rig, 2, form=2), ins.CompileDecoder)
+    assert (begun.form, rig.counters()["own_decoder"]) == (2, 1)
+    said = of(rig.do(ev.DecoderReady), ins.TellDecoder)
+    assert [(one.worker, one.form) for one in said] == [(1, 2), (2, 2)]
+    want(rig)
+    want(rig, form=2)
+    assert rig.counters()["decoder_compilations_total"] == 2
+
+
+def test_a_later_form_that_is_wanted_meanwhile_is_compiled_next(running):
+    rig = running
+    want(rig)
+    assert not of(want(rig, 2, form=2), ins.CompileDecoder), "one at a time"
+    assert [one.form for one in of(rig.do(ev.DecoderReady), ins.TellDecoder)] == [1, 1]
+    (begun,) = of(rig.tick(), ins.CompileDecoder)
+    assert begun.form == 2
 
 
 def test_a_worker_that_comes_up_later_is_told_then(running):

@@ -67,7 +67,7 @@ def decode_boxed(
         inner = stored_box(box, stored, orientation)
     most = int(WORTH * stored[0] * stored[1])
     planes = is_planes(data)
-    if (planes or is_own_decoder_chosen(grid)) and _decoded(
+    if (planes or is_own_decoder_chosen(grid)) and decode_own(
         data, grid, (stored, inner, most), orientation, box, out, scratch
     ):
         return True
@@ -103,10 +103,10 @@ def decode_gridded(
         return False
     stored = upright_size(*size, orientation)
     asked = stored, (0, 0, *stored), 0
-    return _decoded(data, grid, asked, orientation, (0, 0, *size), out, scratch)
+    return decode_own(data, grid, asked, orientation, (0, 0, *size), out, scratch)
 
 
-def _decoded(
+def decode_own(
     data: memoryview,
     grid: memoryview,
     asked: tuple[tuple[int, int], tuple[int, int, int, int], int],
@@ -114,18 +114,33 @@ def _decoded(
     box: tuple[int, int, int, int],
     out: np.ndarray,
     scratch: BoxScratch,
+    divisor: int = 1,
 ) -> bool:
-    """Decode with Stoker's own decoder, if it covers the file: directly to `out` if upright."""
+    """Decode with Stoker's own decoder, if it covers the file: directly to `out` if upright.
+
+    Args:
+        data: the stored file.
+        grid: its grid, the side column's bytes.
+        asked: (size, box, most) as stored, see `BoxDecoder.decode`.
+        orientation: EXIF orientation, 1..8.
+        box: (top, left, height, width) in pixels of `out`.
+        out: (H, W, 3) uint8, upright, of the reduced image; only the box is written.
+        scratch: memory.
+        divisor: 1, 2, 4 or 8: what both sides of the image are divided by.
+
+    Raises:
+        CodecError: the file is damaged, or the grid belongs to another image.
+    """
     top, left, height, width = box
-    _, inner, _ = asked
+    decode = scratch.decoder.decode
     if orientation == 1:
         line = 3 * out.shape[1]
-        return scratch.decoder.decode(
-            data, grid, *asked, (out.reshape(-1), top * line + 3 * left, line)
-        )
-    memory = scratch.pixels.take(3 * inner[2] * inner[3])
-    if not scratch.decoder.decode(data, grid, *asked, (memory, 0, 3 * inner[3])):
+        target = out.reshape(-1), top * line + 3 * left, line
+        return decode(data, grid, *asked, target, divisor)
+    memory = scratch.pixels.take(3 * height * width)
+    rows, columns = upright_size(height, width, orientation)
+    if not decode(data, grid, *asked, (memory, 0, 3 * columns), divisor):
         return False
-    pixels = memory.reshape(inner[2], inner[3], 3)
+    pixels = memory.reshape(rows, columns, 3)
     out[top : top + height, left : left + width] = oriented(pixels, orientation)
     return True

@@ -1,7 +1,9 @@
 """Decode a JPEG at 1/2, 1/4 or 1/8 of its size, whole or as much of it as a box needs.
 
-libjpeg-turbo does it: its scaled inverse DCT makes the reduced image from the coefficients. Pixel i
-of an axis covers the stored pixels from i * divisor to (i + 1) * divisor, so a reduced axis has
+The pixels are those of libjpeg-turbo, whose scaled inverse DCT makes the reduced image from the
+coefficients. Stoker's own decoder makes the same pixels of boxes of gridded files, if it is chosen;
+libjpeg-turbo decodes the rest. Pixel i of an axis covers the stored pixels from i * divisor to
+(i + 1) * divisor, so a reduced axis has
 ceil(side / divisor) pixels, and every box has the pixels that it has in the whole reduced image.
 Runs in workers. See docs/contracts/decoder.md.
 """
@@ -10,8 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from stoker.dataset.images.box_decoding import WORTH, BoxScratch
+from stoker.dataset.images.box_decoding import WORTH, BoxScratch, decode_own
 from stoker.dataset.images.codecs import decode_jpeg, signature
+from stoker.dataset.images.jpeg.decoding import is_own_decoder_chosen
+from stoker.dataset.images.jpeg.decoding.choice import REDUCED
 from stoker.dataset.images.orientation import oriented, stored_box, upright_size
 
 Box = tuple[int, int, int, int]
@@ -85,7 +89,9 @@ def decode_scaled_box(
     out: np.ndarray,
     scratch: BoxScratch,
 ) -> np.ndarray | None:
-    """Decode a box of a gridded file to its place; None, without decoding, for most of the image.
+    """Decode a box of a gridded file to its place.
+
+    None, without decoding, if libjpeg-turbo must decode it and it is most of the image.
 
     Args:
         data: as for `decode_scaled`.
@@ -105,8 +111,15 @@ def decode_scaled_box(
     """
     stored = upright_size(*size, orientation)
     inner = stored_box(box, stored, orientation)
+    most, place = int(WORTH * stored[0] * stored[1]), touched(box, divisor)
+    high, wide = reduced(size, divisor)
+    target = out[: 3 * high * wide].reshape(high, wide, 3)
+    if is_own_decoder_chosen(grid, REDUCED) and decode_own(
+        data, grid, (stored, inner, most), orientation, place, target, scratch, divisor
+    ):
+        return target
     wider = _with_margin(inner, stored, 4 * divisor)
-    window = scratch.splicer.cut(data, grid, stored, wider, int(WORTH * stored[0] * stored[1]))
+    window = scratch.splicer.cut(data, grid, stored, wider, most)
     if window is None:
         return None
     after = reduced((window.height, window.width), divisor)
@@ -115,9 +128,7 @@ def decode_scaled_box(
     y, x, rows, columns = touched(inner, divisor)
     y, x = y - window.top // divisor, x - window.left // divisor
     part = oriented(pixels[y : y + rows, x : x + columns], orientation)
-    high, wide = reduced(size, divisor)
-    target = out[: 3 * high * wide].reshape(high, wide, 3)
-    y, x, rows, columns = touched(box, divisor)
+    y, x, rows, columns = place
     target[y : y + rows, x : x + columns] = part
     return target
 

@@ -46,7 +46,7 @@ class Processes(Protocol):
     def start_replay(self, request: ReplayRequest) -> None:
         """Start a one-off replayer."""
 
-    def compile_decoder(self) -> None:
+    def compile_decoder(self, form: int) -> None:
         """Start a one-off compiler of Stoker's own decoder of JPEGs."""
 
     def end_decoder(self, reason: str) -> None:

@@ -218,10 +218,10 @@ class Supervisor:
         request = msgspec.structs.replace(request, integrity=self._integrity)
         self._order(ReplayerChild(self._next_child, ours, request.replay), theirs, request)
 
-    def compile_decoder(self) -> None:
+    def compile_decoder(self, form: int) -> None:
         """Fork a compiler of the decoder; answered by DecoderReady or DecoderFailed."""
         ours, theirs = self._pair()
-        self._order(DecoderChild(self._next_child, ours), theirs, DecoderRequest())
+        self._order(DecoderChild(self._next_child, ours), theirs, DecoderRequest(form))
 
     def end_decoder(self, reason: str) -> None:
         """Kill the compiler of the decoder; answered by DecoderFailed at once."""

@@ -193,8 +193,8 @@ class Core:
 
     def _chunk_done(self, event: ChunkDone) -> None:
         self._scheduler.done(event.worker, event.done)
-        if event.done.wants_decoder:
-            self._decoder.want()
+        if event.done.wanted_form:
+            self._decoder.want(event.done.wanted_form)
 
     def _names_changed(self, event: NamesChanged) -> None:
         self._context.settings = dataclasses.replace(

@@ -80,7 +80,9 @@ class DropReplay(Instruction, frozen=True):
 
 
 class CompileDecoder(Instruction, frozen=True):
-    """Compile Stoker's own decoder of JPEGs; answered by DecoderReady or DecoderFailed."""
+    """Compile a form of Stoker's own decoder; answered by DecoderReady or DecoderFailed."""
+
+    form: int
 
 
 class EndDecoder(Instruction, frozen=True):
@@ -90,9 +92,10 @@ class EndDecoder(Instruction, frozen=True):
 
 
 class TellDecoder(Instruction, frozen=True):
-    """Tell a worker that the decoder is compiled."""
+    """Tell a worker that a form of the decoder is compiled."""
 
     worker: int
+    form: int
 
 
 class ReserveSlab(Instruction, frozen=True):

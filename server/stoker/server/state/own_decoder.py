@@ -10,6 +10,9 @@ progress for `build_deadline_s`, for example because it is stopped, is ended. If
 another one starts after a pause that doubles, `MOST_DEATHS` times at most. If it is ready, all
 workers load it, and each later one as soon as it is up. If one of them does not find it, because
 the cache was emptied meanwhile, it is compiled again, as after a death; others go on with it.
+
+Its forms are numbers from 1, each of which includes those before it (`decoding.choice`). If workers
+want a later form than the one that is ready, they go on with that while the later one is compiled.
 """
 
 from typing import Final
@@ -30,10 +33,11 @@ class OwnDecoder:
         self._context = context
         self._pool = pool
         self._builds = builds
-        self._wanted_at: float | None = None
-        self._compiling = False
+        self._wanted_at = 0.0
+        self._wanted = 0
+        self._compiling = 0
         self._progress_at = 0.0
-        self._ready = False
+        self._ready = 0
         self._given_up = False
         self._deaths = 0
         self._again_at = 0.0
@@ -41,18 +45,18 @@ class OwnDecoder:
     @property
     def serves(self) -> bool:
         """True if workers use Stoker's own decoder for what it covers."""
-        return self._ready or self._context.settings.jpeg == "stoker"
+        return self._ready > 0 or self._context.settings.jpeg == "stoker"
 
-    def want(self) -> None:
-        """Note that a worker waits for the decoder."""
-        if self._wanted_at is None:
-            self._wanted_at = self._context.now
+    def want(self, form: int) -> None:
+        """Note that a worker waits for a form of the decoder."""
+        if form > self._wanted:
+            self._wanted, self._wanted_at = form, self._context.now
             self.tick()
 
     def ready(self) -> None:
         """Tell all workers that it is compiled."""
-        self._compiling, self._ready = False, True
-        seconds = round(self._context.now - (self._wanted_at or 0.0), 3)
+        self._compiling, self._ready = 0, self._compiling
+        seconds = round(self._context.now - self._wanted_at, 3)
         self._context.log("info", "own_decoder_ready", seconds=seconds)
         for worker in self._pool.workers.values():
             if worker.up:
@@ -61,7 +65,7 @@ class OwnDecoder:
     def worker_up(self, worker: int) -> None:
         """Tell a worker, if it is compiled."""
         if self._ready:
-            self._context.out.append(TellDecoder(worker))
+            self._context.out.append(TellDecoder(worker, self._ready))
 
     def progress(self) -> None:
         """Note that its compiler makes progress."""
@@ -69,13 +73,13 @@ class OwnDecoder:
 
     def failed(self, event: DecoderFailed) -> None:
         """Compile it again later if its process died; otherwise libjpeg-turbo stays."""
-        self._compiling = False
+        self._compiling = 0
         self._lost(event.reason, event.died)
 
     def missed(self, event: DecoderMissed) -> None:
         """Compile it again later: a worker did not find it."""
         if self._ready:  # the first of the workers that were told
-            self._ready = False
+            self._ready = 0
             why = f"the kernel cache had lost it when worker {event.worker} was told to load it"
             self._lost(why, is_again=True)
 
@@ -100,10 +104,10 @@ class OwnDecoder:
         if self._compiling and self._context.now - self._progress_at > limit:
             self._progress_at = self._context.now
             self._context.out.append(EndDecoder(f"made no progress for {limit:g} s"))
-        done = self._compiling or self._ready or self._given_up
-        if self._wanted_at is None or done or self._pool.closed or len(self._builds):
+        done = self._compiling or self._wanted <= self._ready or self._given_up
+        if done or self._pool.closed or len(self._builds):
             return
         if self._context.now >= self._again_at:
-            self._compiling, self._progress_at = True, self._context.now
+            self._compiling, self._progress_at = self._wanted, self._context.now
             self._context.counts.decoder_compilations += 1
-            self._context.out.append(CompileDecoder())
+            self._context.out.append(CompileDecoder(self._wanted))

@@ -191,7 +191,9 @@ class ReplayMade(msgspec.Struct, frozen=True, array_like=True, tag="replay_made"
 
 
 class DecoderRequest(msgspec.Struct, frozen=True, array_like=True, tag="decoder"):
-    """Compile Stoker's own decoder of JPEGs into the cache of kernels."""
+    """Compile a form of Stoker's own decoder of JPEGs into the cache of kernels."""
+
+    form: int
 
 
 class DecoderCompiled(msgspec.Struct, frozen=True, array_like=True, tag="decoder_compiled"):
@@ -199,7 +201,9 @@ class DecoderCompiled(msgspec.Struct, frozen=True, array_like=True, tag="decoder
 
 
 class UseDecoder(msgspec.Struct, frozen=True, array_like=True, tag="use_decoder"):
-    """Tell a worker to load Stoker's own decoder of JPEGs, and to use it from now on."""
+    """Tell a worker to load a form of Stoker's own decoder of JPEGs, and to use it from now on."""
+
+    form: int
 
 
 class OpenStream(msgspec.Struct, frozen=True, array_like=True, tag="open_stream"):
@@ -294,8 +298,9 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     `shapes` are the shapes of a row in this batch, of each output that `is_told`; they are the
     same for all its chunks. `bad` are the bad samples that were met, at most `MAX_BAD_TOLD`.
     `digests` are those of its rows, if the stream is verified. For its rows `decodes`
-    encoded values of samples were decoded, each whole or a box of it. `wants_decoder`: the worker
-    has met JPEGs for Stoker's own decoder, and waits until it is compiled. `seconds` is its cost
+    encoded values of samples were decoded, each whole or a box of it. `wanted_form`: the worker
+    has met JPEGs for this form of Stoker's own decoder, and waits until it is compiled; 0 if it
+    waits for none (`decoding.choice` has the others). `seconds` is its cost
     without the wait for a processor, `wall_s` with it, and `cpu_s` its processor time. `timed` are
     the stages of some of its rows.
     """
@@ -309,7 +314,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     bad: tuple[BadSample, ...] = ()
     digests: bytes = b""
     decodes: int = 0
-    wants_decoder: bool = False
+    wanted_form: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
     timed: tuple[Timed, ...] = ()

@@ -13,6 +13,7 @@ from stoker.dataset.images.jpeg.decoding.choice import needs_own_decoder
 from stoker.dataset.images.jpeg.decoding.decoder import (
     compile_decode,
     compile_decode_planes,
+    compile_decode_reduced,
     compile_prepare,
 )
 from stoker.dataset.images.jpeg.splice import compile_splice
@@ -27,6 +28,7 @@ from stoker.pipeline.engine.mixer import Mixer
 from stoker.pipeline.graph.graph import Graph
 from stoker.pipeline.planning.bucket_graph import Size
 from stoker.pipeline.planning.plan import Plan
+from stoker.pipeline.planning.scaled_fields import is_scaled
 from stoker.server.rows.field_states import worker_plan
 from stoker.server.rows.first_floats import check_first_floats
 from stoker.server.rows.sample_reader import SampleReader
@@ -58,6 +60,8 @@ def compiled_plan(graph: Graph, dataset: Dataset, bucket: Size | None = None) ->
         others += [compile_prepare] if planes or needs_own_decoder() else []
         others += [compile_decode] if needs_own_decoder() else []
         others += [compile_decode_planes] if planes else []
+        reduced = any(map(is_scaled, plan.fields))
+        others += [compile_decode_reduced] if reduced and needs_own_decoder() else []
     activity.expect([*others, *([Mixer] if plan.mixes else [])])  # each counts as one function
     program = write_program(plan)
     if missing_functions(program) > 1:

@@ -9,8 +9,7 @@ import socket
 from typing import Final
 
 from stoker.dataset.images.jpeg.decoding.decoder import (
-    compile_decode,
-    compile_prepare,
+    compile_decoder,
     is_decoder_missing,
     load_decoder,
 )
@@ -24,18 +23,17 @@ NICENESS: Final = 5
 """Of a core that a busy process of normal priority wants too, it gets a quarter."""
 
 
-def compile_for_workers(_request: DecoderRequest) -> one_off_child.Answer:
-    """Compile the decoder, and check that workers will find it.
+def compile_for_workers(request: DecoderRequest) -> one_off_child.Answer:
+    """Compile a form of the decoder, and check that workers will find it.
 
     Raises:
         ResourceError: it cannot be stored.
     """
-    if not load_decoder():
+    if not load_decoder(request.form):
         _check_storing()
-        compile_prepare()
-        compile_decode()
+        compile_decoder(request.form)
         _check_storing()
-        if is_decoder_missing():
+        if is_decoder_missing(request.form):
             raise ResourceError(
                 f"kernel cache {cache_root()}: another process held a lock for too long, so the"
                 " decoder of JPEGs is compiled and not stored; end processes that are stopped"

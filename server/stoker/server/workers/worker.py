@@ -26,7 +26,7 @@ from stoker.dataset import Dataset, open_dataset
 from stoker.dataset.images.jpeg.decoding.choice import (
     change_to_own_decoder,
     choose_decoder,
-    is_own_decoder_wanted,
+    wanted_form,
 )
 from stoker.dataset.images.jpeg.decoding.decoder import load_decoder
 from stoker.jit import activity, set_cache_root
@@ -132,7 +132,7 @@ class Worker:
             case DropSlab():
                 self._slabs.pop(record.slab, None)
             case UseDecoder():
-                return _change_decoder()
+                return _change_decoder(record.form)
             case Work():
                 return self._work(record)
         return None
@@ -247,18 +247,18 @@ class Worker:
             bad=tuple(counts.bad),
             digests=counts.digests,
             decodes=self._listener.decoded - decoded,
-            wants_decoder=is_own_decoder_wanted(),
+            wanted_form=wanted_form(),
             wall_s=time.perf_counter() - wall_s,
             cpu_s=time.process_time() - cpu_s,
             timed=computer.timed(),
         )
 
 
-def _change_decoder() -> DecoderNotFound | None:
-    """Decode by Stoker's own decoder from now on; if the cache has lost it, as before."""
-    if not load_decoder():
+def _change_decoder(form: int) -> DecoderNotFound | None:
+    """Decode by a form of Stoker's own decoder from now on; if the cache has lost it, as before."""
+    if not load_decoder(form):
         return DecoderNotFound()
-    change_to_own_decoder()
+    change_to_own_decoder(form)
     return None
 
 

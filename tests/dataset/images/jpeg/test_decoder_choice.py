@@ -43,6 +43,11 @@ def whole_images(sample):
     return {"image": ops.resize(sample.image, size=(24, 40))}
 
 
+@pipeline
+def reduced_images(sample):
+    return {"image": ops.resize(sample.image, size=(24, 40), decode="scaled")}
+
+
 def with_grid(photographs, version=2):
     """Return rewritten files."""
     made = [rewrite(simplejpeg.encode_jpeg(pixels, 85)) for pixels in photographs.values()]
@@ -127,15 +132,15 @@ def stopped_below(pid):
     return found
 
 
-def shows_the_tell_tale(daemon, dataset="odd"):
+def shows_the_tell_tale(daemon, dataset="odd", wanted=whole_images):
     """Return whether the decoder that serves shows it."""
     options = {**OPTIONS, "batch_size": 1, "on_error": "mask"}
-    with Loader(daemon.address, dataset=dataset, pipeline=whole_images, **options) as loader:
+    with Loader(daemon.address, dataset=dataset, pipeline=wanted, **options) as loader:
         (batch,) = loader
         return bool(batch.valid.all())
 
 
-@pytest.mark.parametrize("wanted", [crops, whole_images])
+@pytest.mark.parametrize("wanted", [crops, whole_images, reduced_images])
 def test_the_decoder_changes_in_mid_stream_and_no_byte_does(serve, datasets, monkeypatch, wanted):
     seen = {}
     for way in ("libjpeg", "stoker"):
@@ -147,14 +152,15 @@ def test_the_decoder_changes_in_mid_stream_and_no_byte_does(serve, datasets, mon
         with Loader(daemon.address, dataset="new", pipeline=wanted, **OPTIONS) as loader:
             found = digests(loader)
             (compiler,) = stopped_below(daemon.pid)
-            assert shows_the_tell_tale(daemon), "libjpeg-turbo serves meanwhile"
+            tell = whole_images if wanted is crops else wanted
+            assert shows_the_tell_tale(daemon, wanted=tell), "libjpeg-turbo serves meanwhile"
             assert counters(daemon.address)["own_decoder"] == 0
             batches = iter(loader)
             found += digests([next(batches)])
             os.kill(compiler, signal.SIGCONT)
             wait_for(lambda: counters(daemon.address)["own_decoder"])
-            assert not shows_the_tell_tale(daemon)
-            assert shows_the_tell_tale(daemon, "odd-old"), "libjpeg-turbo keeps version 1"
+            assert not shows_the_tell_tale(daemon, wanted=tell)
+            assert shows_the_tell_tale(daemon, "odd-old", tell), "libjpeg-turbo keeps version 1"
             found += digests(batches)
             found += digests(loader)
         daemon.logged("own_decoder_ready")
@@ -279,7 +285,7 @@ from stoker.server.workers.decoder_compiler import compile_for_workers
 set_cache_root(sys.argv[1])
 activity.note_unstored("kernel cache /kernels: No space left on device")
 try:
-    compile_for_workers(DecoderRequest())
+    compile_for_workers(DecoderRequest(1))
 except ResourceError as error:
     print(error.message)
 """

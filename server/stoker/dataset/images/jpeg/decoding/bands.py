@@ -102,7 +102,7 @@ def prepare(data: Any, grid: Any, numbers: Any, parts: Any, file: Any, work: Any
     Args:
         data: flat uint8, the file.
         grid: flat uint8, its grid.
-        numbers: see `window.lay_out`; what is asked is given, and becomes that of the reduced image.
+        numbers: see `window.lay_out`; what is asked is given. It becomes that of the reduced image.
         parts: see `window.lay_out`.
         file: (where, factors, tables, codes, parameters), see `fill_where`, `fill_factors`,
             `take_tables` and `read_parameters`; tables and codes are kept from file to file.

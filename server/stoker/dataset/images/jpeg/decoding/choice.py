@@ -5,6 +5,10 @@ other process uses libjpeg-turbo. With `auto`, libjpeg-turbo decodes until the p
 the own decoder is compiled. Files without checksums stay with libjpeg-turbo then, because each
 decoder accepts other ones of those that are damaged. With NUMBA_DISABLE_JIT=1 it is always
 libjpeg-turbo, because the decoder's plain forms are for tests only.
+
+The decoder has two forms: most pipelines need the exact one alone, which is compiled alone. The
+reduced one decodes at a fraction, and is compiled with the exact one where `decode="scaled"` asks
+for it.
 """
 
 from dataclasses import dataclass
@@ -14,8 +18,8 @@ from stoker.dataset.images.jpeg.grid import WITH_CHECKSUMS, WITHOUT_CHECKSUMS
 from stoker.jit.compiling import is_disabled
 
 LIBJPEG, OWN, AUTO = "libjpeg", "stoker", "auto"
-_NEVER: Final = 256
-"""Greater than all versions of grids, which are bytes."""
+NONE, EXACT, REDUCED = range(3)
+"""Forms of the own decoder; each includes those before it."""
 
 
 @dataclass
@@ -24,13 +28,15 @@ class _Choice:
 
     Attributes:
         least: the own decoder decodes files whose grid has this version or a later one.
-        waits: whether it will decode files with checksums once it is compiled.
-        met: whether it would have decoded a file, had it not waited.
+        form: the form that it has.
+        waits: whether it gets the others once they are compiled.
+        met: the form that would have decoded a file, had it not waited.
     """
 
-    least: int = _NEVER
+    least: int = WITH_CHECKSUMS
+    form: int = NONE
     waits: bool = False
-    met: bool = False
+    met: int = NONE
 
 
 _now: Final = _Choice()
@@ -38,27 +44,37 @@ _now: Final = _Choice()
 
 def choose_decoder(name: str) -> None:
     """Use a decoder from now on in this process: `libjpeg`, `stoker` or `auto`."""
-    _now.least = WITHOUT_CHECKSUMS if name == OWN else _NEVER
-    _now.waits, _now.met = name == AUTO, False
+    _now.least = WITHOUT_CHECKSUMS if name == OWN else WITH_CHECKSUMS
+    _now.form = REDUCED if name == OWN else NONE
+    _now.waits, _now.met = name == AUTO, NONE
 
 
-def change_to_own_decoder() -> None:
-    """End the waiting of `auto`: the own decoder is compiled."""
-    _now.least, _now.waits = WITH_CHECKSUMS, False
+def change_to_own_decoder(form: int) -> None:
+    """End the waiting of `auto` for a form of the own decoder: it is compiled."""
+    _now.form = max(_now.form, form)
 
 
-def is_own_decoder_chosen(grid: memoryview) -> bool:
-    """Return whether this process decodes a file with that grid by Stoker's own decoder."""
+def is_own_decoder_chosen(grid: memoryview, form: int = EXACT) -> bool:
+    """Return whether this process decodes a file with that grid by Stoker's own decoder.
+
+    Args:
+        grid: the side column's bytes.
+        form: EXACT, or REDUCED if it is decoded at a fraction.
+    """
     version = grid[0] if grid else 0
-    if version >= _now.least:
+    if version < _now.least:
+        return False
+    if form <= _now.form:
         return not is_disabled()
-    _now.met = _now.met or (_now.waits and version >= WITH_CHECKSUMS)
+    if _now.waits:
+        _now.met = max(_now.met, form)
     return False
 
 
-def is_own_decoder_wanted() -> bool:
-    """Return whether `auto` waits for the own decoder, and has met a file for it."""
-    return _now.waits and _now.met and not is_disabled()
+def wanted_form() -> int:
+    """Return the form that `auto` waits for, and has met a file for; NONE if it waits for none."""
+    waits = _now.waits and _now.met > _now.form and not is_disabled()
+    return _now.met if waits else NONE
 
 
 def needs_own_decoder() -> bool:

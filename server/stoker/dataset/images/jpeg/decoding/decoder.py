@@ -1,7 +1,8 @@
 """The decoder's memory, and its calls from Python; one for each thread.
 
-Two kernels make a box: `prepare` reads the head and decides, `decode` makes pixels. Of bit planes,
-`decode_planes` does; it is no part of the decoder that compiles in the background. The lookup
+Two kernels make a box: `prepare` reads the head and decides, `decode` makes pixels. At a fraction
+`decode_reduced` makes them, and of bit planes `decode_planes`, which is no part of the decoder that
+compiles in the background. The lookup
 tables of all shared sets of Huffman tables, and of one other file, are half a MB, which is touched
 as they are filled. Other memory grows to the largest window and never shrinks: about 45 bytes for
 each pixel of a band, so some hundred KB for photographs of usual width, and never the whole image.
@@ -14,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from stoker.dataset.images.jpeg.decoding.bands import decode, prepare
+from stoker.dataset.images.jpeg.decoding.choice import EXACT, REDUCED
 from stoker.dataset.images.jpeg.decoding.plane_bands import decode_planes
 from stoker.dataset.images.jpeg.decoding.scaled_bands import decode_reduced
 from stoker.dataset.images.jpeg.decoding.sizes import (
@@ -46,6 +48,8 @@ from stoker.jit.diskcache import load_stored
 
 _FORMS: Final = 4
 """More compiled forms than a kernel of the decoder has."""
+_KERNELS: Final = {EXACT: (prepare, decode), REDUCED: (prepare, decode, decode_reduced)}
+"""What each form of the decoder consists of."""
 _NOTHING: Final = np.frombuffer(bytes(8), np.uint8)
 _ASKED: Final = struct.Struct("@9q")
 """The first numbers of a window: `window.TOP` to `window.LINE`."""
@@ -191,17 +195,25 @@ def compile_decode_reduced() -> None:
     BoxDecoder().make_no_pixels(divisor=2)
 
 
-def is_decoder_missing() -> bool:
-    """Return whether the cache on disk lacks a half of the decoder, and can keep it.
+def compile_decoder(form: int) -> None:
+    """Compile a form of the decoder (`choice`)."""
+    compile_prepare()
+    compile_decode()
+    if form == REDUCED:
+        compile_decode_reduced()
+
+
+def is_decoder_missing(form: int) -> bool:
+    """Return whether the cache on disk lacks a kernel of a form, and can keep it.
 
     What decodes bit planes does not count.
     """
-    return is_missing(prepare) or is_missing(decode)
+    return any(is_missing(fn) for fn in _KERNELS[form])
 
 
-def load_decoder() -> bool:
-    """Load the decoder's code if the cache on disk has it; return whether it is loaded."""
-    found = [compiled(fn) for fn in (prepare, decode)]
+def load_decoder(form: int) -> bool:
+    """Load a form's code if the cache on disk has it; return whether it is loaded."""
+    found = [compiled(fn) for fn in _KERNELS[form]]
     for fast in found:
         load_stored(fast, _FORMS)
     return all(fast.overloads for fast in found)

@@ -82,7 +82,8 @@ def only_levels(
         at = np.uint64(begin) + np.uint64(2) * n
         value = (np.int64(coefficients[np.uint64(jobs[at])]) * factor + 4) >> 3
         value = ((value + 512) & 1023) - 512  # as libjpeg's table of levels has it
-        planes[np.uint64(jobs[at + np.uint64(1)])] = np.uint8(min(max(value + 128, 0), 255))
+        level: Any = min(max(value + 128, 0), 255)
+        planes[np.uint64(jobs[at + np.uint64(1)])] = np.uint8(level)
 
 
 def _plain(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from stoker.dataset.images.jpeg.decoding.bands import (
-    begin_rows,
     copy_band,
+    intervals_of,
     repeat_part,
     transform_part,
     write_band,
@@ -53,7 +53,7 @@ from stoker.jit import kernel
 def decode_reduced(
     data: Any, grid: Any, numbers: Any, parts: Any, file: Any, memory: Any, out: Any
 ) -> Any:
-    """Decode the box that was prepared to pixels of the reduced image; otherwise as `bands.decode`."""
+    """Decode the box that was prepared, of the reduced image; otherwise as `bands.decode`."""
     where, factors, all_tables, all_codes, _ = file
     tables, codes = all_tables[numbers[TABLES]], all_codes[numbers[TABLES]]
     following, plain, places, coefficients, planes, jobs = memory
@@ -63,22 +63,21 @@ def decode_reduced(
         fill_skips(tables, numbers[PARTS_COUNT])
         skip_following(parts, where, numbers[BLOCKS], tables, following)
     shape = (numbers[SLOT], BLOCK_BYTES * numbers[BLOCKS], tables)
-    scratch, rows_done = np.empty(64 * LANES, np.int16), begin_rows(planes, numbers)
+    scratch = np.empty(64 * LANES, np.int16)
     for upper in range(numbers[UPPER], numbers[LOWER], BAND):
-        lower = min(upper + BAND, numbers[LOWER])
-        found = copy_band(data, grid, (upper, lower), numbers, plain, places)
-        if found < 0:
+        rows = (upper, min(upper + BAND, numbers[LOWER]))
+        if not copy_band(data, grid, rows, numbers, plain, places):
             return False
+        found = intervals_of(rows, numbers)
         for cell in range(found):
             _clear(coefficients, cell * numbers[SLOT] // 2, where, numbers[BLOCKS], parts)
         decode_intervals(plain, places, found, coefficients, following, codes, shape)
-        rows = (upper, lower)
         if not list_blocks(coefficients, places, where, numbers, parts, rows, jobs, interval):
             return False
         for i in range(numbers[PARTS_COUNT]):
             _transform(coefficients, jobs, factors[i], planes, parts[i], numbers, scratch)
             repeat_part(planes, parts[i], rows)
-        rows_done = write_band((upper, lower, rows_done), numbers, parts, planes, out)
+        write_band(rows, numbers, parts, planes, out)
     return True
 
 

@@ -49,6 +49,7 @@ def _skipped(tables: Any, single: Any, window: Any) -> Any:
             break
         length += entry & _LENGTH
         if end != 0:
+            step = max(step, by)  # DC is not overwritten
             break
         step += by
         window = (window << (entry & _LENGTH)) & (ENTRIES - 1)

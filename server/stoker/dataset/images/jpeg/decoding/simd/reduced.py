@@ -111,9 +111,7 @@ class _Reduced(Transform):
     def _fours(self, made: list[Any]) -> list[tuple[Any, int]]:
         """Return, for each block, the vector and lane that has its four levels."""
         builder = self.builder
-        pairs = interleaved(
-            builder, self._packed(made[0], made[2]), self._packed(made[1], made[3])
-        )
+        pairs = interleaved(builder, self._packed(made[0], made[2]), self._packed(made[1], made[3]))
         words = [builder.bitcast(pair, ir.VectorType(I16, LANES)) for pair in pairs]
         fours = [
             builder.bitcast(part, ir.VectorType(I32, LANES // 2))
@@ -124,11 +122,11 @@ class _Reduced(Transform):
 
 def _twins(vectors: Vectors) -> list[Any]:
     """Return the intrinsics of 4 by 4 samples, of 2 by 2, and both for sparse blocks."""
-    return [
-        twin(lambda builder, out=out, sides=sides: _Reduced(builder, vectors, out, sides))
-        for sides in (8, 4)
-        for out in (4, 2)
-    ]
+
+    def of(out: int, sides: int) -> Any:
+        return twin(lambda builder: _Reduced(builder, vectors, out, sides))
+
+    return [of(4, 8), of(2, 8), of(4, 4), of(2, 4)]
 
 
 transform_4, transform_2, sparse_4, sparse_2 = _twins(FAST)

@@ -67,9 +67,11 @@ class Transform:
         ]
 
     def sums(self, a: list[Any], b: list[Any]) -> list[Any]:
+        """Return a + b, register by register."""
         return [self.builder.add(x, y) for x, y in zip(a, b, strict=True)]
 
     def differences(self, a: list[Any], b: list[Any]) -> list[Any]:
+        """Return a - b, register by register."""
         return [self.builder.sub(x, y) for x, y in zip(a, b, strict=True)]
 
     def scaled(self, a: Any, shift: int, bits: int = 13) -> list[Any]:
@@ -218,10 +220,11 @@ def twin(begun: Callable[[Any], Transform]) -> Any:
 
 def _twins(vectors: Vectors) -> list[Any]:
     """Return the intrinsics for blocks of 8 by 8 and of 4 by 4 coefficients."""
-    return [
-        twin(lambda builder, sides=sides: Transform(builder, vectors, sides, tuple(range(sides))))
-        for sides in (8, 4)
-    ]
+
+    def of(sides: int) -> Any:
+        return twin(lambda builder: Transform(builder, vectors, sides, tuple(range(sides))))
+
+    return [of(8), of(4)]
 
 
 transform_full, transform_sparse = _twins(FAST)
