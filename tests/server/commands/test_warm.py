@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import simplejpeg
 import skimage.data
+from caches import cache_without
 from commands import call
 
 from stoker.dataset import schema
@@ -20,10 +21,12 @@ LATER = """
 import sys
 from stoker.jit import set_cache_root
 from stoker.pipeline.compiled.executor import compile_plan
+from stoker.pipeline.compiled.loop import compile_loop
 from stoker.server.rows.subject import open_subject
 set_cache_root(sys.argv[1])
 with open_subject("command_pipelines:labels", sys.argv[2], [sys.argv[3]]) as subject:
-    fast = compile_plan(subject.plan)._machine._execute.func
+    compile_plan(subject.plan)
+fast = compile_loop()
 print(sum(fast.stats.cache_hits.values()), sum(fast.stats.cache_misses.values()))
 """
 
@@ -46,18 +49,6 @@ with open_dataset(sys.argv[2]) as dataset:
 stats = compiled(decode_planes).stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
-
-
-def cache_without(names, kernel_cache, root):
-    """Make a cache without these kernels, but with what the tests have of the parts they call.
-
-    The parts of every pipeline would take 3 CPU-s to compile again.
-    """
-    root.mkdir(mode=0o700)
-    for folder in kernel_cache.iterdir():
-        if folder.is_dir() and not folder.name.startswith(names):
-            (root / folder.name).symlink_to(folder)
-    return root
 
 
 @pytest.fixture

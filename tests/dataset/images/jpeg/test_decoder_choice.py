@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simplejpeg
+from caches import cache_without
 from counting import counters, wait_for
 from daemons import descendants, serving, state
 
@@ -226,11 +227,7 @@ def continued(daemon, points):
 
 @pytest.mark.as_a_user
 def test_a_cache_that_is_emptied_before_workers_load_the_decoder(serve, tmp_path, monkeypatch):
-    kernels = tmp_path / "kernels"
-    shutil.copytree(cache_root(), kernels)
-    (kernels / "recent.json").unlink(missing_ok=True)
-    for path in kernels.glob("decode_planes-*"):
-        shutil.rmtree(path)
+    kernels = cache_without(("decode_planes-",), cache_root(), tmp_path / "kernels")
     monkeypatch.setenv("STOKER_DAEMON_CACHE_ROOT", str(kernels))
     points = "decoder_compiler.start:stop:1,decoder_compiler.done:stop:1"
     with serve("auto", points) as daemon:
