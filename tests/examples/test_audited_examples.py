@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from audit_runs import fork_runs
 from commands import call
 from daemons import serving
-from warm import Script
 
-from stoker.client.audit import run_processes
 from stoker.dataset import schema, write
 
 pytestmark = pytest.mark.slow
@@ -40,8 +39,6 @@ WITHOUT_LOADER = {
 BY_RAY = {"ray_train/train"}
 """Its trainers are processes of Ray, which tests/ray runs."""
 PREPARED = [one for one in ("accelerate", "pytorch_lightning") if importlib.util.find_spec(one)]
-MAIN = "import sys; from stoker.client.audit.audited_run import main; sys.exit(main())"
-RUN = "stoker.client.audit.audited_run"
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +61,7 @@ def address(session_folder: Path) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def forked_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the processes of runs from one that has imported what the examples import."""
-
-    def executed(arguments: list[str], timeout_s: float, errors: int) -> int | None:
-        words = [word for word in arguments if word not in ("-m", RUN)]
-        imports = (RUN, "torch.utils.data", *PREPARED)
-        with Script("-c", MAIN, *words, stderr=errors, imports=imports) as process:
-            return process.wait(timeout_s)
-
-    monkeypatch.setattr(run_processes, "executed", executed)
+    fork_runs(monkeypatch, PREPARED)
 
 
 def test_every_example_with_a_loader_is_audited() -> None:
