@@ -51,6 +51,10 @@ LONGEST = (
     "torture/test_endurance.py",
     "examples/test_segmentation.py",
     "compat/test_ffcv_steps.py",
+    "house/test_types.py",  # without the cache of mypy that `make check` leaves
+    "server/stages/test_stage_times.py",
+    "dataset/images/jpeg/test_decoder_choice.py",
+    "house/test_new_op.py",
 )
 """Modules that take a quarter of a minute or more, the longest first."""
 
