@@ -3,9 +3,8 @@
 The pixels are those of libjpeg-turbo, whose scaled inverse DCT makes the reduced image from the
 coefficients. Stoker's own decoder makes the same pixels of boxes of gridded files, if it is chosen;
 libjpeg-turbo decodes the rest. Pixel i of an axis covers the stored pixels from i * divisor to
-(i + 1) * divisor, so a reduced axis has
-ceil(side / divisor) pixels, and every box has the pixels that it has in the whole reduced image.
-Runs in workers. See docs/contracts/decoder.md.
+(i + 1) * divisor, so a reduced axis has ceil(side / divisor) pixels, and every box has the pixels
+that it has in the whole reduced image. Runs in workers. See docs/contracts/decoder.md.
 """
 
 from typing import Final

@@ -2,10 +2,10 @@
 
 Two kernels make a box: `prepare` reads the head and decides, `decode` makes pixels. At a fraction
 `decode_reduced` makes them, and of bit planes `decode_planes`, which is no part of the decoder that
-compiles in the background. The lookup
-tables of all shared sets of Huffman tables, and of one other file, are half a MB, which is touched
-as they are filled. Other memory grows to the largest window and never shrinks: about 45 bytes for
-each pixel of a band, so some hundred KB for photographs of usual width, and never the whole image.
+compiles in the background. The lookup tables of all shared sets of Huffman tables, and of one other
+file, are half a MB, which is touched as they are filled. Other memory grows to the largest window
+and never shrinks: about 45 bytes for each pixel of a band, so some hundred KB for photographs of
+usual width, and never the whole image.
 """
 
 import struct
