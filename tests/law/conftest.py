@@ -7,6 +7,7 @@ from pathlib import Path
 import law_datasets
 import numpy as np
 import pytest
+from commands import pack_folder
 from law_damage import damage, write_pictures
 from law_rig import (
     arrows,
@@ -33,8 +34,9 @@ def every(
     datasets: dict[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
     photographs: list[np.ndarray],
+    source: Path,
 ) -> dict[str, Path]:
-    """The Law's datasets by name, and those of single features: floats, halves, clips, damage."""
+    """The Law's datasets by name, and those of single features: floats, clips, bit planes, ..."""
     root = tmp_path_factory.mktemp("features")
     made = {name: root / name for name in ("floats", "halves", "clips", "smaller", "damaged")}
     law_datasets.write_floats(made["floats"], photographs)
@@ -43,6 +45,7 @@ def every(
     law_datasets.write_clips(made["smaller"], law_datasets.frames(photographs, height=40))
     write_pictures(made["damaged"], photographs)
     damage(made["damaged"])
+    made["planes"] = pack_folder(source, root / "planes", "--encoding", "planes")
     made["parted"] = shutil.copytree(datasets["photos"], root / "parted")
     split(made["parted"], {"train": 0.7, "val": "rest"}, seed=4)
     return datasets | made

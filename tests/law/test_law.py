@@ -32,8 +32,8 @@ pytestmark = pytest.mark.as_a_user
 
 DEADLINE_S = 60.0
 KILLED = (
-    "excluded", "weighted", "tars", "arrows", "live", "boxes", "views", "lengths", "own pipelines",
-    "mixture in buckets", "clips", "clips of a mixture in buckets",
+    "excluded", "weighted", "tars", "arrows", "planes", "live", "boxes", "views", "lengths",
+    "own pipelines", "mixture in buckets", "clips", "clips of a mixture in buckets",
 )  # fmt: skip
 """Streams whose workers are killed from outside; others die at points inside of a row."""
 
@@ -171,13 +171,19 @@ def test_many_workers(daemon, law, expected):
 def test_both_decoders_of_jpegs(tmp_path_factory, every, law, expected):
     """Boxes, whole images, mixes and damage by Stoker's own; other daemons use libjpeg-turbo."""
     with serving(tmp_path_factory.mktemp("decoder"), every, workers=2, jpeg="stoker") as running:
-        for name in ("crops", "padded", "evaluation", "mixed"):
+        for name in ("crops", "padded", "evaluation", "mixed", "planes"):
             assert law.delivered(running.address, EPOCHS, **options(name)) == expected[name]
         for name in ("crops", "mixed"):
             graph, given = getattr(law_pipelines, name).graph(), {"seed": 3, "on_error": "mask"}
             wanted = law.reference(every["damaged"], graph, EPOCHS, batch_size=8, **given)
             given |= {"pipeline": name, "dataset": "damaged", "global_batch_size": 8}
             assert law.delivered(running.address, EPOCHS, **given) == wanted
+
+
+@pytest.mark.slow
+def test_bit_planes_have_the_stream_of_their_jpegs(expected):
+    """Which libjpeg-turbo decodes."""
+    assert expected["planes"] == expected["crops"]
 
 
 @pytest.mark.slow

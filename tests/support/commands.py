@@ -63,8 +63,8 @@ def call(*arguments: object, **environment: str) -> tuple[int, str, str]:
     return code or 0, out.getvalue(), errors.getvalue()
 
 
-def pack_folder(source: Path, dest: Path) -> Path:
+def pack_folder(source: Path, dest: Path, *flags: str) -> Path:
     """Run `stoker pack SOURCE DEST`; return the destination."""
-    code, _, errors = call("pack", source, dest, "--workers=1")
+    code, _, errors = call("pack", source, dest, "--workers=1", *flags)
     assert code == 0, errors
     return dest

@@ -120,6 +120,7 @@ SINGLE: dict[str, dict[str, Any]] = {
     "pasted": {"pipeline": "pasted", "batch_size": 9, "seed": 4},
     "tars": {"pipeline": "crops", "dataset": "tars", "batch_size": 7, "seed": 6, "last": "pad"},
     "arrows": {"pipeline": "crops", "dataset": "arrows", "batch_size": 6, "seed": 7, "views": 2},
+    "planes": {"pipeline": "crops", "dataset": "planes", "batch_size": 8, "seed": 5},
     "live": {"pipeline": "mixed", "dataset": "live", "batch_size": 9, "seed": 8, "last": "pad"},
     "excluded": {
         "pipeline": "mosaics",
