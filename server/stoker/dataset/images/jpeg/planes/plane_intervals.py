@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stoker.dataset.images.jpeg.decoding.sizes import DC_MARK, MOST_BLOCKS
+from stoker.dataset.images.jpeg.decoding.sizes import DC_MARK
 from stoker.dataset.images.jpeg.decoding.unstuffing import ENDS, STARTS, STOPS
 from stoker.dataset.images.jpeg.entropy_bits import first_bit
 from stoker.dataset.images.jpeg.planes.plane_bits import (
@@ -66,12 +66,13 @@ def decode_plane_intervals(
         parameters: from `read_parameters`.
     """
     slot, blocks = shape
+    room = max(blocks, 1)
     work = (
-        np.empty(MOST_BLOCKS, np.int64),
-        np.empty(MOST_BLOCKS, np.int64),
-        np.empty(MOST_BLOCKS, np.uint64),
-        np.empty(MOST_BLOCKS, np.uint64),
-        np.empty(_BLOCK * MOST_BLOCKS, np.uint8),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.uint64),
+        np.empty(room, np.uint64),
+        np.empty(_BLOCK * room, np.uint8),
     )
     for number in range(count):
         span = (places[STARTS, number], places[STOPS, number])
