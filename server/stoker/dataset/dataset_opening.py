@@ -35,7 +35,8 @@ def open_dataset(
             in place: tar or Arrow files, by folder, file or pattern (its index is made if it is
             missing or out of date); or the `module:Class` of a live source.
         max_maps: maximum number of files that are mapped at once.
-        expected: the fingerprint that it must have; then no index is made.
+        expected: the fingerprint that it must have; then no index is made, and a dataset that has
+            grown since is opened as it was.
         integrity: "rows": pipelines compare each row that they read with its stored check. "auto":
             only where rows have an image to be decoded, which costs far more. A live source
             stores nothing.
@@ -54,7 +55,7 @@ def open_dataset(
 
         dataset: Dataset = open_live(name)
     else:
-        dataset = open_folder(_folder_of(Path(path), expected is None), max_maps)
+        dataset = open_folder(_folder_of(Path(path), expected is None), max_maps, expected)
     if expected not in (None, dataset.fingerprint):
         dataset.close()
         raise DatasetError(

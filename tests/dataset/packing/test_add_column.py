@@ -1,26 +1,30 @@
 """`stoker add-column`: a further field, by the command line, equals packing with it at once."""
 
+import contextlib
 import csv
 import hashlib
+import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import counting
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 from commands import call
-from daemons import serving
+from daemons import children, serving
 from PIL import Image
 
 from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
-from stoker.dataset.format.manifest import NAME, read_manifest
+from stoker.dataset.format.manifest import NAME, earlier_manifests, earlier_name, read_manifest
 from stoker.dataset.packing.build import Cut
 from stoker.dataset.packing.in_place import index_folder
 from stoker.dataset.packing.pack import Options, pack
@@ -41,6 +45,11 @@ def stored(sample):
 
 @pipeline
 def scored(sample):
+    return {"number": sample.number, "score": sample.score}
+
+
+@pipeline
+def posed(sample):
     return {"number": sample.number, "score": sample.score, "pose": sample.pose}
 
 
@@ -124,16 +133,18 @@ def test_it_equals_packing_with_the_columns_at_once(root):
             assert added.digest(row) == whole.digest(row)
     assert call("verify", root / "data", "--workers=1")[0] == 0
     files = read_manifest(root / "data").files
+    kept = [earlier_name(one["fingerprint_before"]) for one in (first, second)]
     assert sorted(contents(root / "data")) == sorted(
-        [NAME, *(part.name for file in files for part in file.parts)]
+        [NAME, *kept, *(part.name for file in files for part in file.parts)]
     )
+    assert [len(file.beside) for file in files] == [2, 2, 2], "a file for each column"
 
 
 def test_the_second_files_are_arrow(root):
     add(root / "data", "score", table(root / "s.csv", "source,score", NAMES, SCORES))
     found = []
     for file in read_manifest(root / "data").files:
-        with pa.ipc.open_file(root / "data" / file.beside.name) as opened:
+        with pa.ipc.open_file(root / "data" / file.beside[0].name) as opened:
             batch = opened.read_all()
         assert batch.column_names == ["score", "stoker.digest", "stoker.check"]
         found += batch["score"].to_pylist()
@@ -209,6 +220,7 @@ def test_json_lines(root):
         ({"x": [1]}, "line 5: 'x' is an array of 1, but a whole number in line 1"),
         ({"x": {"y": 1}}, "line 5: 'x' is an object"),
         ({"x": None}, "line 5: 'x' is null"),
+        ({"x": None}, "leave out the lines of samples that have none"),
         ({"x": [1, "a"]}, "line 5: 'x' is an array of values that are not numbers"),
         ({"y": 1}, "line 5: expected the keys row, x, got row, x, y"),
     ],
@@ -284,8 +296,7 @@ def test_rows_that_do_not_match_are_counted(root):
          "1 row cannot be used: s.csv:11: column 'x': expected float32, got 'many'"),
         ("x", "source,x", (NAMES, [*SCORES[:-1], ""]), "float32", "column 'x' is empty"),
         ("x", "source,x", (NAMES, [300] * ROWS), "uint8", "uint8"),
-        ("x", "source,x", (NAMES, NAMES), "image", "'x' would be image, but only a label, a"),
-        ("x", "source,x", (NAMES, SCORES), "float64,fill=0", "'x' would be optional"),
+        ("x", "source,x", (NAMES, NAMES), "image", "with 'x' in it"),
         ("x", "source,x", (NAMES, SCORES), "flot32", "--kind flot32: expected a kind among"),
         ("x", "source,x", (NAMES, [*SCORES[:-1], "many"]), "",
          "has values of several types: column 'x' is packed as text, because 'many' in line 11"),
@@ -368,31 +379,136 @@ def test_a_run_that_is_killed_leaves_the_dataset_as_it_was(root):
         assert [field.name for field in dataset.schema.fields] == ["image", "mask", "number"]
     add(root / "data", "score", values)
     parts = [part for file in read_manifest(root / "data").files for part in file.parts]
-    assert sorted(os.listdir(root / "data")) == sorted([NAME, *(part.name for part in parts)])
+    (kept,) = [path.name for path in earlier_manifests(root / "data")]
+    assert sorted(os.listdir(root / "data")) == sorted([NAME, kept, *(part.name for part in parts)])
 
 
 @pytest.mark.as_a_user
-def test_batches_have_it_and_a_daemon_goes_on_with_what_it_serves(root):
+def test_a_daemon_goes_on_with_each_stream_and_gives_new_ones_the_new_field(root):
+    """Two columns while it serves, no restart; each stream goes on, also in a new worker."""
     poses = np.arange(ROWS * 2, dtype=np.float32).reshape(ROWS, 2)
     np.save(root / "pose.npy", poses)
-    options = {"batch_size": 2, "device": "numpy", "shuffle": True, "seed": 3, "total_epochs": 1}
+    options = {
+        "batch_size": 2, "device": "numpy", "seed": 3, "total_epochs": 1, "prefetch": 1,
+        "dataset": "data",
+    }  # fmt: skip
     (root / "d").mkdir()
-    with serving(root / "d", f"--dataset=data={root}/data", "--workers=1") as daemon:
-        with Loader(daemon.address, dataset="data", pipeline=stored, **options) as loader:
-            expected = [batch["number"].tolist() for batch in loader]
-        with Loader(daemon.address, dataset="data", pipeline=stored, **options) as loader:
-            batches = iter(loader)
-            found = [next(batches)["number"].tolist()]
-            add(root / "data", "score", table(root / "s.csv", "source,score", NAMES, SCORES))
-            add(root / "data", "pose", root / "pose.npy")
-            found += [batch["number"].tolist() for batch in batches]
-        assert found == expected
-    seen = []
-    with Loader(root / "data", pipeline=scored, **options) as loader:
-        for batch in loader:
-            ids = batch.index
-            assert batch["score"].tolist() == [SCORES[row] for row in ids]
-            np.testing.assert_array_equal(batch["pose"], poses[ids])
-            np.testing.assert_array_equal(batch["number"], ids)
-            seen += list(ids)
-    assert sorted(seen) == list(range(ROWS)) != seen
+    with (
+        serving(root / "d", f"--dataset=data={root}/data", "--workers=1") as daemon,
+        contextlib.ExitStack() as loaders,
+    ):
+
+        def reading(what):
+            opened = loaders.enter_context(Loader(daemon.address, pipeline=what, **options))
+            streams.append((opened, iter(opened), []))
+            take(streams[-1])
+
+        def take(stream, most=1):
+            _, batches, found = stream
+            found += [(batch.index, dict(batch)) for batch in itertools.islice(batches, most)]
+
+        streams = []
+        reading(stored)
+        add(root / "data", "score", table(root / "s.csv", "source,score", NAMES, SCORES))
+        reading(scored)
+        add(root / "data", "pose", root / "pose.npy")
+        reading(posed)
+        (template,) = children(daemon.pid)
+        os.kill(children(template)[0], signal.SIGKILL)
+        for stream in streams:
+            take(stream, ROWS)
+        assert counting.counters(daemon.address)["worker_deaths_total"] == 1
+    for (_, _, found), names in zip(
+        streams, ({"number"}, {"score"}, {"score", "pose"}), strict=True
+    ):
+        assert sorted(row for ids, _ in found for row in ids) == list(range(ROWS))
+        for ids, values in found:
+            assert {*values} - {"index", "requested", "valid"} == names | {"number"}
+            np.testing.assert_array_equal(values["number"], ids)
+            if "score" in names:
+                assert values["score"].tolist() == [SCORES[row] for row in ids]
+            if "pose" in names:
+                np.testing.assert_array_equal(values["pose"], poses[ids])
+
+
+def test_a_dataset_is_opened_as_it_was_until_it_is_packed_again(root):
+    """Its fingerprint finds the earlier manifest; packing over it removes both."""
+    options = Options(workers=1, cut=Cut(rows=4), overwrite=True)
+    with open_dataset(root / "data") as dataset:
+        before = dataset.fingerprint
+    add(root / "data", "score", table(root / "s.csv", "source,score", NAMES, SCORES))
+    more = table(
+        root / "more.csv", "image,mask,number,score", [*NAMES, NAMES[0]],
+        ["masks/0.png"] * (ROWS + 1), [*range(ROWS), 99], [*SCORES, 9.0],
+    )  # fmt: skip
+    shutil.copy(root / NAMES[0], root / "images" / "more.jpg")
+    text = more.read_text().splitlines()
+    more.write_text("\n".join([*text[:-1], text[-1].replace(NAMES[0], "images/more.jpg")]))
+    with open_dataset(root / "data") as dataset:
+        added = dataset.fingerprint
+    assert call("pack", more, root / "data", "--append", "--workers=1")[0] == 0
+    for fingerprint, names in ((before, 3), (added, 4)):
+        with open_dataset(root / "data", expected=fingerprint) as dataset:
+            assert (len(dataset), len(dataset.schema.fields)) == (ROWS, names)
+            assert dataset.read("number", ROWS - 1) == ROWS - 1
+            assert all(dataset.is_intact(row) for row in range(ROWS))
+    (root / "data" / earlier_name(added)).write_text("{}")
+    with pytest.raises(DatasetError, match="is damaged"):
+        open_dataset(root / "data", expected=added)
+    pack(root / "full.csv", root / "data", options)
+    assert earlier_manifests(root / "data") == []
+    with pytest.raises(DatasetError, match="expected fingerprint content:"):
+        open_dataset(root / "data", expected=before)
+
+
+def test_samples_may_lack_an_optional_field(root):
+    """As packing with it at once: empty cells and rows that are left out are absent samples."""
+    shown = [f"{score}" if number % 3 else "" for number, score in enumerate(SCORES)]
+    both = ("--field=score=float32,fill=-1", "--field=word=text,optional")
+    table(
+        root / "both.csv", "image,mask,number,score,word",
+        NAMES, [f"masks/{number}.png" for number in range(ROWS)], range(ROWS), shown,
+        ["", *KINDS[1:]],
+    )  # fmt: skip
+    code, _, errors = call("pack", root / "both.csv", root / "whole", "--workers=1", *both)
+    assert code == 0, errors
+    made = add(
+        root / "data", "score", table(root / "s.csv", "source,score", NAMES, shown),
+        "--kind=float32,fill=-1",
+    )  # fmt: skip
+    assert made["remarks"] == ["4 of 10 samples have no score: score_present says it"]
+    rows = [{"row": row, "word": KINDS[row]} for row in range(1, ROWS)]
+    made = add(root / "data", "word", lines(root / "w.jsonl", rows), "--kind=text,optional")
+    with open_dataset(root / "data") as added, open_dataset(root / "whole") as whole:
+        assert added.fingerprint == whole.fingerprint == made["fingerprint"]
+        assert added.schema == whole.schema
+        assert added.manifest.statistics == whole.manifest.statistics
+        for row in range(ROWS):
+            assert added.read("score", row) == (np.float32(SCORES[row]) if row % 3 else -1)
+            assert added.read("score_present", row) == bool(row % 3)
+            assert added.read("word_present", row) == bool(row)
+            assert added.is_intact(row)
+            assert added.check_of(row) == whole.check_of(row)
+    assert call("verify", root / "data", "--workers=1")[0] == 0
+
+
+def test_text_with_some_numbers_says_that_it_is_text(root):
+    """Below half of them: `stoker pack` says the same, with its own option."""
+    values = ["1.5", "2", "3", *"abcdefg"]
+    said = (
+        "column 'x' is packed as text, though 3 of its 10 values are numbers, because 'a' in line "
+        "5 is not one; for numbers pass {0}float64, and correct the values that are none; if it is "
+        "text, {0}text says so"
+    )
+    path = table(root / "s.csv", "source,x", NAMES, values)
+    made = add(root / "data", "x", path)
+    assert (made["kind"], made["remarks"]) == ("bytes", [said.format("--kind ")])
+    assert (
+        add(root / "data", "y", table(root / "y.csv", "source,y", NAMES, values), "--kind=text")[
+            "remarks"
+        ]
+        == []
+    )
+    table(root / "p.csv", "image,x", NAMES, values)
+    code, _, errors = call("pack", root / "p.csv", root / "p", "--workers=1")
+    assert (code, said.format("--field x=") in " ".join(errors.split())) == (0, True), errors

@@ -5,12 +5,17 @@ row, size, content hash and the place of every buffer; so a reader needs no Arro
 pass over the data. It is written last, to a temporary name, flushed and renamed: a folder without
 it is not a dataset.
 
+A dataset that grows, by `stoker add-column` or `stoker pack --append`, keeps all its files. Its
+earlier manifest stays next to the new one as `manifest-<fingerprint>.json`, so that a daemon can
+open again what its streams began with.
+
 Nothing in it is trusted: its size is bounded, it carries its own checksum, types are checked on
 reading, and every offset is checked against the sizes of the files (`manifest_check`). Fields may
 be added within a version; older readers ignore them, but they count in the checksum.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +36,8 @@ NAME = MANIFEST
 WORK = ".packing"
 FORMAT = "stoker-dataset"
 MAX_BYTES = 256 * 2**20
+_CONTENT = re.compile(r"content:([0-9a-f]{32})")
+_KEPT = "manifest-"
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -53,11 +60,11 @@ class ColumnPlace(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BesideFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A second Arrow file of the same rows, with columns that were added later.
+    """A further Arrow file of the same rows, with columns that were added later.
 
     Attributes:
         name, size_bytes, digest: as of a `DataFile`.
-        columns: the place of each column; they replace columns of the same name of the first file.
+        columns: the place of each column; they replace columns of the same name of earlier files.
     """
 
     name: str
@@ -76,7 +83,7 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         size_bytes: size of the file.
         digest: BLAKE2b-128 of the file, 32 hex digits.
         columns: the place of each column.
-        beside: a second file of the same rows, if columns were added later.
+        beside: further files of the same rows, one for each time that columns were added.
     """
 
     name: str
@@ -85,12 +92,12 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size_bytes: int
     digest: str
     columns: dict[str, ColumnPlace]
-    beside: BesideFile | None = None
+    beside: tuple[BesideFile, ...] = ()
 
     @property
     def parts(self) -> "tuple[DataFile | BesideFile, ...]":
         """The files of these rows; a column is that of the first that has it."""
-        return (self,) if self.beside is None else (self.beside, self)
+        return (*reversed(self.beside), self)
 
     def holder(self, column: str) -> "DataFile | BesideFile":
         """Return the file that holds a column.
@@ -196,14 +203,43 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest atomically and durably: either all of it or nothing."""
     data = msgspec.to_builtins(manifest)
     data["checksum"] = canonical_digest(data)
-    text = msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n"
+    _replace(folder, NAME, msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n")
+
+
+def keep_manifest(folder: Path, next_one: Manifest) -> None:
+    """Keep the present manifest under the name of its fingerprint, before the next one replaces it.
+
+    Only for another fingerprint: a Loader finds the manifest by it. Files of sources that are read
+    in place change under their index, so its manifests are not kept.
+    """
+    try:
+        text = (folder / NAME).read_bytes()
+        fingerprint = msgspec.json.decode(text)["fingerprint"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return  # there is none, or a damaged one, which nothing can have open
+    if fingerprint != next_one.fingerprint and (name := earlier_name(fingerprint)):
+        _replace(folder, name, text)
+
+
+def earlier_name(fingerprint: object) -> str:
+    """Return the name of a kept manifest with this fingerprint; "" if such ones are not kept."""
+    found = _CONTENT.fullmatch(fingerprint) if isinstance(fingerprint, str) else None
+    return f"{_KEPT}{found[1]}.json" if found else ""
+
+
+def earlier_manifests(folder: Path) -> list[Path]:
+    """Return the paths of the kept manifests of a dataset."""
+    return sorted(folder.glob(f"{_KEPT}{'[0-9a-f]' * 32}.json"))
+
+
+def _replace(folder: Path, name: str, text: bytes) -> None:
     temporary = folder / f".{NAME}.{os.getpid()}"
     temporary.unlink(missing_ok=True)
     with open(temporary, "xb") as file:  # "x" follows no link that another user put there
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, folder / NAME)
+    os.replace(temporary, folder / name)
     sync_folder(folder)
 
 
@@ -216,14 +252,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path, name: str = NAME) -> Manifest:
     """Read a manifest and check its form, version and checksum, but no offsets.
+
+    Args:
+        folder: the folder of the dataset.
+        name: of the manifest; one of `earlier_manifests` for what the dataset was.
 
     Raises:
         DatasetError: it is missing or damaged.
         VersionError: it has a newer format.
     """
-    data = _parse(folder)
+    data = _parse(folder, name)
     _check_version(folder, data)
     claimed = data.pop("checksum", None)
     try:
@@ -246,8 +286,8 @@ def damaged(folder: Path, what: str) -> DatasetError:
     )
 
 
-def _parse(folder: Path) -> dict[str, Any]:
-    path = folder / NAME
+def _parse(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / name
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES + 1)

@@ -1,9 +1,10 @@
 """Adding a field to a packed dataset, without writing its images again.
 
-Each Arrow file gets a second file with the same rows beside it: the added columns, and the row
+Each Arrow file gets a further file with the same rows beside it: the added columns, and the row
 columns that follow from them (digest and check). All stored bytes are read, because a row's digest
 covers them; a damaged row ends the work. The new manifest replaces the old one by a rename, as the
-last step. A dataset that a process has open stays whole, because its files stay.
+last step. All earlier files stay, and so do earlier manifests, under the names of their
+fingerprints: a daemon may still map the files, and open the dataset again as its streams know it.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format.arrow import parse_type
-from stoker.dataset.format.cells import Cell, make_cell
+from stoker.dataset.format.cells import Cell, FieldError, make_cells
 from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import CHECK, DIGEST, Field, Schema
 from stoker.dataset.format.fingerprint import add_cells, dataset_fingerprint
@@ -27,13 +28,14 @@ from stoker.dataset.format.manifest import (
     BesideFile,
     DataFile,
     Manifest,
+    keep_manifest,
     read_manifest,
     write_manifest,
 )
-from stoker.dataset.format.row_check import row_check
+from stoker.dataset.format.optional_fields import declared, fill_absent, with_presence
+from stoker.dataset.format.row_check import checked_columns, row_check
 from stoker.dataset.format.summary import Summary, finish_field, statistics
 from stoker.dataset.images.inspection import Scratches
-from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.append import next_number
 from stoker.dataset.packing.build import disk_errors, remove_others, row_digests
 from stoker.dataset.packing.column_values import ColumnValues, read_values
@@ -93,14 +95,15 @@ def add_column(
         manifest = dataset.manifest
         _check(dataset, name)
         column = read_values(dataset, name, Path(values), kind)
-        check_schema(_with(manifest.schema, column.field))
+        check_schema(_with(manifest.schema, _new_fields(column.field)))
         adding = _Adding(dataset, column, progress or (lambda done, total: None))
         with disk_errors(folder), _removed_unless_named(folder):
             files = tuple(map(adding.beside, manifest.files))
             made = adding.manifest(files)
+            keep_manifest(folder, made)
             write_manifest(folder, made)
-    written = sum(file.beside.size_bytes for file in files if file.beside is not None)
-    field = made.schema.fields[-1]
+    written = sum(file.beside[-1].size_bytes for file in files)
+    field = next(one for one in made.schema.fields if one.name == name)
     return AddReport(made, field, manifest.fingerprint, written, column.remarks)
 
 
@@ -127,8 +130,17 @@ def _removed_unless_named(folder: Path) -> Iterator[None]:
         remove_others(folder, read_manifest(folder).files)
 
 
-def _with(schema: Schema, field: Field) -> Schema:
-    return msgspec.structs.replace(schema, fields=(*schema.fields, field))
+def _new_fields(field: Field) -> tuple[Field, ...]:
+    """Return a field, and its companion if samples may lack it."""
+    return with_presence((field,))
+
+
+def _with(schema: Schema, new: Sequence[Field]) -> Schema:
+    """Return the schema with a new field, in the order of packing with it at once."""
+    there = declared(schema.fields)
+    companions = [one for one in schema.fields if one not in there]
+    field, *more = new
+    return msgspec.structs.replace(schema, fields=(*there, field, *companions, *more))
 
 
 class _Adding:
@@ -141,20 +153,20 @@ class _Adding:
         self._summary = Summary()
         self._scratch = Scratches()
         self._number = next_number(dataset.manifest)
+        self._new = _new_fields(column.field)
+        self._schema = _with(dataset.schema, self._new)
         fields = dataset.schema.fields
         largest = max((field.bound_bytes for field in fields if field.is_picture), default=0)
         self._pixels = np.empty(largest, np.uint8)
 
     def beside(self, file: DataFile) -> DataFile:
-        """Write the second file of a file's rows, and return the record of both."""
-        dataset, field = self._dataset, self._column.field
-        before = () if file.beside is None else tuple(file.beside.columns)
-        added = tuple(one for one in dataset.schema.fields if one.name in before)
+        """Write a further file of a file's rows, and return the record of all."""
+        dataset = self._dataset
         side = tuple(one for one in dataset.schema.side if one.name in (DIGEST, CHECK))
         work = dataset.path / WORK
-        with ShardWriter(dataset.path, work, Schema((*added, field), side), 0) as writer:
+        with ShardWriter(dataset.path, work, Schema(self._new, side), 0) as writer:
             for number in range(file.first_row, file.first_row + file.rows):
-                writer.add_hashed(*self._hashed(number))
+                writer.add_hashed(*self._hashed(number), dataset.source(number) or f"id {number}")
                 if number % REPORTED_ROWS == 0:
                     self._progress(number, len(dataset))
             record = writer.finish(self._number)
@@ -162,19 +174,18 @@ class _Adding:
         self._summary.merge(record.summary, 0)
         new = record.file
         assert new is not None
-        return msgspec.structs.replace(
-            file,
-            beside=BesideFile(
-                name=new.name, size_bytes=new.size_bytes, digest=new.digest, columns=new.columns
-            ),
+        beside = BesideFile(
+            name=new.name, size_bytes=new.size_bytes, digest=new.digest, columns=new.columns
         )
+        return msgspec.structs.replace(file, beside=(*file.beside, beside))
 
     def manifest(self, files: Sequence[DataFile]) -> Manifest:
         """Return the manifest of the dataset with the new field."""
         before = self._dataset.manifest
-        field = finish_field(self._column.field, self._summary.fields[self._column.field.name])
-        schema = _with(before.schema, field)
-        seen = statistics((field,), self._summary).fields
+        new = tuple(finish_field(one, self._summary.fields[one.name]) for one in self._new)
+        schema = _with(before.schema, new)
+        seen = statistics(new, self._summary)
+        notes = {note.what: note for note in (*before.statistics.notes, *seen.notes)}
         return msgspec.structs.replace(
             before,
             fingerprint=dataset_fingerprint(
@@ -182,14 +193,16 @@ class _Adding:
             ),
             schema=schema,
             statistics=msgspec.structs.replace(
-                before.statistics, fields={**before.statistics.fields, **seen}
+                before.statistics,
+                fields={**before.statistics.fields, **seen.fields},
+                notes=tuple(notes[what] for what in sorted(notes)),
             ),
             files=tuple(files),
         )
 
     def _hashed(self, number: int) -> tuple[dict[str, Cell], bytes, bytes]:
-        """Return the cells of a row with the new one, its digest and its check."""
-        dataset, field = self._dataset, self._column.field
+        """Return the new cells of a row, its digest and its check."""
+        dataset = self._dataset
         cells = {
             one.name: stored_cell(dataset, one, number, self._pixels)
             for one in dataset.schema.fields
@@ -200,14 +213,34 @@ class _Adding:
             raise dataset.sample_error(
                 dataset.schema.fields[0].name, number, "its bytes are not those that were packed"
             )
+        new = self._new_cells(number)
+        cells |= new
+        lengths, values = self._checked(number, new)
+        digest = hashlib.blake2b(digest_size=16)
+        add_cells(digest, [cells[one.name] for one in self._schema.fields])
+        return new, digest.digest(), row_check(lengths, values)
+
+    def _new_cells(self, number: int) -> dict[str, Cell]:
+        field = self._column.field
         try:
-            new = make_cell(field, self._column.values[number], self._scratch)
-        except CodecError as error:
-            raise UsageError(f"add-column: the value of sample {number}: {error}") from None
-        cells[field.name] = new
-        lengths, values = dataset.checked(number)
-        if parse_type(field.column_type).layout == "variable":
-            lengths.append(len(new.data))
-        check = row_check(lengths, [*values, new.data])
-        add_cells(digest, [new])
-        return cells, digest.digest(), check
+            values = fill_absent(self._new, {field.name: self._column.values[number]})
+            return make_cells(self._new, values, self._scratch)
+        except FieldError as error:
+            raise UsageError(f"add-column: the value of sample {number}: {error.reason}") from None
+
+    def _checked(
+        self, number: int, new: dict[str, Cell]
+    ) -> tuple[list[int], list[bytes | memoryview]]:
+        """Return the lengths and values that the row's check covers, with the new cells."""
+        stored = dict(
+            zip(
+                checked_columns(self._dataset.schema), self._dataset.checked(number)[1], strict=True
+            )
+        )
+        values = stored | {name: cell.data for name, cell in new.items()}
+        types = dict(self._schema.columns())
+        order = checked_columns(self._schema)
+        variable = [name for name in order if parse_type(types[name]).layout == "variable"]
+        return [memoryview(values[name]).nbytes for name in variable], [
+            values[name] for name in order
+        ]

@@ -33,7 +33,17 @@ from stoker.dataset.format.fields import (
     Side,
 )
 from stoker.dataset.format.fingerprint import dataset_fingerprint
-from stoker.dataset.format.manifest import NAME, WORK, DataFile, Manifest, Source, write_manifest
+from stoker.dataset.format.manifest import (
+    NAME,
+    WORK,
+    DataFile,
+    Manifest,
+    Source,
+    earlier_manifests,
+    keep_manifest,
+    read_manifest,
+    write_manifest,
+)
 from stoker.dataset.format.manifest_splits import Splits
 from stoker.dataset.format.optional_fields import fill_absent, with_presence
 from stoker.dataset.format.summary import Summary, finish_field, statistics
@@ -41,7 +51,7 @@ from stoker.dataset.images.inspection import Scratches
 from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.shard import ShardRecord, ShardWriter
 from stoker.dataset.reading.mapping import map_file
-from stoker.protocol.errors import DatasetError, ResourceError, UsageError
+from stoker.protocol.errors import DatasetError, ResourceError, StokerError, UsageError
 
 MAX_ROWS_PER_FILE = 2**20
 MAX_FILE_BYTES = 2**30
@@ -264,6 +274,7 @@ def commit(
         source=source,
         splits=splits,
     )
+    keep_manifest(folder, manifest)
     write_manifest(folder, manifest)
     remove_others(folder, files)
     shutil.rmtree(folder / WORK)
@@ -271,11 +282,23 @@ def commit(
 
 
 def remove_others(folder: Path, files: Iterable[DataFile]) -> None:
-    """Remove the files of rows that a dataset does not name."""
+    """Remove the files of rows that a dataset does not name, and manifests that name them."""
     kept = {part.name for file in files for part in file.parts}
+    for path in earlier_manifests(folder):
+        if not _names(path) <= kept:
+            path.unlink()
     for path in folder.iterdir():
         if is_data_file(path.name) and path.name not in kept:
             path.unlink()
+
+
+def _names(path: Path) -> set[str]:
+    """Return the names of the files of an earlier manifest; a damaged one names an unknown file."""
+    try:
+        manifest = read_manifest(path.parent, path.name)
+    except StokerError:
+        return {""}
+    return {part.name for file in manifest.files for part in file.parts}
 
 
 def row_digests(folder: Path, files: Iterable[DataFile]) -> Iterator[memoryview]:

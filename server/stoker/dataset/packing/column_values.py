@@ -2,7 +2,8 @@
 
 A table (CSV, TSV, Parquet or JSON lines) has a column of the new field's name, and either a column
 `source` with the names of samples, as `stoker ls` shows them, or a column `row` with their ids. An
-.npy file has a value for each row, in order. Every row needs exactly one value.
+.npy file has a value for each row, in order. Every row needs exactly one value, unless the field is
+optional: then rows may have none.
 """
 
 import math
@@ -24,8 +25,10 @@ from stoker.dataset.sources.common.field_notation import IGNORE, TEXT, declare
 from stoker.dataset.sources.common.npy import HEADER_BYTES, read_header
 from stoker.dataset.sources.common.scan import Request
 from stoker.dataset.sources.formats.json_lines import JSON_LINES, read_json_lines
+from stoker.dataset.sources.formats.read_table import Table
 from stoker.dataset.sources.formats.table import scan_columns
 from stoker.dataset.sources.formats.table_rows import CSV, PARQUET, read_table
+from stoker.dataset.sources.formats.text_columns import is_mostly_numbers
 from stoker.protocol.errors import UsageError
 
 BY_NAME, BY_ROW = "source", "row"
@@ -38,7 +41,7 @@ class ColumnValues:
     """A field, its value for each row, and what the owner should know about the file."""
 
     field: Field
-    values: Sequence[Value] | np.ndarray
+    values: Sequence[Value | None] | np.ndarray
     remarks: Sequence[str] = ()
 
 
@@ -74,12 +77,12 @@ def _with_own_option(text: str, name: str) -> str:
 
 
 def _check_kind(field: Field) -> Field:
-    if field.kind in KINDS and not field.optional:
+    if field.kind in KINDS:
         return field
-    meaning = "optional" if field.optional else field.meaning
     raise UsageError(
-        f"add-column: {field.name!r} would be {meaning}, but only a label, a number, an array of "
-        "numbers, text or bytes that every sample has can be added; pack the source again"
+        f"add-column: {field.name!r} would be {field.meaning}, but only a label, a number, an "
+        "array of numbers, text or bytes can be added; pack the source again, with "
+        f"{field.name!r} in it"
     )
 
 
@@ -122,7 +125,7 @@ def _from_table(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
     remarks = [line for line in scan.remarks if repr(key) not in line]
     places = [column for column in table.columns if column in wanted]
     field = _check_kind(msgspec.structs.replace(scan.fields[places.index(name)], name=name))
-    if not kind and field.kind == "bytes" and remarks:
+    if not kind and field.kind == "bytes" and remarks and _mostly_numbers(table, name):
         raise UsageError(f"add-column: {path} has values of several types: {remarks[0]}")
     if scan.bad:
         listed = "; ".join(f"{place}: {reason}" for place, reason in scan.bad[:EXAMPLES])
@@ -132,8 +135,23 @@ def _from_table(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
     values = [pair[places.index(name)] for pair in pairs]
     if key == BY_NAME:
         rows = [text.decode() for text in rows]
-    by_row = _matched(dataset, rows, values, key)
+    by_row = _matched(dataset, rows, values, key, bool(field.optional))
+    remarks += _remarks_on_absent(field, by_row)
     return ColumnValues(field, by_row, [_with_own_option(line, name) for line in remarks])
+
+
+def _mostly_numbers(table: Table, name: str) -> bool:
+    """Return whether half or more of a column's cells are numbers, so that text is a mistake."""
+    place = list(table.columns).index(name)
+    texts = [str(row[place]) for row in table.rows if row[place] is not None]
+    return is_mostly_numbers(texts)
+
+
+def _remarks_on_absent(field: Field, values: Sequence[Value | None]) -> list[str]:
+    absent = sum(value is None for value in values)
+    if not absent:
+        return []
+    return [f"{absent} of {len(values)} samples have no {field.name}: {field.present_name} says it"]
 
 
 def _given(place: object) -> Any:
@@ -142,14 +160,18 @@ def _given(place: object) -> Any:
 
 
 def _matched(
-    dataset: Dataset, keys: Sequence[Any], values: Sequence[Value], key: str
-) -> list[Value]:
-    """Return the values in the order of the dataset's rows."""
+    dataset: Dataset,
+    keys: Sequence[Any],
+    values: Sequence[Value | None],
+    key: str,
+    optional: bool,
+) -> list[Value | None]:
+    """Return the values in the order of the dataset's rows; None for those that are absent."""
     there = _rows_by_key(dataset, key)
-    by_key: Mapping[Any, Value] = dict(zip(keys, values, strict=True))
+    by_key: Mapping[Any, Value | None] = dict(zip(keys, values, strict=True))
     twice = [one for one, count in Counter(keys).items() if count > 1]
     unknown = [one for one in by_key if one not in there]
-    missing = [one for one in there if one not in by_key]
+    missing = [] if optional else [one for one in there if one not in by_key]
     faults = [
         f"{_count(found, key)} {what}: {_examples(found)}"
         for found, what in (
@@ -164,7 +186,7 @@ def _matched(
             f"add-column: expected one value for each of the {len(there)} samples of "
             f"{dataset.path}, got {'; '.join(faults)}"
         )
-    return [by_key[one] for one in there]
+    return [by_key.get(one) for one in there]
 
 
 def _rows_by_key(dataset: Dataset, key: str) -> dict[Any, int]:

@@ -98,9 +98,7 @@ class ShardWriter:
             self._put(field.name, cell.data)
             for side, value in zip(field.side, cell.sides, strict=True):
                 self._put(side.name, _little(side.type, value))
-            for note in cell.notes:
-                self.summary.note(f"{field.name}: {note}", source)
-            _count(self.summary.fields[field.name], field, cell)
+            self._count(field, cell, source)
         for side in self._schema.side:
             if side.name == DIGEST:
                 self._put(DIGEST, row_digest([cells[f.name] for f in self._schema.fields]))
@@ -110,11 +108,13 @@ class ShardWriter:
                 self._put(SOURCE, source.encode(errors="surrogateescape"))
         self.summary.rows += 1
 
-    def add_hashed(self, cells: Mapping[str, Cell], digest: bytes, check: bytes) -> None:
+    def add_hashed(
+        self, cells: Mapping[str, Cell], digest: bytes, check: bytes, source: str
+    ) -> None:
         """Add some fields of a row; its digest and its check cover further fields."""
         for field in self._schema.fields:
             self._put(field.name, cells[field.name].data)
-            _count(self.summary.fields[field.name], field, cells[field.name])
+            self._count(field, cells[field.name], source)
         for side in self._schema.side:
             self._put(side.name, digest if side.name == DIGEST else check)
         self.summary.rows += 1
@@ -155,6 +155,11 @@ class ShardWriter:
         record = DataFile(name=name, first_row=0, rows=self.rows, size_bytes=plan.size_bytes,
                           digest=digest.hexdigest(), columns=places)  # fmt: skip
         return ShardRecord(record, self.summary)
+
+    def _count(self, field: Field, cell: Cell, source: str) -> None:
+        for note in cell.notes:
+            self.summary.note(f"{field.name}: {note}", source)
+        _count(self.summary.fields[field.name], field, cell)
 
     def _put(self, column: str, data: bytes | memoryview) -> None:
         self._spools[column].add(data)

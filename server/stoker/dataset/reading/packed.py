@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UNSET
 
 from stoker.dataset.format.fields import CHECK, DIGEST, SOURCE, UPRIGHT, Field
-from stoker.dataset.format.manifest import Manifest, StoredFile, read_manifest
+from stoker.dataset.format.manifest import Manifest, StoredFile, earlier_name, read_manifest
 from stoker.dataset.format.manifest_check import check_files, check_manifest
 from stoker.dataset.format.row_check import checked_columns, row_check
 from stoker.dataset.reading.columns import (
@@ -43,18 +43,26 @@ class _Sides(NamedTuple):
     grid: str
 
 
-def open_folder(folder: Path, max_maps: int = MAX_MAPS) -> "PackedDataset":
+def open_folder(
+    folder: Path, max_maps: int = MAX_MAPS, expected: str | None = None
+) -> "PackedDataset":
     """Open the dataset in a folder that holds a manifest.
 
     Args:
         folder: the folder that `stoker pack` wrote, or the index of a source read in place.
         max_maps: maximum number of files that are mapped at once.
+        expected: a fingerprint; if the dataset had it once, and has grown since, it is opened as
+            it was.
 
     Raises:
         DatasetError: it is missing or damaged.
         VersionError: it was packed by a newer Stoker.
     """
     manifest = read_manifest(folder)
+    if expected not in (None, manifest.fingerprint):
+        name = earlier_name(expected)
+        if name and (folder / name).exists():
+            manifest = read_manifest(folder, name)
     check_manifest(folder, manifest)
     check_files(folder, manifest)
     return PackedDataset(folder, manifest, max_maps)

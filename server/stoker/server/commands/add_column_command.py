@@ -62,4 +62,4 @@ def add_column(
     for line in report.remarks:
         console.print(Text(line))
     console.print(Text(f"its fingerprint is now {report.manifest.fingerprint}"))
-    console.print(Text("daemons that serve the dataset use the new field once restarted"))
+    console.print(Text("streams that are open go on without it; new ones have it"))

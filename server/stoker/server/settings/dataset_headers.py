@@ -41,8 +41,7 @@ def _is_whole(folder: str) -> bool:
         sizes = [
             os.stat(os.path.join(folder, file["name"])).st_size - file["size_bytes"]
             for whole in manifest["files"]
-            for file in (whole, whole.get("beside"))
-            if file is not None
+            for file in (whole, *whole.get("beside", ()))
         ]
         known = manifest["version"] <= version.MANIFEST
         return known and not any(sizes) and canonical_digest(manifest) == checksum

@@ -85,6 +85,7 @@ def _type(path: Path, place: int, name: str, value: Any) -> tuple[type, int]:
     raise UsageError(
         f"{path}, line {place}: {name!r} is {_NAMES[kind]}; expected a number, true or false, text "
         "or an array of numbers"
+        + ("; leave out the lines of samples that have none" if value is None else "")
     )
 
 

@@ -150,19 +150,42 @@ def remarks_on_float_labels(column: TextColumn, kind: str) -> Iterator[str]:
         )
 
 
+def is_mostly_numbers(values: Sequence[str]) -> bool:
+    """Return whether half or more of some texts look like numbers."""
+    return 0 < 2 * sum(map(_is_number, values)) >= len(values)
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text looks like a number, also with separators."""
+    text = text.strip()
+    return bool(_NUMBER.fullmatch(text) or _SEPARATED.fullmatch(text))
+
+
+def _is_finite_number(text: str) -> bool:
+    """Return whether a text looks like a number, and not like a word for a missing one."""
+    return _is_number(text) and any(map(str.isdigit, text))
+
+
 def remarks_on_text(column: TextColumn, label: bool) -> Iterator[str]:
-    """Yield lines about text, or names of classes, most of which look like numbers."""
-    texts = [value.strip() for value in column.values]
-    numbers = sum(1 for text in texts if _NUMBER.fullmatch(text) or _SEPARATED.fullmatch(text))
+    """Yield a line about text of which a part, or names of classes most of which, are numbers."""
     fits = whole if label else _fitting
     odd = column.first(lambda value: fits(value) is None)
-    if odd and numbers and 2 * numbers >= len(texts):
+    if not odd:
+        return
+    if is_mostly_numbers(column.values):
         yield (
             f"column {column.name!r} is packed as classes, in the order of their text, because "
             f"{odd} is not a whole number"
             if label
             else f"column {column.name!r} is packed as text, because {odd} is not a number that "
             f"fits; write numbers as in 1234.5, or pass --field {column.name}=text"
+        )
+    elif not label and (numbers := sum(map(_is_finite_number, column.values))):
+        yield (
+            f"column {column.name!r} is packed as text, though {numbers} of its "
+            f"{len(column.values)} values are numbers, because {odd} is not one; for numbers pass "
+            f"--field {column.name}=float64, and correct the values that are none; if it is text, "
+            f"--field {column.name}=text says so"
         )
 
 
