@@ -175,7 +175,7 @@ ERRORS = [
     (lambda folder: packed(folder, *PAIRS, fields={"x": "mask"}), UsageError,
      "has no folder x/ with images"),
     (lambda folder: packed(folder, *PAIRS, fields={"masks": "mask[int8]"}), UsageError,
-     "expected one of image, mask, mask[uint16]"),
+     "expected a kind among image, mask, label, text, bytes, flow, normals, mask[uint16]"),
     (lambda folder: packed(folder, *PAIRS, fields={"masks": "mask,fill=white"}), UsageError,
      "expected a number after fill=, got 'white'"),
     (lambda folder: packed(folder, "a.png", in_place=True, orientation="keep"), UsageError,

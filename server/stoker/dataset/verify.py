@@ -17,7 +17,7 @@ from stoker.dataset.format.fingerprint import dataset_fingerprint
 from stoker.dataset.format.manifest import Manifest
 from stoker.dataset.packing.build import row_digests
 from stoker.dataset.packing.kept_files import file_digest
-from stoker.dataset.packing.pool import Job, default_workers, run_jobs
+from stoker.dataset.packing.pool import Job, check_workers, default_workers, run_jobs
 from stoker.dataset.packing.verify_rows import BadRow, RowsJob, RowsResult, verify_rows
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import UsageError
@@ -71,6 +71,8 @@ def verify(
         VersionError: it was packed by a newer Stoker.
         DataError: a worker process died.
     """
+    if workers is not None:
+        check_workers(workers)
     with open_dataset(path) as dataset:
         folder, manifest = dataset.path, dataset.manifest
     if manifest.fingerprint.startswith("declared:"):
@@ -79,8 +81,6 @@ def verify(
             "which stores nothing to verify"
         )
     workers = default_workers() if workers is None else workers
-    if workers < 1:
-        raise UsageError(f"expected at least 1 worker, got {workers}")
     bad_files = tuple(
         part.name
         for file in manifest.files

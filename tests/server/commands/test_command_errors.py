@@ -73,8 +73,6 @@ ERRORS = [
      "missing required field `field`"),
     (lambda on: over(bench, "--exclude", on.folder / "list")(on), UsageError,
      "exclude: the dataset has 6 samples, ids 0 to 5; the list names 24"),
-    (over(bench, "--seconds=0"), UsageError,
-     "stoker bench: --seconds 0: expected a number above 0"),
     (over(bench, "--workers=0"), UsageError,
      "stoker bench: --workers 0: expected a number from 1"),
     (over(bench, of="none"), BuildError, "has no pipeline 'none'"),

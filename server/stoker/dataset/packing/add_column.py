@@ -38,7 +38,7 @@ from stoker.dataset.format.summary import Summary, finish_field, statistics
 from stoker.dataset.images.inspection import Scratches
 from stoker.dataset.packing.append import next_number
 from stoker.dataset.packing.build import disk_errors, remove_others, row_digests
-from stoker.dataset.packing.column_values import ColumnValues, read_values
+from stoker.dataset.packing.column_values import ColumnValues, check_column, read_values
 from stoker.dataset.packing.shard import ShardWriter
 from stoker.dataset.packing.splitting import writable
 from stoker.dataset.packing.verify_rows import stored_cell
@@ -91,6 +91,7 @@ def add_column(
         ResourceError: the disk is full.
     """
     folder = Path(path)
+    check_column(name, Path(values), kind)
     with writable(folder) as dataset:
         manifest = dataset.manifest
         _check(dataset, name)

@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 
 from stoker.dataset.format.cells import Value
-from stoker.dataset.format.fields import Field
+from stoker.dataset.format.field_checks import check_schema
+from stoker.dataset.format.fields import Field, Schema
 from stoker.dataset.format.source_item import Given
 from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.dataset_interface import Dataset
@@ -45,6 +46,21 @@ class ColumnValues:
     remarks: Sequence[str] = ()
 
 
+def check_column(name: str, path: Path, kind: str) -> None:
+    """Refuse a name, a file by its ending, or a KIND that no dataset can have; reads nothing.
+
+    Raises:
+        UsageError: one of them cannot be.
+    """
+    if path.suffix.lower() not in CSV | PARQUET | {JSON_LINES, ".npy"}:
+        raise UsageError(
+            f"{path}: expected a .csv, .tsv, .parquet, .jsonl or .npy file; rename it, or save it "
+            "as one of these"
+        )
+    field = declare(name, kind or "int64", f"--kind {kind}")
+    check_schema(Schema((_check_kind(field),)))
+
+
 def read_values(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnValues:
     """Read the values of a new field.
 
@@ -58,14 +74,8 @@ def read_values(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
         UsageError: the file cannot be read, a value does not fit, the kind cannot be added, or
             rows have no value or several.
     """
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         return _from_array(dataset, name, path, kind)
-    if suffix not in CSV | PARQUET | {JSON_LINES}:
-        raise UsageError(
-            f"{path}: expected a .csv, .tsv, .parquet, .jsonl or .npy file; rename it, or save it "
-            "as one of these"
-        )
     try:
         return _from_table(dataset, name, path, kind)
     except UsageError as error:  # the scan of tables knows the options of `stoker pack`

@@ -50,10 +50,11 @@ from stoker.dataset.packing.cutting import Destination, How, default_cut, index_
 from stoker.dataset.packing.exif_turned import turned_images
 from stoker.dataset.packing.kept_files import kept_records
 from stoker.dataset.packing.pack_shard import ShardJob, pack_shard
-from stoker.dataset.packing.pool import Job, default_workers, run_jobs
+from stoker.dataset.packing.pool import Job, check_workers, default_workers, run_jobs
 from stoker.dataset.packing.shard import ShardRecord
+from stoker.dataset.sources.common.field_notation import IGNORE, declare, field_name
 from stoker.dataset.sources.common.scan import Request, SourceScan
-from stoker.dataset.sources.kinds import AUTO, scan_source
+from stoker.dataset.sources.kinds import AUTO, KINDS, scan_source, unknown_kind
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import DatasetError, UsageError
 
@@ -176,7 +177,7 @@ def pack(
     first = rows_before = 0
     splits: Splits | UnsetType = UNSET
     if options.append:
-        base, new = _base(folder, options), fields
+        base, new = Base(folder), fields
         fields = base.join(new)
         known = len(scan.items)
         scan.items = base.new(scan.items, new, fields)
@@ -212,27 +213,45 @@ def pack(
     return PackReport(manifest, scan.kind, dict(scan.ignored), resumed, seconds, warnings)
 
 
+def check_options(options: Options) -> None:
+    """Refuse options that fit no source, before any file is read.
+
+    Raises:
+        UsageError: one is unknown or impossible, or two exclude each other.
+    """
+    if options.kind not in (AUTO, *KINDS):
+        raise unknown_kind(options.kind)
+    if options.workers is not None:
+        check_workers(options.workers)
+    for name, kind in options.fields.items():
+        if kind != IGNORE:
+            declare(field_name(name), kind, f"--field {name}={kind}")
+    if options.masks not in ("", *MASKS):
+        raise UsageError(f"--masks: expected {' or '.join(MASKS)}, got {options.masks!r}")
+    if options.orientation not in (APPLY, KEEP):
+        raise UsageError(f"--orientation: expected apply or keep, got {options.orientation!r}")
+    check_conversion(options.conversion)
+    _check_encoding(options)
+    if options.append and (options.overwrite or options.in_place):
+        raise UsageError(
+            "--append adds to a dataset, so it excludes --overwrite; leave --overwrite out"
+        )
+    if options.in_place and options.orientation == KEEP:
+        raise UsageError(
+            "an index always applies the EXIF orientation; to keep it, pack the source"
+        )
+
+
 def _scan(name: str, options: Options) -> SourceScan:
+    check_options(options)
     with memory_errors(name):
         return scan_source(name, options.kind, _request(options))
 
 
-def _base(folder: Path, options: Options) -> Base:
-    if options.overwrite or options.in_place:
-        raise UsageError(
-            "--append adds to a dataset, so it excludes --overwrite; leave --overwrite out"
-        )
-    return Base(folder)
-
-
 def _stored(scan: SourceScan, options: Options) -> tuple[Field, ...]:
     """Return a source's fields with their stored encodings."""
-    check_conversion(options.conversion)
-    if options.orientation not in (APPLY, KEEP):
-        raise UsageError(f"--orientation: expected apply or keep, got {options.orientation!r}")
     if options.in_place:
-        return _referenced(scan, options)
-    _check_encoding(options)
+        return _referenced(scan)
     found = []
     for one in scan.fields:
         encoding = one.encoding
@@ -261,12 +280,8 @@ def _check_encoding(options: Options) -> None:
         )
 
 
-def _referenced(scan: SourceScan, options: Options) -> tuple[Field, ...]:
+def _referenced(scan: SourceScan) -> tuple[Field, ...]:
     """Return a source's fields as in an index."""
-    if options.orientation == KEEP:
-        raise UsageError(
-            "an index always applies the EXIF orientation; to keep it, pack the source"
-        )
     if not scan.in_place:
         raise UsageError(
             f"{scan.root}: this source ({scan.kind}) cannot be read in place, only tar and "
@@ -302,8 +317,6 @@ def _source(name: str, scan: SourceScan, options: Options) -> Source | UnsetType
 
 
 def _request(options: Options) -> Request:
-    if options.masks not in ("", *MASKS):
-        raise UsageError(f"--masks: expected {' or '.join(MASKS)}, got {options.masks!r}")
     return Request(
         asked=options.kind != AUTO,
         fields=options.fields,
@@ -352,8 +365,6 @@ def _run(
         for job in jobs
     ]
     workers = default_workers() if options.workers is None else options.workers
-    if workers < 1:
-        raise UsageError(f"expected at least 1 worker, got {workers}")
     with contextlib.closing(run_jobs(work, workers, report)) as results:
         for number, result in results:
             records[jobs[number].index] = msgspec.convert(

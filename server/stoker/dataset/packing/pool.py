@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import msgspec
 
-from stoker.protocol.errors import DataError, from_record
+from stoker.protocol.errors import DataError, UsageError, from_record
 from stoker.protocol.importing import without_working_folder
 
 Report = Callable[[int, int], None]
@@ -48,6 +48,16 @@ class _Worker:
 def default_workers() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def check_workers(workers: int) -> None:
+    """Refuse a number of processes below 1.
+
+    Raises:
+        UsageError: it is.
+    """
+    if workers < 1:
+        raise UsageError(f"--workers: expected at least 1 worker, got {workers}")
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, report: Report) -> Generator[tuple[int, Any]]:

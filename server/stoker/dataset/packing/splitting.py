@@ -64,8 +64,11 @@ def split(
     folder = Path(path)
     lists = {name: part for name, part in parts.items() if _is_list(part)}
     drawn = {name: part for name, part in parts.items() if name not in lists}
+    _check_names(parts)
+    if any(isinstance(part, float) for part in drawn.values()):
+        _bounds(1, drawn, bool(stratify))  # fractions fit every number of samples, or none
     with writable(folder) as dataset:
-        _check(dataset, parts, overwrite)
+        _check(dataset, overwrite)
         found = {name: Subset(ids) for name, ids in lists.items()}  # type: ignore[arg-type]
         groups = _groups(dataset, stratify) if stratify else [np.arange(len(dataset))]
         if drawn:
@@ -95,7 +98,8 @@ def split_by(path: str | os.PathLike[str], field: str, *, overwrite: bool = Fals
             for number, name in enumerate(classes)
             if (labels == number).any()
         }
-        _check(dataset, found, overwrite)
+        _check_names(found)
+        _check(dataset, overwrite)
         return _write(dataset, found, f"by field {field}")
 
 
@@ -111,7 +115,7 @@ def writable(folder: Path) -> Iterator[PackedDataset]:
                 shutil.rmtree(work)
 
 
-def _check(dataset: Dataset, names: Iterable[str], overwrite: bool) -> None:
+def _check(dataset: Dataset, overwrite: bool) -> None:
     manifest = dataset.manifest
     if manifest.source is not UNSET:
         raise UsageError(
@@ -128,6 +132,9 @@ def _check(dataset: Dataset, names: Iterable[str], overwrite: bool) -> None:
             f"split: expected a dataset of at most 2**24 samples, got {len(dataset)}: pack the "
             "parts as datasets of their own"
         )
+
+
+def _check_names(names: Iterable[str]) -> None:
     given = list(names)
     if not given:
         raise UsageError("split: expected at least one NAME=PART, such as train=0.9 val=0.1")

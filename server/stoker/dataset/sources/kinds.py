@@ -100,7 +100,7 @@ def scan_source(source: str, kind: str, request: Request) -> SourceScan:
     """
     if kind != AUTO:
         if kind not in KINDS:
-            raise UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
+            raise unknown_kind(kind)
         return _scan(kind, Path(source), request)
     found = kind_of(source)
     if found in (None, "folder") and (remedy := how_to_convert(Path(source))) is not None:
@@ -120,6 +120,11 @@ def scan_source(source: str, kind: str, request: Request) -> SourceScan:
             f"--kind {found}, or --kind folder"
         )
     return _scan(found, Path(source), request)
+
+
+def unknown_kind(kind: str) -> UsageError:
+    """Return the error for a kind that no source has."""
+    return UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
 
 
 def kind_of(source: str) -> str | None:

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from stoker.jit.arithmetic import COMPILED
 from stoker.protocol.errors import UsageError
+from stoker.server.commands.finite_flags import Seconds, above_0
 from stoker.server.commands.shown_stream import open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.inspect.bench.caveats import caveats
@@ -41,9 +42,10 @@ def bench(  # noqa: PLR0913 - one parameter a flag
     workers: Annotated[
         list[int] | None, typer.Option(help="Worker processes to try; repeatable.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Seconds for each measurement.")] = 3.0,
+    seconds: Seconds = 3.0,
     target: Annotated[
-        float | None, typer.Option(help="Rows per second that the training reads.")
+        float | None,
+        typer.Option(callback=above_0, help="Rows per second that the training reads."),
     ] = None,
     torch: Annotated[
         bool, typer.Option("--torch/--no-torch", help="Compare with torch's DataLoader.")
@@ -59,8 +61,6 @@ def bench(  # noqa: PLR0913 - one parameter a flag
     stream: StreamFlags,
 ) -> None:
     """Measure a pipeline over a dataset: stages of a row, rates over workers, the bottleneck."""
-    if seconds <= 0:
-        raise UsageError(f"stoker bench: --seconds {seconds:g}: expected a number above 0")
     if any(count < 1 for count in workers or ()):
         raise UsageError(f"stoker bench: --workers {min(workers or ())}: expected a number from 1")
     check_plot(plot_file)

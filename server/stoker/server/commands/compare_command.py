@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stoker.protocol.errors import UsageError
+from stoker.server.commands.finite_flags import Seconds
 from stoker.server.commands.shown_stream import open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.settings.cgroup import cores
@@ -36,7 +38,7 @@ def compare(  # noqa: PLR0913 - one parameter a flag
         int | None, typer.Option(min=1, help="Worker processes of each; by default one a core.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Measurements of each loader.")] = 3,
-    seconds: Annotated[float, typer.Option(help="Seconds for each measurement.")] = 3.0,
+    seconds: Seconds = 3.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
     python_path: Annotated[
         list[str] | None, typer.Option(help="Folder to import modules from; repeatable.")
@@ -46,6 +48,10 @@ def compare(  # noqa: PLR0913 - one parameter a flag
     """Compare Stoker with any other loader: rate, CPU, first batch and memory, in turns."""
     from stoker.client.compare import compare as run  # noqa: PLC0415 - needs zmq
 
+    if not all(against.partition(":")):
+        raise UsageError(
+            f"--against {against!r}: expected module:function, such as my_data:make_loader"
+        )
     with open_stream(stream.stream(pipeline, dataset), python_path or ()):
         pass  # a wrong dataset, pipeline or option ends the command before anything is measured
     progress = Console(stderr=True, quiet=as_json)

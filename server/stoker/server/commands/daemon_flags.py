@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from stoker.protocol.errors import UsageError
 from stoker.server.settings import config_loading as configuration
 
 Where = Annotated[
@@ -26,3 +27,23 @@ def address_of(where: str | None) -> str:
         ConfigError: the configuration cannot be read.
     """
     return where if where and "://" in where else configuration.load(where).config.daemon.address
+
+
+def local_address_of(where: str | None, what: str) -> str:
+    """Return the address that an argument means, for a command that works on the daemon's host.
+
+    Args:
+        where: the argument `ADDRESS|CONFIG`.
+        what: what can only be done there, such as "stacks are read".
+
+    Raises:
+        ConfigError: the configuration cannot be read.
+        UsageError: it is an address of another host.
+    """
+    address = address_of(where)
+    if address.startswith("tcp://"):
+        raise UsageError(
+            f"address {address!r}: {what} on the daemon's host: run the command there, with the"
+            " ipc:// address"
+        )
+    return address

@@ -4,6 +4,7 @@ Faults are raised as StokerError and printed by the program's main; a dataset th
 bad is not a fault of the call: it is reported in full, and the exit status is 1.
 """
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,7 @@ from stoker.dataset import open_dataset
 from stoker.dataset.format.image_conversion import Conversion
 from stoker.dataset.packing.class_numbers import classes_of as numbers_of
 from stoker.dataset.packing.in_place import index_folder, make_index
-from stoker.dataset.packing.pack import APPLY, Options
+from stoker.dataset.packing.pack import APPLY, Options, check_options
 from stoker.dataset.packing.pack import Progress as PackProgress
 from stoker.dataset.packing.pack import pack as pack_dataset
 from stoker.dataset.reading.describe import describe
@@ -37,6 +38,7 @@ from stoker.server.commands.dataset_tables import (
 )
 from stoker.server.commands.named_values import named
 from stoker.server.commands.readable_units import number_of, size_text
+from stoker.server.inspect.output_path import check_out
 
 ALL_BAD = 2**48
 FIELD_FORM = "NAME=KIND, such as masks=mask"
@@ -125,7 +127,6 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
     """Pack a source as a dataset: in parallel, resumably, losslessly unless asked otherwise."""
     if classes is not None and classes_of is not None:
         raise UsageError("--classes and --classes-of exclude each other; leave one of them out")
-    listed = () if classes is None else read_classes(classes)
     options = Options(
         kind=kind,
         workers=workers,
@@ -133,7 +134,6 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         append=append,
         skip_bad=skip_bad,
         images=images,
-        classes=listed if classes_of is None else numbers_of(classes_of),
         split=split,
         masks=masks,
         clip=clip,
@@ -145,6 +145,10 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         bands=bands,
         encoding=encoding,
     )
+    check_options(options)
+    listed = () if classes is None else read_classes(classes)
+    names = listed if classes_of is None else numbers_of(classes_of)
+    options = dataclasses.replace(options, classes=names)
     with progress_bar("packing") as bar:
         task = bar.add_task("packing", total=None)
 
@@ -205,6 +209,8 @@ def verify(
     ] = None,
 ) -> None:
     """Decode every sample of a dataset and compare every hash; exit status 1 if anything is bad."""
+    if listing is not None:
+        check_out("--list", listing)
     with progress_bar("verifying") as bar:
         task = bar.add_task("verifying", total=None)
 

@@ -51,10 +51,11 @@ def preview(  # noqa: PLR0913 - one parameter a flag
 ) -> None:
     """Write a contact sheet: each sample next to its result, with its targets drawn."""
     check_out("--out", out, ENDINGS)
+    listed = _numbers(ids, columns)
     named = stream.stream(pipeline, dataset)
     draws = named.request.draws
     with open_stream(named, python_path or (), bucket) as shown:
-        numbers = _numbers(ids, columns) or _spread(shown)
+        numbers = listed or _spread(shown)
         replays = [
             [
                 shown.replay(_row(draws.seed, number, epoch + turn, draws.total_epochs))

@@ -21,6 +21,7 @@ from stoker.protocol.replayed_row import Replay, ReplayValue
 from stoker.rng.row import Row
 from stoker.server.commands.shown_stream import open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
+from stoker.server.inspect.output_path import check_out_folder
 from stoker.server.inspect.value_files import save
 from stoker.server.rows.joined_pipelines import own_freeze
 
@@ -62,6 +63,8 @@ def replay(  # noqa: PLR0913 - one parameter a flag
 ) -> None:
     """Show what a pipeline did to one sample: every step, its parameters and values."""
     named = stream.stream(pipeline, dataset)
+    if out is not None:
+        check_out_folder("--out", out)
     with open_stream(named, python_path or (), bucket) as shown:
         row = Row(named.request.draws.seed, id, epoch, visit, view, step, progress)
         if named.request.draws.total_epochs is not None and step is None and progress is None:

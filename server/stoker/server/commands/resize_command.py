@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from stoker.protocol.errors import UsageError
-from stoker.server.commands.daemon_flags import Where, address_of
+from stoker.server.commands.daemon_flags import Where, local_address_of
 
 
 def resize(
@@ -26,12 +25,7 @@ def resize(
     """
     from stoker.client.daemon_status import ask_to_resize  # noqa: PLC0415 - needs zmq
 
-    address = address_of(where)
-    if address.startswith("tcp://"):
-        raise UsageError(
-            f"address {address!r}: workers are resized on the daemon's host: run the command there,"
-            " with the ipc:// address"
-        )
+    address = local_address_of(where, "workers are resized")
     told = ask_to_resize(address, workers, timeout)
     up = int(told.counters["workers_up"])
     typer.echo(f"workers: {int(told.counters['workers_wanted'])} are wanted, {up} of them are up")

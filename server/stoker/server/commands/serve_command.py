@@ -43,6 +43,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve datasets to clients on this host."""
+    check_descriptor(ready_fd)
     read = partial(configuration.load, config, settings)
     try:
         loaded = read()
@@ -129,6 +130,24 @@ def start_daemon(config: Config, template: Launched, reloader: Reloader | None =
     return Daemon(config, supervisor=partial(Supervisor, template=template), reloader=reloader)
 
 
+def check_descriptor(descriptor: int | None) -> None:
+    """Refuse a number for `--ready-fd` that is no open descriptor, before anything is started.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if descriptor is not None:
+        try:
+            os.fstat(descriptor)
+        except (OSError, OverflowError) as error:
+            raise _no_descriptor(descriptor, error) from None
+
+
+def _no_descriptor(descriptor: int, error: Exception) -> UsageError:
+    why = error.strerror if isinstance(error, OSError) else "no descriptor has such a number"
+    return UsageError(f"--ready-fd {descriptor}: {why}; pass the number of an open descriptor")
+
+
 def tell_ready(descriptor: int | None, line: dict[str, object]) -> None:
     """Write one JSON line to the descriptor, if any, and close it.
 
@@ -143,6 +162,4 @@ def tell_ready(descriptor: int | None, line: dict[str, object]) -> None:
     except BrokenPipeError:
         return  # the process that waited is gone; the daemon may still be of use to others
     except OSError as error:
-        raise UsageError(
-            f"--ready-fd {descriptor}: {error.strerror}; pass the number of an open descriptor"
-        ) from None
+        raise _no_descriptor(descriptor, error) from None

@@ -30,7 +30,7 @@ from stoker.server.rows.chosen import chosen_of, resolved
 from stoker.server.rows.clip_samples import samples_of
 from stoker.server.rows.joined_pipelines import own_freeze
 from stoker.server.rows.orders import plan_buckets
-from stoker.server.rows.subject import Subject, imported_from, load_pipeline, named_size
+from stoker.server.rows.subject import Subject, check_name, imported_from, load_pipeline, named_size
 from stoker.server.state.served_streams import compose
 from stoker.server.work.work_records import BuildResult
 
@@ -224,8 +224,10 @@ def open_stream(
         DatasetError: a dataset cannot be opened.
         UsageError: a size or the samples cannot be.
     """
+    found = named_size(size) if isinstance(size, str) else size
+    for source in stream.request.sources:
+        check_name(source.pipeline)
     with imported_from(python_path), ExitStack() as stack:
         datasets = [stack.enter_context(open_dataset(path)) for path in stream.paths]
         graphs = [load_pipeline(source.pipeline) for source in stream.request.sources]
-        found = named_size(size) if isinstance(size, str) else size
         yield ShownStream(stream, datasets, graphs, found)

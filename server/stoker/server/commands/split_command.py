@@ -49,15 +49,15 @@ def split(
 
 
 def _parts(given: list[str]) -> dict[str, Part]:
-    found: dict[str, Part] = {}
+    found: dict[str, str] = {}
     for text in given:
         name, sign, part = text.partition("=")
         if not sign or not name or not part:
             raise UsageError(f"split: {text!r}: expected NAME=PART, such as train=0.9")
         if name in found:
             raise UsageError(f"split: {name!r} comes twice")
-        found[name] = _part(part)
-    return found
+        found[name] = part
+    return {name: _part(part) for name, part in found.items()}
 
 
 def _part(text: str) -> Part:

@@ -5,9 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
-from stoker.protocol.errors import StokerError, UsageError
+from stoker.protocol.errors import StokerError
 from stoker.protocol.messages import WorkerStatus
-from stoker.server.commands.daemon_flags import Where, address_of
+from stoker.server.commands.daemon_flags import Where, local_address_of
 from stoker.server.commands.exit_statuses import FAILED
 from stoker.server.commands.process_stacks import ProcessStack, family, listener, stacks_of
 from stoker.server.commands.status_rates import QUIET, doing
@@ -31,12 +31,7 @@ def stacks(
 
     Examples: `stoker stacks`, `stoker stacks ipc:///run/stoker/stoker.sock --json`.
     """
-    address = address_of(where)
-    if address.startswith("tcp://"):
-        raise UsageError(
-            f"address {address!r}: stacks are read on the daemon's host: run the command there,"
-            " with the ipc:// address"
-        )
+    address = local_address_of(where, "stacks are read")
     pid = listener(socket_path(address), address)
     workers = _workers(address, timeout)
     found = stacks_of(family(pid), timeout)

@@ -45,8 +45,13 @@ def warm(
         raise UsageError("stoker warm: --pipeline and --dataset belong together: give both")
     if pipeline is None and not all_ops:
         raise UsageError("stoker warm: give --pipeline and --dataset, or --all-ops, or all three")
+    if bucket is not None and pipeline is None:
+        raise UsageError("stoker warm: --bucket is for --pipeline: give both, or leave it out")
     if folder is not None:
         set_cache_root(folder)
+    if pipeline is not None and dataset is not None:
+        with open_subject(pipeline, dataset, python_path or (), bucket):
+            pass  # a mistake ends the command before anything is compiled
     began = time.monotonic()
     decoder = LIBJPEG if configuration.load().config.daemon.jpeg == LIBJPEG else OWN
     if all_ops:

@@ -7,18 +7,18 @@ from pathlib import Path
 from stoker.protocol.errors import UsageError
 
 
-def check_out(flag: str, path: Path, endings: Sequence[str]) -> None:
+def check_out(flag: str, path: Path, endings: Sequence[str] = ()) -> None:
     """Refuse a file that cannot be written.
 
     Args:
         flag: of the command that names the file.
         path: of the file.
-        endings: those that the file may have, with their dots.
+        endings: those that the file may have, with their dots; empty: any.
 
     Raises:
         UsageError: it has another ending, is a folder, or its folder is missing or not writable.
     """
-    if path.suffix.lower() not in endings:
+    if endings and path.suffix.lower() not in endings:
         raise UsageError(
             f"{flag} {path}: expected a file name with one of the endings {', '.join(endings)}"
         )
@@ -32,3 +32,16 @@ def check_out(flag: str, path: Path, endings: Sequence[str]) -> None:
     else:
         return
     raise UsageError(f"{flag} {path}: {reason}")
+
+
+def check_out_folder(flag: str, path: Path) -> None:
+    """Refuse a folder that cannot be made or written to; it is not made yet.
+
+    Raises:
+        UsageError: it, or the folder above it that exists, is a file or not writable.
+    """
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise UsageError(f"{flag} {path}: {there} is a file; expected a folder")
+    if not os.access(there, os.W_OK):
+        raise UsageError(f"{flag} {path}: {there} cannot be written; choose another folder")

@@ -256,11 +256,11 @@ def open_subject(
         DatasetError: the dataset cannot be opened.
         UsageError: the bucket is not a size.
     """
+    size = None if bucket is None else named_size(bucket)
+    check_name(pipeline)
     with imported_from(python_path), open_dataset(dataset) as opened:
         graph = load_pipeline(pipeline)
-        yield Subject(
-            samples_of(opened, graph), graph, None if bucket is None else named_size(bucket)
-        )
+        yield Subject(samples_of(opened, graph), graph, size)
 
 
 @contextmanager
@@ -291,15 +291,25 @@ def named_size(text: str) -> Size:
     return Size(int(sides[1]) if len(sides) > 1 else 0, int(sides[0]))
 
 
+def check_name(pipeline: str) -> tuple[str, str]:
+    """Return module and attribute of `module:attribute`; imports nothing.
+
+    Raises:
+        BuildError: it has another form.
+    """
+    module_name, _, attribute = pipeline.partition(":")
+    if not module_name or not attribute:
+        raise BuildError(f"pipeline {pipeline!r}: expected `module:attribute`")
+    return module_name, attribute
+
+
 def load_pipeline(name: str) -> Graph:
     """Import `module:attribute` and return the graph of the pipeline that it names.
 
     Raises:
         BuildError: there is no such pipeline, importing it failed, or it cannot be traced.
     """
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
-        raise BuildError(f"pipeline {name!r}: expected `module:attribute`")
+    module_name, attribute = check_name(name)
     try:
         module = importlib.import_module(module_name)
     except StokerError:

@@ -62,8 +62,8 @@ def declare(name: str, kind: str, of: str) -> schema.Field:
     found = _NUMBERS.fullmatch(kind)
     if found is None or found[1] not in ITEM_BYTES:
         raise UsageError(
-            f"{of}: expected a kind among {', '.join((*_PLAIN, IGNORE))}, or a dtype such "
-            f"as as int64 or float32[3], got {kind!r}"
+            f"{of}: expected a kind among {', '.join((*_PLAIN, *DEEP, IGNORE))}, or a dtype such "
+            f"as int64 or float32[3], got {kind!r}"
         )
     if found[2] is None:
         return schema.scalar(name, found[1])
