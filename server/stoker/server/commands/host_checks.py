@@ -30,8 +30,6 @@ from stoker.server.settings.config_types import Config
 LEAST_MEMORY_BYTES: Final = 2**30
 LEAST_CACHE_BYTES: Final = 2**28
 """Room for compiled code that should be free."""
-LEAST_LOCKED_BYTES: Final = 2**30
-"""Of RLIMIT_MEMLOCK where there is a GPU: prefetched batches are page-locked."""
 PACKAGES: Final = (
     "numpy",
     "numba",
@@ -110,17 +108,18 @@ def memory(config: Config) -> Finding:
 
 
 def memlock() -> Finding:
-    """Memory that may be locked: page-locked copies to a GPU need it."""
+    """Memory that may be locked; never a problem by itself.
+
+    Only a Loader on a GPU locks memory, through the driver. NVIDIA's for Linux does not count the
+    pages that it locks against this limit. A Loader warns, with the remedy, if a driver refuses.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    found = f"{_limit_text(soft)}, at most {_limit_text(hard)}"
-    if not gpus():
-        return Finding("memlock", f"{found}; needed with a GPU alone")
-    if soft == resource.RLIM_INFINITY or soft >= LEAST_LOCKED_BYTES:
-        return Finding("memlock", found)
-    return Finding(
-        "memlock", found, "raise it for trainings: ulimit -l unlimited, LimitMEMLOCK=infinity of"
-        " systemd, --ulimit memlock=-1 of docker",
-    )  # fmt: skip
+    why = (
+        "NVIDIA's driver does not count the batches that it locks"
+        if gpus()
+        else "not needed: there is no GPU whose driver locks batches"
+    )
+    return Finding("memlock", f"{_limit_text(soft)}, at most {_limit_text(hard)}; {why}")
 
 
 def open_files(config: Config) -> Finding:
