@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, NoReturn, Self, Unpack, overload
 from stoker.client.argument_types import EvaluationArguments, Item, LoaderArguments, Samples
 from stoker.client.batch_sampler import EpochSampler, Steps, only
 from stoker.client.batches.batch import Batch, BatchOrigin, ReadMarks
-from stoker.client.batches.loop_items import receiving
+from stoker.client.batches.loop_items import LoopItems
 from stoker.client.batches.short_batch import first_rows, real_rows
 from stoker.client.device import Target
 from stoker.client.device_modules import Modules
@@ -196,6 +196,7 @@ class Loader(Resuming, Generic[Item]):
         self._rank, self._world_size = rank, world_size
         self._short = last == "short"
         self._padding = PaddingWarning()
+        items = LoopItems(as_tuple, as_dict)
         self._pid = os.getpid()
         kind = f"{'chosen' if chosen else 'known'} ranks, {world_size}"
         with CallSite(kind, rank) as place:
@@ -236,8 +237,8 @@ class Loader(Resuming, Generic[Item]):
             world_size, self._connection.is_remote,
         )  # fmt: skip
         self._accounts_told = rank == 0 and bool(self._opened.buckets)
-        self._received = receiving(as_tuple, as_dict, batch_names(self._opened))
         try:
+            self._received = items.of(batch_names(self._opened))
             self._others = None if chosen else RankStreams(self._spec, rank, world_size, place)
         except BaseException:
             self._close()

@@ -5,6 +5,7 @@ greatest length of its samples. The rest (order, leftovers, accounts) is shared 
 docs/contracts/order.md. In a `Bucket` the width is that length and the height is 0.
 """
 
+import difflib
 import itertools
 import json
 from typing import Annotated, Final, Literal
@@ -12,17 +13,16 @@ from typing import Annotated, Final, Literal
 import msgspec
 import numpy as np
 
-from stoker.protocol.analysis import analyzed
 from stoker.protocol.canonical import Canonical
 from stoker.protocol.errors import UsageError
 from stoker.protocol.size_buckets import (
     KIND,
     MAX_LENGTH,
     MAX_POSITIONS,
-    SIZES,
     Buckets,
     Leftovers,
     fields_of,
+    named,
     one_of,
     rows_within,
     use_python_numbers,
@@ -31,6 +31,10 @@ from stoker.protocol.size_buckets import (
 
 LENGTHS: Final = "lengths"
 MAX_BOUNDS: Final = 256
+_AS_JSON: Final = (
+    'buckets: expected arguments of Buckets or LengthBuckets as JSON, such as {"max_area": 1048576}'
+)
+_SHOWN: Final = 80
 Longer = Literal["error", "truncate", "drop"]
 
 
@@ -77,6 +81,7 @@ class LengthBuckets(
             UsageError: one is out of bounds, or they contradict each other.
         """
         use_python_numbers(self)
+        named("field", self.field)
         if (self.multiple is None) == (self.bounds is None):
             raise UsageError(
                 f"buckets: multiple={self.multiple!r}, bounds={self.bounds!r}: expected exactly one"
@@ -133,13 +138,20 @@ def request_from_json(text: str) -> Request:
     """
     try:
         given = json.loads(text)
-        if not isinstance(given, dict):
-            raise ValueError(f"expected an object, got {text}")
-        if given.keys() & {"multiple", "bounds"}:
-            return msgspec.convert({KIND: LENGTHS, **given}, analyzed(LengthBuckets))
-        return msgspec.convert({KIND: SIZES, **given}, analyzed(Buckets))
-    except (ValueError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{_AS_JSON}, got {text[:_SHOWN]!r}: {error}") from None
+    if not isinstance(given, dict):
+        raise UsageError(f"{_AS_JSON}, got {text[:_SHOWN]!r}")
+    kind = LengthBuckets if given.keys() & {"multiple", "bounds"} else Buckets
+    known = kind.__struct_fields__
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            near = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
+            raise UsageError(f"buckets: {kind.__name__} has no argument {name!r}; {near}")
+    if kind is LengthBuckets and "field" not in given:
         raise UsageError(
-            f"buckets: expected arguments of Buckets or LengthBuckets as JSON, such as "
-            f'{{"max_area": 1048576}}: {error}'
-        ) from None
+            'buckets: field: expected the name of the field whose length counts, as in {"field": '
+            '"tokens", "multiple": 64}'
+        )
+    return kind(**given)

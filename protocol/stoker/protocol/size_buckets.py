@@ -32,6 +32,7 @@ MAX_POSITIONS = 2**24
 MAX_SIZES = 256
 """Sizes of a table, which must fit into a request."""
 MAX_RATIO = 64
+MAX_NAME = 256
 RATIO_PARTS = 1000
 """A ratio is a whole number of thousandths."""
 CUT_WEIGHT = 7
@@ -86,7 +87,7 @@ class Buckets(
     upscale: bool = True
     cut_weight: int = CUT_WEIGHT
     resize: bool = True
-    field: Annotated[str, msgspec.Meta(max_length=256)] = "image"
+    field: Annotated[str, msgspec.Meta(max_length=MAX_NAME)] = "image"
     leftovers: Leftovers = "carry"
     constant: Literal["rows", "pixels"] = "rows"
     min_rows: int = 1
@@ -99,6 +100,7 @@ class Buckets(
             UsageError: one is out of bounds, or they contradict each other.
         """
         use_python_numbers(self)
+        named("field", self.field)
         within("divisor", self.divisor, MAX_DIVISOR)
         for name, value, most in (
             ("min_side", self.min_side, MAX_SIDE),
@@ -318,6 +320,16 @@ def within(name: str, value: object, most: int, least: int = 1) -> None:
         raise UsageError(
             f"buckets: {name}: expected an integer from {least} to {most}, got {value!r}"
         )
+
+
+def named(name: str, value: object) -> None:
+    """Check a parameter of a request that is the name of a field.
+
+    Raises:
+        UsageError: the value is not text of 1 to 256 characters.
+    """
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_NAME:
+        raise UsageError(f"buckets: {name}: expected the name of a field, got {value!r:.80}")
 
 
 def one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:

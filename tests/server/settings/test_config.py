@@ -215,6 +215,14 @@ ERRORS = [
      "immutable type: 'WorkersSection'"),
     (lambda: load(Path("/nowhere/s.toml"), environment={}), ConfigError,
      "configuration file /nowhere/s.toml: No such file or directory; name a readable TOML file"),
+    (lambda: load(flags={"log.colour": "x"}, environment={}), ConfigError,
+     "flags['log.colour']: unknown key log.colour; known are format, level"),
+    (lambda: load(flags={"wrokers.count": 1}, environment={}), ConfigError,
+     "flags['wrokers.count']: unknown section [wrokers]; did you mean workers?"),
+    (lambda: load(flags={"workers": 1}, environment={}), ConfigError,
+     "flags['workers']: expected names and values of [workers], got 1"),
+    (lambda: load(flags={"datasets": "photos"}, environment={}), ConfigError,
+     "flag --dataset: expected names and values of [datasets], got 'photos'"),
     (lambda: load(flags={"workers.count": 100000}, environment={}), ConfigError,
      "flag --workers: Expected `int` <= 1024, got 100000 - at `$.workers.count`"),
     (lambda: load(environment={"STOKER_WORKERS_CUONT": "1"}), ConfigError,
@@ -241,6 +249,13 @@ ERRORS = [
 def test_a_mistake_elsewhere_names_its_source_too(call, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         call()
+
+
+def test_keys_without_a_flag_may_be_given_by_path_or_by_section():
+    flags = {"daemon.grace_s": "2.5", "testing": {"chunk_rows": 3}}
+    loaded = load(flags=flags, environment={})
+    assert (loaded.config.daemon.grace_s, loaded.config.testing.chunk_rows) == (2.5, 3)
+    assert loaded.origins["daemon.grace_s"] == "flags['daemon.grace_s']"
 
 
 def test_show_prints_every_key_once_with_its_origin(toml):

@@ -81,7 +81,8 @@ def load(
 
     Args:
         file: path of a TOML file; None reads the one that `STOKER_CONFIG` names, if set.
-        flags: key path ("workers.count") -> value; None values are flags that were not given.
+        flags: key path ("workers.count"), or section -> value, or names and values; also of keys
+            that have no flag. None values are flags that were not given.
         environment: the environment; None means the process's own.
         note: called with each mistake: a source cannot be read, a key is unknown, or a value is
             wrong; the message names the place, the key and what to write instead. If it returns,
@@ -96,7 +97,7 @@ def load(
         *_defaults(variables),
         *(_from_file(Path(path), note) if path else ()),
         *_from_environment(variables, note),
-        *_from_flags(flags or {}),
+        *_from_flags(flags or {}, note),
     ]
     return _merge(values, note)
 
@@ -200,17 +201,21 @@ def _pairs(text: str, origin: str, note: Note) -> Iterable[tuple[str, str]]:
     yield from found.items()
 
 
-def _from_flags(flags: Mapping[str, object]) -> Iterable[_Value]:
+def _from_flags(flags: Mapping[str, object], note: Note) -> Iterable[_Value]:
     names = {flag.path: flag.name for flag in setting_flags()}
     for path, value in flags.items():
         section, _, key = path.partition(".")
         if value is None:
             continue
-        origin = f"flag {names[path]}"
-        if key:
+        origin = f"flag {names[path]}" if path in names else f"flags[{path!r}]"
+        if (unknown := _unknown_section(section, origin)) is not None:
+            note(unknown)
+        elif key:
             yield _Value((section, key), value, origin, Path.cwd(), text=True)
+        elif not isinstance(value, Mapping):
+            expected_form = f"expected names and values of [{section}]"
+            note(ConfigError(f"{origin}: {expected_form}, got {value!r:.200}", origin=origin))
         else:
-            assert isinstance(value, Mapping)
             for name, entry in value.items():
                 yield _Value((section, name), entry, origin, Path.cwd(), text=True)
 
