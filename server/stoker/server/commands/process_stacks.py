@@ -6,6 +6,7 @@ signal would end it. The files are those of `workers.stack_file`; what is read o
 """
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -52,8 +53,14 @@ def listener(path: str, address: str) -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as sock:
         number = sock.connect_ex(path)
         if number:
+            remedy = (
+                "run the command as the daemon's user or as root"
+                if number == errno.EACCES
+                else "start one with `stoker serve`"
+            )
             raise ConnectError(
-                f"no daemon listens at {address}: {os.strerror(number)} ({path})", address=address
+                f"no daemon listens at {address}: {os.strerror(number)} ({path}); {remedy}",
+                address=address,
             )
         size = struct.calcsize("3i")
         pid, _, _ = struct.unpack(
