@@ -28,6 +28,8 @@ from law_rig import flags
 from proxy import BATCHES, RECORDS, Proxy
 from streams import BAD
 
+from stoker.client.daemon_status import ask_to_resize
+from stoker.protocol.errors import PeerError
 from stoker.protocol.remote.tcp import tcp_address
 from stoker.server.commands.keygen_command import keygen
 
@@ -35,7 +37,7 @@ LOCAL, OPEN, KEYS = "ipc", "tcp", "tcp with keys"
 PORTS = range(20_000, 32_000)
 PORTS_OF_PROCESS = 1000
 _chosen = itertools.count(random.SystemRandom().randrange(PORTS_OF_PROCESS))
-FREEZE_S = 0.05
+FREEZE_S, RESIZE_S = 0.05, 5.0
 PATIENCE_S = 60.0
 CUTS = ((RECORDS,), (BATCHES,), (RECORDS, BATCHES))
 CHUNK_ROWS = (0, 0, 1, 2, 3, 5, 100)
@@ -78,6 +80,7 @@ class Host:
         )  # fmt: skip
         log = self._disk.log if self._disk else None
         self._served = Restarted(folder, *given, *more, stderr=log)
+        self._local = f"ipc://{folder}/stoker.sock"
         self._timers: list[threading.Timer] = []
         self._idle: Counter[str] = Counter()
 
@@ -102,11 +105,10 @@ class Host:
 
     def draw_address(self, rng: random.Random) -> str:
         """Return one of its addresses."""
-        local = f"ipc://{self._served.folder}/stoker.sock"
         if self._proxy is None:
-            return local
+            return self._local
         direct = f"tcp://127.0.0.1:{self._port}"
-        return rng.choices((local, direct, self._proxy.address), (1, 1, 3))[0]
+        return rng.choices((self._local, direct, self._proxy.address), (1, 1, 3))[0]
 
     def templates(self) -> list[int]:
         """Return the process ids of its templates."""
@@ -180,13 +182,26 @@ class Host:
             timer.join()
         self._timers.clear()
 
+    def resize(self, rng: random.Random) -> bool:
+        """Ask for a drawn number of workers; return whether it answered with that number."""
+        workers = rng.randint(1, self._workers)
+        if self._workers == 1:
+            return False
+        try:
+            told = ask_to_resize(self._local, workers, RESIZE_S)
+        except PeerError:  # it is stopped for longer than that
+            return False
+        assert told.counters["workers_wanted"] == workers
+        return True
+
     def cut(self, rng: random.Random) -> None:
         """Cut the connections through the proxy: those of messages, of batches, or both."""
         if self._proxy is not None:
             self._proxy.cut(*rng.choice(CUTS))
 
     def check_idle(self) -> None:
-        """Check that it uses what it did before it had clients."""
+        """Check that it uses what it did before it had clients, with all workers."""
+        ask_to_resize(self._local, self._workers, PATIENCE_S)
         wait_until(
             lambda: len(self.workers()) == self._workers and not usage(self.pid) - self._idle,
             lambda: f"uses {usage(self.pid)} without clients, before: {self._idle}",

@@ -11,6 +11,7 @@ after a drawn number of batches. The events:
 - one of two daemons gets SIGKILL, and is started again some batches later;
 - a worker or a daemon is stopped by SIGSTOP, and goes on a moment later; a daemon also after its
   clients gave it up;
+- a daemon gets another number of workers (`stoker resize`), from 1 to that of its start;
 - connections through a proxy are cut: those for messages, for batches, or both;
 - the disk of a daemon is full, and has room again some batches later;
 - a job without a group takes other addresses of its daemons (`set_hosts`);
@@ -40,6 +41,7 @@ HANG_S = 300.0
 EVENTS = {
     "": 35, "worker": 50, "template": 2, "daemon": 3, "freeze": 3, "freeze_daemon": 1,
     "resume": 3, "reader_dies": 3, "leave": 3, "stall": 1, "cut": 4, "move": 3, "full": 4,
+    "resize": 4,
 }  # fmt: skip
 COMPANY = {"alone": 50, "and a reader": 15, "mirror": 20, "fork": 15}
 """Readers of a stream: one training; a second process too; or a group of that mode."""
@@ -320,6 +322,10 @@ class Reading:
             return False
         host.fill(self._storm.random.randrange(1, most))
         return True
+
+    def _resize(self) -> bool:
+        """A daemon gets another number of workers, while it computes."""
+        return self._host_there().resize(self._storm.random)
 
     def _move(self) -> bool:
         """The job takes other addresses, in the middle of an epoch."""

@@ -18,12 +18,14 @@ from stoker.protocol.messages import (
     Ready,
     Release,
     Seek,
+    SetWorkers,
     Status,
     Welcome,
 )
 from stoker.protocol.remote.shares import HostShare
 from stoker.server.state import core_instructions as ins
 from stoker.server.state import events as ev
+from stoker.server.state.clients import Client as KnownClient
 from stoker.server.state.groups.group_delivery import AHEAD_OF_CREDITS
 
 REPLAY = 9
@@ -54,7 +56,10 @@ class Client:
         self.closed = False
         self._out_at = self._in_at = 0.0
         world.clients[self.token] = self
-        world.event(ev.Greeted, self.peer, self.token, Hello(1, 1, "simulated"))
+        self.attached = False
+        hello = Hello(1, 1, "simulated")
+        self.owns = self.token[1] % 4 > 0
+        world.event(ev.Greeted, self.peer, self.token, hello, "", KnownClient(owns=self.owns))
 
     # ------------------------------------------------------------ messages
 
@@ -74,6 +79,7 @@ class Client:
     def attach(self) -> None:
         if not self.closed:
             self.world.event(ev.LifelineUp, self.token)
+            self.attached = True
             self.say(self.opening())
 
     def opening(self) -> Open:
@@ -111,7 +117,19 @@ class Client:
     def said(self, records: tuple[Any, ...]) -> None:
         if not self.closed:
             self.closed = any(isinstance(record, Close) for record in records)
+            if isinstance(records[0], SetWorkers) and self.may_have(records[0].workers):
+                self.world.wanted = records[0].workers
+                self.world.seen["resized"] += 1
             self.world.event(ev.Received, self.token, records)
+
+    def ask_for(self, workers: int) -> None:
+        """Ask for another number of workers, also for one that cannot be."""
+        self.say(SetWorkers(workers))
+
+    def may_have(self, workers: int) -> bool:
+        """Whether the daemon does what it is asked for."""
+        there = self.token in self.world.core._sessions.by_token
+        return there and self.owns and 1 <= workers <= self.world.settings.workers
 
     def hear(self, records: tuple[Any, ...]) -> None:
         at = max(self._in_at, self.world.now + self.world.random.choice([0, 0.001, 0.05]))
@@ -146,6 +164,8 @@ class Client:
             )  # see `misbehave`
         elif record.run is not None and record.run == self.run:
             self.failed(record)
+        elif record.code == "access":
+            assert not self.owns, record
         elif record.run is None:
             assert record.code == "protocol"
 

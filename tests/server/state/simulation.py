@@ -99,10 +99,15 @@ class World(Outside):
         self.compiled = 0
         self.compilers = 0
         self.core = Core(self.settings)
+        self.wanted = self.settings.workers
         self.carry_out(self.core.start())
         for _ in range(self.todo):
             self.later(draw.uniform(0, 2), self.new_client)
         self.later(0.5, self.tick)
+        self.sizes = random.Random(f"sizes of {seed}")
+        """Of the changes of the number of workers, which so move no other decision."""
+        if seed % 3 == 1:
+            self.later(self.sizes.uniform(0, 2), self.resize)
 
     # ------------------------------------------------------------ time
 
@@ -135,7 +140,7 @@ class World(Outside):
         kept = ("sessions", "groups", "streams", "claims", "memory_used_bytes", "builds", "replays")
         for name in kept:
             assert left[name] == 0, (name, left)
-        assert left["workers"] == left["workers_up"] == self.settings.workers
+        assert left["workers"] == left["workers_up"] == left["workers_wanted"] == self.wanted
         if left["own_decoder"]:
             up = [worker for worker in self.workers.values() if worker.state == "up"]
             assert all(worker.own_decoder for worker in up)
@@ -161,6 +166,14 @@ class World(Outside):
     def tick(self) -> None:
         self.event(ev.Tick)
         self.later(0.5, self.tick)
+
+    def resize(self) -> None:
+        """Ask for another number of workers through any client, as `stoker resize` does."""
+        there = [one for one in self.clients.values() if one.attached and not one.closed]
+        if there and not self.stopping:
+            self.sizes.choice(there).ask_for(self.sizes.randint(0, self.settings.workers + 1))
+        if not self.calm:
+            self.later(self.sizes.uniform(0, 3), self.resize)
 
     def chance(self, probability: float) -> bool:
         return not self.calm and self.random.random() < probability

@@ -13,6 +13,9 @@ def check(world: Any) -> None:
     """The invariants, from the core's data."""
     core, settings = world.core, world.settings
     pool, groups = core._pool, core._groups
+    assert pool.wanted == world.wanted
+    staying = sum(not one.retires and not one.given_up for one in pool.workers.values())
+    assert pool.closed or staying + len(pool._restarts) == pool.wanted
     claims = [claim for worker in pool.workers.values() for claim in worker.claims.values()]
     assert len(claims) == core._scheduler.claims
     writers = Counter(id(claim.batch.slot) for claim in claims)
@@ -44,7 +47,7 @@ def check(world: Any) -> None:
             work = work or (unclaimed and not core._scheduler.is_suspected(group))
     if work and world.exit is None:
         for worker in pool.workers.values():
-            if worker is pool.apart:
+            if worker is pool.apart or worker.retires:
                 continue
             room = 1 if worker.stalls(world.now) else settings.outstanding
             idle = worker.up and worker.killed_at is None and len(worker.claims) < room
@@ -78,7 +81,8 @@ def check_sharing(group: Any) -> None:
     assert group.slab.used_bytes == held * group.slab.slot_bytes
     assert not (group.slots.owed and group.slots._free)
     quotas = sum(member.quota for member in group.members.values())
-    assert present - 1 - group.slots.owed == quotas, "each member has brought its slots"
+    read_on = sum(group.departed.values())
+    assert present - 1 - group.slots.owed == quotas + read_on, "each member has brought its slots"
     runs = {id(run) for run in group.runs}
     waited = 0
     for index, batch in group.by_slot.items():

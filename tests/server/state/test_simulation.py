@@ -10,7 +10,7 @@ EVERYTHING = (
     "WorkerDown", "hang", "undead", "worker_given_up", "stream_stopped", "session_ended",
     "FreeSlab", "Exit", "error sample", "error protocol", "error resource", "error build",
     "error stream_stopped", "sample_crashed", "Recalled", "BuildDied", "EndBuild", "build_hangs",
-    "goes on after all", "shared seek", "error usage",
+    "goes on after all", "shared seek", "error usage", "resized", "error access", "worker_retired",
 )  # fmt: skip
 
 
