@@ -31,7 +31,8 @@ MODULES = {
         "    return x * 0 + 500\n"
     ),
     "fast/__init__": "",
-    "fast/twin_helper": "CONSTANT = 500\n",
+    "apart": "TENS = 50\n",
+    "fast/twin_helper": "from cached.apart import TENS\nCONSTANT = 10 * TENS\n",
     "fast/twin_fast": (
         "from stoker.jit import handwritten\n"
         "from cached.fast.twin_helper import CONSTANT\n"
@@ -117,9 +118,10 @@ EDITS = [
     ("middle", "* 2", "* 3", 20512),
     ("leaf", "x + 1", "x + 2", 20515),
     ("fast/twin_fast", "0 + CONSTANT", "1 + CONSTANT", 20518),
-    ("fast/twin_helper", "500", "600", 20618),
+    ("fast/twin_helper", "10 *", "12 *", 20618),
+    ("apart", "50", "60", 20738),
     # A constant that is imported by value: in the name of the code, though not among the sources.
-    ("numbers_", "10", "11", 22618),
+    ("numbers_", "10", "11", 22738),
 ]
 
 
@@ -297,7 +299,7 @@ from cached.top import top
 from stoker.jit import compiled
 compiled(twinned)(3)  # imports the twin
 file = Path(sys.argv[1], "cached", "fast", "twin_helper.py")
-file.write_text(file.read_text().replace("500", "600"))
+file.write_text(file.read_text().replace("10", "12"))
 print(compiled(top)(3))
 """
 

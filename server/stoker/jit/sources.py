@@ -6,8 +6,10 @@ by both cannot miss an edit, and is never filled with old code after a file was 
 running process. The files of twins count as they were when this process imported them (`loading`).
 
 From a function, every kernel (and every compiled function) among the globals of its module is
-followed, transitively. The twin of a kernel counts as all Python files of the twin's package
-folder, so nothing needs to be imported. Only names that are imported directly are followed.
+followed, transitively. The twin of a kernel counts as its module and the modules that this imports
+of the same top-level package, transitively; they are found by their text, so nothing needs to be
+imported. A package among them counts as its `__init__.py` alone, so the compiler (`stoker.jit`) is
+named by `diskcache.FORMAT`. Only names that are imported directly are followed.
 """
 
 import contextlib
@@ -15,16 +17,20 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 
 from stoker.jit.kernels import mark_of, referred, where
 from stoker.protocol.errors import BuildError
 
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from|import)[ \t]+([\w.]+)(?:[ \t]+import[ \t]+(\([^)]*\)|[^\n]*))?", re.MULTILINE
+)
 _imported: dict[str, str] = {}
-"""Module of a twin's package -> digest of its file when this process imported it."""
+"""Module that a twin needs -> digest of its file when this process imported it."""
 
 
 def source_digest(fn: FunctionType) -> str:
@@ -50,7 +56,7 @@ def source_digest(fn: FunctionType) -> str:
         files.add((function.__module__ or "", function.__code__.co_filename))
         mark = mark_of(function)
         if mark is not None and mark.twin is not None:
-            files.update(_twin_files(mark.twin))
+            files.update(_twin_files(mark.twin.partition(":")[0]))
     total = hashlib.blake2b(digest_size=16)
     contents = ((name, _imported.get(name) or _content_digest(path)) for name, path in files)
     for name, content in sorted(contents):
@@ -60,7 +66,7 @@ def source_digest(fn: FunctionType) -> str:
 
 @contextlib.contextmanager
 def loading(module: str) -> Iterator[None]:
-    """Note what the files of a twin's package contain while a module of it is imported.
+    """Note what the files of a twin contain while it is imported.
 
     An edit after that does not change the code of this process.
     """
@@ -111,25 +117,55 @@ def _function_in(value: object) -> FunctionType | None:
 
 
 @functools.cache
-def _twin_files(twin: str) -> tuple[tuple[str, str], ...]:
-    """Return (module, path) of every file of a twin's package folder, listed at the first call.
+def _twin_files(module: str) -> tuple[tuple[str, str], ...]:
+    """Return (module, path) of every file of a twin, listed at the first call.
 
     The content of the files is read every time.
     """
-    return tuple(_files_beside(twin.partition(":")[0]))
+    found = {module: _place_of(module) or ""}
+    pending = [module]
+    while pending:
+        name = pending.pop()
+        for other in _imports_of(name, found[name]):
+            if other not in found and (place := _place_of(other)) is not None:
+                found[other] = place
+                pending.append(other)
+    return tuple(found.items())
 
 
-def _files_beside(module: str) -> Iterator[tuple[str, str]]:
+@functools.cache
+def _imports_of(module: str, path: str) -> Sequence[str]:
+    """Return what a module imports of its top-level package, and may be a module.
+
+    Of a package, nothing.
+    """
+    if path.endswith("__init__.py"):
+        return ()
     try:
-        spec = importlib.util.find_spec(module)
-    except ImportError:
-        spec = None
+        text = Path(path).read_text("utf-8")
+    except (OSError, ValueError):
+        return ()
     package = module.rpartition(".")[0]
-    if spec is None or spec.origin is None or not package:
-        yield module, (spec.origin or "") if spec is not None else ""
-        return
-    for path in sorted(Path(spec.origin).parent.glob("*.py")):
-        yield f"{package}.{path.stem}", str(path)
+    top = module.partition(".")[0]
+    names = set()
+    for origin, imported in _IMPORT.findall(text):
+        name = importlib.util.resolve_name(origin, package)
+        if name.partition(".")[0] == top:
+            names |= {name, *(f"{name}.{word}" for word in re.findall(r"\w+", imported))}
+    return sorted(names)
+
+
+@functools.cache
+def _place_of(module: str) -> str | None:
+    """Return the file of a module, without importing it; None if it has none."""
+    top, *parts = module.split(".")
+    roots = getattr(sys.modules.get(top), "__path__", sys.path if not parts else ())
+    for root in roots:
+        base = Path(root, *parts) if parts else Path(root, top)
+        for place in (base.with_name(f"{base.name}.py"), base / "__init__.py"):
+            if place.is_file():
+                return str(place)
+    return None
 
 
 def _content_digest(path: str) -> str:
