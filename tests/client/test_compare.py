@@ -125,7 +125,7 @@ def test_another_loader_that_hangs_is_ended(compared, monkeypatch):
     ("options", "message"),
     [
         ({"pipeline": "train"}, "has no pipeline 'train'"),
-        ({"flags": ["--seconds=0"]}, "compare: seconds=0.0: expected a number up to 3600"),
+        ({"flags": ["--seconds=0"]}, "Invalid value for '--seconds'"),
         ({"flags": ["--subset=label =="]}, "subset"),
         ({"flags": ["--rounds=0"]}, "Invalid value for '--rounds'"),
     ],

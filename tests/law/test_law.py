@@ -305,5 +305,6 @@ def test_two_jobs_do_not_disturb_each_other(address, law, expected):
 @pytest.mark.slow
 def test_digests_differ_between_streams_epochs_and_steps(expected):
     """The last test, as it needs the digests of all streams."""
-    every = [digest for name in STREAMS for digest in expected[name]]
+    others = [name for name in STREAMS if name != "planes"]  # its batches are those of `crops`
+    every = [digest for name in others for digest in expected[name]]
     assert len(set(every)) == len(every)

@@ -126,8 +126,9 @@ class Streams:
             self._draw_mixture(data, rng)
         else:
             dataset = data["dataset"] = rng.choice(("photos", "boxed", "spoiled", "clips"))
-            if rng.random() < 0.2:
-                data["pipeline"] = rng.choice([n for n in PIPELINES[dataset] if n in BUCKETS])
+            bucketed = [name for name in PIPELINES[dataset] if name in BUCKETS]
+            if bucketed and rng.random() < 0.2:
+                data["pipeline"] = rng.choice(bucketed)
                 data["buckets"] = rng.choice(BUCKETS[data["pipeline"]])
         add(ORDER, data, rng)
         data["shuffle_seed"] = seed  # one, for weights, mixtures and substitutes

@@ -152,7 +152,7 @@ def test_arrays_that_cannot_be(tmp_path, change, message):
     ("fields", "message"),
     [
         ({"x": "image"}, "--field x=image: .*a.npz has no such array, only images, weight"),
-        ({"images": "photo"}, "--field images=photo: expected one of image, mask, label, array"),
+        ({"images": "photo"}, "--field images=photo: expected a kind among image, mask, label"),
         (
             {"images": "mask"},
             r"array 'images' has dtype uint8 and rows of shape \(24, 32, 3\), so it",
@@ -196,6 +196,6 @@ def test_files_that_cannot_be(tmp_path, arrays):
     (tmp_path / "s").mkdir()
     fails("has no .npy file; for files of plain bytes use --field FILE=", tmp_path / "s")
     (tmp_path / "s" / "x.bin").write_bytes(bytes(10))
-    fails("expected the form of a row, such as image", tmp_path / "s", fields={"x.bin": "photo"})
+    fails("the form of a row, such as image", tmp_path / "s", fields={"x.bin": "photo"})
     message = r"expected a whole number of rows of 3 bytes \(uint8 of shape \(3,\)\), got 10 bytes"
     fails(message, tmp_path / "s", fields={"x.bin": "uint8[3]"})

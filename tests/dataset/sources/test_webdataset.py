@@ -228,7 +228,7 @@ def test_what_is_no_dataset_of_tars(tmp_path, shards, pictures):
     )
     tar_of(tmp_path / "two.tar", [("a.seg.png", b""), ("a.seg.txt", b"")])
     refused("both give the field 'seg'; .* with --field EXTENSION=ignore", tmp_path / "two.tar")
-    refused(r".cls: expected a kind among image, .* got 'rgb'", shards, fields={"cls": "rgb"})
+    refused(r"cls=rgb: expected a kind among image, .* got 'rgb'", shards, fields={"cls": "rgb"})
     refused(
         r"there is no file .*photos-000002.tar; check", f"{shards}/photos-{{000000..000002}}.tar"
     )

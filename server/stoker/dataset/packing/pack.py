@@ -52,9 +52,8 @@ from stoker.dataset.packing.kept_files import kept_records
 from stoker.dataset.packing.pack_shard import ShardJob, pack_shard
 from stoker.dataset.packing.pool import Job, check_workers, default_workers, run_jobs
 from stoker.dataset.packing.shard import ShardRecord
-from stoker.dataset.sources.common.field_notation import IGNORE, declare, field_name
 from stoker.dataset.sources.common.scan import Request, SourceScan
-from stoker.dataset.sources.kinds import AUTO, KINDS, scan_source, unknown_kind
+from stoker.dataset.sources.kinds import AUTO, KINDS, check_kinds, scan_source, unknown_kind
 from stoker.protocol.analysis import analyzed
 from stoker.protocol.errors import DatasetError, UsageError
 
@@ -223,9 +222,7 @@ def check_options(options: Options) -> None:
         raise unknown_kind(options.kind)
     if options.workers is not None:
         check_workers(options.workers)
-    for name, kind in options.fields.items():
-        if kind != IGNORE:
-            declare(field_name(name), kind, f"--field {name}={kind}")
+    check_kinds(options.kind, options.fields)
     if options.masks not in ("", *MASKS):
         raise UsageError(f"--masks: expected {' or '.join(MASKS)}, got {options.masks!r}")
     if options.orientation not in (APPLY, KEEP):

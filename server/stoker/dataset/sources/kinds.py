@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.dataset.format.source_item import SourceFile
+from stoker.dataset.sources.common.field_notation import IGNORE, declare, field_name
 from stoker.dataset.sources.common.pickles import how_to_convert
 from stoker.dataset.sources.common.scan import Request, SourceScan
 from stoker.dataset.sources.common.walk import has_pictures
@@ -22,7 +23,12 @@ from stoker.dataset.sources.formats.huggingface import (
     scan_huggingface,
 )
 from stoker.dataset.sources.formats.image_folder import scan_folder
-from stoker.dataset.sources.formats.numpy_arrays import is_arrays, scan_arrays
+from stoker.dataset.sources.formats.numpy_arrays import (
+    is_array_kind,
+    is_arrays,
+    no_array_kind,
+    scan_arrays,
+)
 from stoker.dataset.sources.formats.parallel import has_images_folder, scan_parallel
 from stoker.dataset.sources.formats.python_objects import is_object, scan_objects
 from stoker.dataset.sources.formats.table import is_table, scan_table
@@ -38,7 +44,7 @@ from stoker.protocol.datasets import is_pattern
 from stoker.protocol.errors import UsageError
 from stoker.protocol.files.absent import why_absent
 
-AUTO = "auto"
+AUTO, ARRAYS = "auto", "arrays"
 _FLAGS = {
     "fields": "field",
     "images": "images",
@@ -82,7 +88,7 @@ KINDS: Mapping[str, SourceKind] = {
         is_huggingface, scan_huggingface, ("fields",), huggingface_files, True
     ),
     "table": SourceKind(is_table, scan_table, ("fields", "images", "classes")),
-    "arrays": SourceKind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
+    ARRAYS: SourceKind(is_arrays, scan_arrays, ("fields", "split"), alone=True),
     "yolo": SourceKind(is_yolo, scan_yolo, ("split", "masks", "clip", "all_keypoints")),
     "parallel": SourceKind(has_images_folder, scan_parallel, ("fields", "classes")),
     "folder": SourceKind(Path.is_dir, scan_folder, ("fields", "classes")),
@@ -125,6 +131,25 @@ def scan_source(source: str, kind: str, request: Request) -> SourceScan:
 def unknown_kind(kind: str) -> UsageError:
     """Return the error for a kind that no source has."""
     return UsageError(f"--kind: expected one of {', '.join((AUTO, *KINDS))}, got {kind!r}")
+
+
+def check_kinds(kind: str, fields: Mapping[str, str]) -> None:
+    """Refuse a KIND of `--field NAME=KIND` that no source has, before one is opened.
+
+    Args:
+        kind: the kind of the source, or AUTO.
+        fields: NAME -> KIND.
+
+    Raises:
+        UsageError: a KIND can be of no field.
+    """
+    for name, said in fields.items():
+        if kind in (AUTO, ARRAYS) and is_array_kind(said):
+            continue
+        if kind == ARRAYS:
+            raise no_array_kind(name, said)
+        if said != IGNORE:
+            declare(field_name(name), said, f"--field {name}={said}")
 
 
 def kind_of(source: str) -> str | None:

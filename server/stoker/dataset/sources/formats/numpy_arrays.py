@@ -32,6 +32,7 @@ NPY, NPZ = ".npy", ".npz"
 _KINDS = ("image", "mask", "label", "array", *VECTORS, IGNORE)
 _RAW = re.compile(r"([a-z]+[0-9]*)(?:\[([1-9][0-9]*(?:,[1-9][0-9]*)*)\])?")
 _RAW_DTYPES = {"image": "uint8", "mask": "uint8", "label": "int64"}
+_ROW_FORMS = "image[32,32,3], mask[32,32], label or float32[17,2]"
 _IMAGES = frozenset(["x", "images", "image", "imgs", "img", "data"])
 _LABELS = frozenset(["y", "labels", "label", "targets", "target", "classes", "class"])
 _MASK = re.compile(r"mask|segm|annot", re.IGNORECASE)
@@ -155,18 +156,33 @@ def _open(source: Path, root: Path, fields: dict[str, str]) -> list[StoredArray]
     return found
 
 
+def is_array_kind(text: str) -> bool:
+    """Return whether an array, or a file of plain bytes, can have this KIND."""
+    return text in _KINDS or _is_row_form(text)
+
+
+def no_array_kind(name: str, text: str) -> UsageError:
+    """Return the error for a KIND that neither can have."""
+    return UsageError(
+        f"--field {name}={text}: expected one of {', '.join(_KINDS)}, or, for a file of plain "
+        f"bytes, the form of a row, such as {_ROW_FORMS}, got {text!r}"
+    )
+
+
+def _is_row_form(text: str) -> bool:
+    match = _RAW.fullmatch(text)
+    return match is not None and (match[1] in _RAW_DTYPES or match[1] in ITEM_BYTES)
+
+
 def _ignored(fields: dict[str, str]) -> frozenset[str]:
     return frozenset(name for name, kind in fields.items() if kind == IGNORE)
 
 
 def _raw(name: str, text: str) -> _Raw:
     match = _RAW.fullmatch(text)
-    kind = match[1] if match is not None else ""
-    if match is None or (kind not in _RAW_DTYPES and kind not in ITEM_BYTES):
-        raise UsageError(
-            f"--field {name}={text}: expected the form of a row, such as image[32,32,3], "
-            "mask[32,32], label or float32[17,2]"
-        )
+    if match is None or not _is_row_form(text):
+        raise UsageError(f"--field {name}={text}: expected the form of a row, such as {_ROW_FORMS}")
+    kind = match[1]
     shape = tuple(int(side) for side in (match[2] or "").split(",") if side)
     dtype = _RAW_DTYPES.get(kind, kind)
     return _Raw(kind if kind in _RAW_DTYPES else "array", dtype, shape)
