@@ -19,6 +19,7 @@ from stoker.protocol.size_buckets import (
     KIND,
     MAX_LENGTH,
     MAX_POSITIONS,
+    SIZES,
     Buckets,
     Leftovers,
     fields_of,
@@ -131,7 +132,7 @@ Request = Buckets | LengthBuckets
 
 
 def request_from_json(text: str) -> Request:
-    """Parse a request from JSON; `multiple` or `bounds` means `LengthBuckets`.
+    """Parse a request from JSON; `kind`, or else `multiple` or `bounds`, says of which buckets.
 
     Raises:
         UsageError: the text is not a JSON object of such arguments, or the request is not possible.
@@ -142,7 +143,11 @@ def request_from_json(text: str) -> Request:
         raise UsageError(f"{_AS_JSON}, got {text[:_SHOWN]!r}: {error}") from None
     if not isinstance(given, dict):
         raise UsageError(f"{_AS_JSON}, got {text[:_SHOWN]!r}")
-    kind = LengthBuckets if given.keys() & {"multiple", "bounds"} else Buckets
+    usual = LENGTHS if given.keys() & {"multiple", "bounds"} else SIZES
+    said = given.pop(KIND, usual)  # as in the record of a stream
+    if said not in (SIZES, LENGTHS):
+        raise UsageError(f"buckets: {KIND}: expected {SIZES!r} or {LENGTHS!r}, got {said!r:.80}")
+    kind = LengthBuckets if said == LENGTHS else Buckets
     known = kind.__struct_fields__
     for name in given:
         if name not in known:

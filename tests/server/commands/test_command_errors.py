@@ -69,6 +69,8 @@ ERRORS = [
      "buckets: field: expected the name of a field, got 3"),
     (over(bench, '--buckets={"maxarea": 4096}', of="fitted"), UsageError,
      "buckets: Buckets has no argument 'maxarea'; did you mean 'max_area'?"),
+    (over(bench, '--buckets={"kind": "areas", "max_area": 4096}', of="fitted"), UsageError,
+     "buckets: kind: expected 'sizes' or 'lengths', got 'areas'"),
     (over(bench, '--buckets={"sizes": [[64]]}', of="fitted"), UsageError,
      r"buckets: sizes: expected \(width, height\) from 1 to 65535"),
     (over(bench, '--buckets={"field": "x", "bounds": ["a"]}', of="fitted"), UsageError,
