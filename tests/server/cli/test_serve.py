@@ -182,7 +182,7 @@ def test_a_ready_descriptor_that_is_none(serve, folder):
     assert served.wait() == 2
     errors = served.log.read_text()
     assert "stoker: --ready-fd 99: Bad file descriptor; pass the number of an open" in errors
-    assert os.listdir(folder / "run") == []
+    assert not (folder / "run").exists()
 
 
 def test_a_file_in_the_place_of_the_lock_is_left_alone(serve, folder):

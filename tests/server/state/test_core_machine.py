@@ -94,7 +94,7 @@ class Machine(RuleBasedStateMachine):
         check(
             SimpleNamespace(
                 core=self.rig.core, settings=self.rig.settings, reserved=self.reserved,
-                now=self.rig.now, exit=left,
+                now=self.rig.now, exit=left, wanted=self.rig.settings.workers,
             )
         )  # fmt: skip
         for reader in self.readers:
