@@ -201,6 +201,26 @@ def test_a_forked_script_is_like_an_executed_one(folder, kind):
     assert seen == [seen[0]] * 4
 
 
+ENTERS = """
+import sys, tempfile
+import zygote
+tempfile.gettempdir()  # as a module that scripts share may do when it is imported
+environment = {"TMPDIR": sys.argv[1]}
+request = {"session": False, "descriptors": [0, 1, 2], "folder": "/", "environment": environment}
+zygote.enter(request, [0, 1, 2])
+print(tempfile.gettempdir())
+"""
+
+
+def test_a_forked_script_has_the_temporary_folder_of_its_own_environment(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", ENTERS, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.path.dirname(warm.__file__)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == f"{tmp_path}\n"
+
+
 def test_how_a_forked_script_ends():
     with Script("-c", "1 / 0", stderr=subprocess.PIPE) as broken:
         assert broken.communicate(timeout=60)[1].endswith("ZeroDivisionError: division by zero\n")

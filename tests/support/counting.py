@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from stoker.client.client_session import ClientSession
-from stoker.protocol.messages import AskStatus, Status
+from stoker.protocol.messages import Status
 
 ANSWER_S = 20.0
 PATIENCE_S = 300.0
@@ -18,13 +18,14 @@ def counters(address: str) -> dict[str, int | float]:
     return status(address).counters
 
 
-def status(address: str, *, sessions: bool = False) -> Status:
-    """The daemon's STATUS, with its sessions if wanted."""
+def status(address: str) -> Status:
+    """The daemon's STATUS, with its sessions.
+
+    Raises:
+        PeerError: the daemon answered with an error, or not at all.
+    """
     with contextlib.closing(ClientSession(address, ANSWER_S)) as session:
-        session.send(AskStatus(sessions))
-        session.receive(time.monotonic() + ANSWER_S)
-        (found,) = [record for record in session.inbox if isinstance(record, Status)]
-        return found
+        return session.ask_status(ANSWER_S)
 
 
 def wait_for(happened: Callable[[], object]) -> None:

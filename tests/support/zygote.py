@@ -30,6 +30,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 import types
@@ -195,6 +196,7 @@ def enter(request: dict, descriptors: list[int]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    tempfile.tempdir = None  # an import may have chosen one by the environment of the zygote
 
 
 def end_with(act: Callable[[], object]) -> None:

@@ -235,7 +235,7 @@ STEP_S = 1.0
 
 
 def sessions(daemon):
-    return counting.status(daemon.address, sessions=True).sessions
+    return counting.status(daemon.address).sessions
 
 
 def test_the_verdict_on_a_slow_step_is_that_no_loader_is_worth_it(serve):
