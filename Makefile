@@ -83,7 +83,7 @@ torture: $(STAMP) ## kill everything at random 1,000 times while streams are rea
 endurance: $(STAMP) ## look at memory over 100,000 batches, and for what is left after 200 kills of everything (about an hour)
 	STOKER_ENDURANCE=100 $(BIN)/python -m pytest -x --timeout 1800 tests/torture/test_endurance.py
 
-jpeg: $(STAMP)   ## twice (exact, at a fraction) 10,000 files in 100,000 boxes and 10,000,000 mutations for Stoker's decoder of JPEGs (hours)
+jpeg: $(STAMP)   ## twice (exact, at a fraction) 10,000 files in 100,000 boxes and 10,000,000 changed intervals for Stoker's decoder of JPEGs (hours)
 	STOKER_JPEG_FILES=10000 STOKER_JPEG_MUTATIONS=10000000 $(BIN)/python -m pytest tests/dataset/images/jpeg/test_jpeg_decoding.py tests/dataset/images/jpeg/test_reduced_decoding.py -k "random_files or damaged_intervals"
 
 compose-test: $(STAMP) ## build both images, run compose.yaml, kill its daemon, ask its Prometheus (Docker; after make demo)

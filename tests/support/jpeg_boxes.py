@@ -1,5 +1,8 @@
 """Boxes of gridded files by Stoker's own decoder, in memory that shows writes outside of it."""
 
+import bisect
+import dataclasses
+
 import numpy as np
 import simplejpeg
 
@@ -44,30 +47,45 @@ def differing_boxes(decoder, made, whole, count, seed):
     return wrong
 
 
+def damaged(made, rng, begin=None):
+    """Change one to three bytes of a file, from `begin` on; return it and the changed intervals."""
+    offsets, broken = made.grid.offsets.tolist(), bytearray(made.data)
+    begin, changed = offsets[0] if begin is None else begin, set()
+    for _ in range(int(rng.integers(1, 4))):
+        place = int(rng.integers(begin, len(broken)))
+        broken[place] = int(rng.integers(0, 256)) if rng.integers(2) else broken[place] ^ 1
+        if broken[place] != made.data[place] and place >= offsets[0]:
+            changed.add(bisect.bisect_right(offsets, place))
+    return dataclasses.replace(made, data=bytes(broken)), len(changed)
+
+
 class GuardedDecoder(BoxDecoder):
     """A decoder whose memory has exactly the size that it asks for, between painted margins."""
 
     def __init__(self):
         super().__init__()
-        self.painted = []
+        self.painted, self._sizes = [], []
 
     def _grow(self):
+        sizes = self._numbers[[20, 15, 19, 16, 17, 18]].tolist()
+        if sizes == self._sizes:
+            return
+        self._sizes = sizes
         self._memory = tuple(array[..., :0] for array in self._memory)
         super()._grow()
         guarded = []
         for number, array in enumerate(self._memory):
-            sizes = self._numbers[[20, 15, 19, 16, 17, 18]]
-            shape = (3, int(sizes[2])) if number == 2 else (int(sizes[number]),)
-            size = int(np.prod(shape)) * array.itemsize
             if number == 3:  # aligned to a slot: its end may be anywhere
                 guarded.append(array)
                 continue
-            memory = PaintedMemory.painted(str(number), size, 0xA5)
+            shape = (3, sizes[2]) if number == 2 else (sizes[number],)
+            memory = PaintedMemory.painted(str(number), int(np.prod(shape)) * array.itemsize, 0xA5)
             self.painted.append(memory)
             guarded.append(memory.inner.view(array.dtype).reshape(shape))
         self._memory = tuple(guarded)
 
     def faults(self):
+        """Return the writes outside of all memory that it has had since the last call."""
         found = [memory.fault() for memory in self.painted]
-        self.painted = []
+        self.painted = self.painted[-5:]
         return [fault for fault in found if fault]

@@ -14,7 +14,7 @@ import simplejpeg
 from commands import call, pack_folder
 from damage import accept_damage
 from flat_jpeg import flat_jpeg
-from jpeg_boxes import GuardedDecoder, decoded, differing_boxes, encoded
+from jpeg_boxes import GuardedDecoder, damaged, decoded, differing_boxes, encoded
 from PIL import Image
 from planes_page import Parameters, read_interval
 
@@ -192,12 +192,7 @@ def test_damaged_intervals_write_nowhere_else(photographs, sampling):
     frame, rng = made.grid.frame, np.random.default_rng(7)
     guarded, refused, shown = GuardedDecoder(), 0, 0
     for turn in range(MUTATIONS // 3):
-        broken = bytearray(made.data)
-        begin = frame if turn % 4 == 0 else int(made.grid.offsets[0])
-        for _ in range(int(rng.integers(1, 4))):
-            place = int(rng.integers(begin, len(broken)))
-            broken[place] = int(rng.integers(0, 256)) if rng.integers(2) else broken[place] ^ 1
-        other = dataclasses.replace(made, data=bytes(broken))
+        other, _ = damaged(made, rng, None if turn % 4 else frame)
         try:
             got = decoded(guarded, other, size, (0, 0, *size), 0)
             shown += got is not None
