@@ -8,7 +8,8 @@ contenders. This is the baseline for the cost of daemon and client. With `--slot
 rotate, as they do when batches are delivered. Written data then does not stay in the processor's
 cache, and the difference is the cost of that. Slots begin at pages. The processes begin an epoch
 together; its time is that of the slower one. Prints one JSON line per epoch; the first is the
-warm-up. CPU time counts all processes.
+warm-up. CPU time counts all processes. `STOKER_JPEG` chooses the decoder of JPEGs, as it does for a
+daemon; without it libjpeg-turbo decodes.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import pipelines
 from meter import Epoch, busy_s, tree_s
 
 from stoker.dataset import open_dataset
+from stoker.dataset.images.jpeg.decoding.choice import LIBJPEG, choose_decoder
 from stoker.jit.arithmetic import COMPILED
 from stoker.order.rank_rows import rank_rows, steps_per_epoch
 from stoker.pipeline.compiled.executor import compile_plan
@@ -41,6 +43,7 @@ def loop(
     number: int, arguments: argparse.Namespace, start: Barrier, stop: Barrier, images: SimpleQueue
 ) -> None:
     """Compute this process's share of the rows of each step."""
+    choose_decoder(os.environ.get("STOKER_JPEG", LIBJPEG))
     graph = getattr(pipelines, arguments.workload).graph()
     spec = make_spec(arguments.packed, graph, batch_size=arguments.batch_size)
     dataset = open_dataset(arguments.packed)
@@ -93,6 +96,7 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--slots", type=int, default=1)
     arguments = parser.parse_args()
+    choose_decoder(os.environ.get("STOKER_JPEG", LIBJPEG))
     compile_once(arguments.packed, arguments.workload)
     context = multiprocessing.get_context("spawn")
     start, stop = (context.Barrier(arguments.workers + 1) for _ in range(2))
