@@ -85,7 +85,7 @@ def test_a_box_reads_its_bands_alone():
 
 
 def test_damage_is_met_whatever_it_is():
-    pixels = classes((300, 200), 3, noisy=False)
+    pixels = classes((700, 200), 3, noisy=False)
     data = encode_bands(pixels)
     rng, refused = np.random.default_rng(5), 0
     for trial in range(1500):
@@ -111,13 +111,13 @@ def test_damage_is_met_whatever_it_is():
     ("change", "message"),
     [
         (lambda data: data[:5], "it is truncated"),
-        (lambda data: b"bond" + data[4:], "expected the head of an image of 300 rows in bands"),
+        (lambda data: b"bond" + data[4:], "expected the head of an image of 700 rows in bands"),
         (lambda data: data[:20], "its table of bands is truncated"),
         (lambda data: data + b"x", "its table of bands does not fit its length"),
     ],
 )
 def test_what_is_said_of_damage(change, message):
-    pixels = classes((300, 200), 3, noisy=False)
+    pixels = classes((700, 200), 3, noisy=False)
     with pytest.raises(CodecError, match=message):
         decode_bands(change(encode_bands(pixels)), np.zeros_like(pixels))
 

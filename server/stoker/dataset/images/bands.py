@@ -19,7 +19,7 @@ import numpy as np
 from stoker.dataset.limits import CodecError
 
 SIGNATURE = b"band"
-BAND_BYTES = 2**15
+BAND_BYTES = 2**16
 """Bytes of pixels in a band, at least a row: small enough that a crop decodes few extra rows at its
 ends, large enough that a call of the codec costs less than its work."""
 _HEAD = struct.Struct("<4sII")
