@@ -16,12 +16,15 @@ from stoker.client.private import private_daemon
 from stoker.client.private import runtime_folder as runtime
 from stoker.client.private.runtime_folder import RuntimeFolder, base_folder, is_running
 from stoker.protocol.errors import (
+    AccessError,
     ConnectError,
     DatasetError,
     PeerError,
     ResourceError,
+    SetupError,
     StokerError,
 )
+from stoker.server.commands.exit_statuses import status_of
 
 KEY = "0123456789abcdef"
 
@@ -100,13 +103,14 @@ def test_a_folder_of_others_is_refused(base: Path) -> None:
     folder = RuntimeFolder(KEY)
     os.mkdir(folder.path, 0o755)
     with (
-        pytest.raises(ConnectError, match=r"with mode 0700, got mode drwxr-xr-x"),
+        pytest.raises(AccessError, match=r"with mode 0700, got mode drwxr-xr-x") as caught,
         folder.locked(soon()),
     ):
         pass
+    assert status_of(caught.value) == 1  # trying again does not help
     os.rmdir(folder.path)
     os.symlink("/nowhere", folder.path)
-    with pytest.raises(ConnectError, match="got mode lrwx"), folder.locked(soon()):
+    with pytest.raises(AccessError, match="got mode lrwx"), folder.locked(soon()):
         pass
     os.unlink(folder.path)
 
@@ -169,6 +173,12 @@ def test_a_runtime_folder_too_deep_for_sockets_is_passed_over(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "near")
     assert base_folder() != "near"
+
+
+def test_no_folder_for_sockets_is_an_error_that_says_what_to_set(monkeypatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(SetupError, match=r"writable and short enough; set XDG_RUNTIME_DIR"):
+        base_folder()
 
 
 def test_without_a_folder_for_temporary_files_the_runtime_folder_is_used(monkeypatch) -> None:

@@ -21,7 +21,7 @@ DETAILS = {"dataset": "photos", "id": 17, "again": False, "field": None, "messag
 
 
 def test_codes_are_different() -> None:
-    assert len(KINDS) == 20
+    assert len(KINDS) == 21
     assert len({kind.code for kind in KINDS}) == len(KINDS)
     assert all(re.fullmatch("[a-z_]+", kind.code) for kind in KINDS)
 

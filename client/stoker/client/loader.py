@@ -127,7 +127,7 @@ class Loader(Resuming, Generic[Item]):
 
     Raises:
         UsageError: an argument is wrong; the message says which one and what is expected.
-        ConnectError: no daemon listens at the address, or (`AccessError`) the keys do not fit.
+        ConnectError: no daemon listens at the address, or (`AccessError`) it refuses this client.
         DatasetError: the dataset is missing or cannot be read.
         StokerError: the daemon refuses; it sent the error.
     """

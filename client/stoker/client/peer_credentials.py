@@ -17,7 +17,7 @@ import struct
 import time
 from typing import Final
 
-from stoker.protocol.errors import ConfigError, ConnectError
+from stoker.protocol.errors import AccessError, ConfigError, ConnectError
 from stoker.protocol.users import user_name
 
 TRUSTED: Final = "STOKER_TRUSTED_USER"
@@ -31,7 +31,7 @@ def check_peer(sock: socket.socket, address: str) -> None:
     """Check the user of the process at the other end of a connected Unix socket.
 
     Raises:
-        ConnectError: it is neither this user, root nor the trusted user.
+        AccessError: it is neither this user, root nor the trusted user.
         ConfigError: the trusted user does not exist.
     """
     size = struct.calcsize(_CREDENTIALS)
@@ -39,7 +39,7 @@ def check_peer(sock: socket.socket, address: str) -> None:
     uid = struct.unpack(_CREDENTIALS, data)[1]
     if uid in (os.geteuid(), 0) or uid == _trusted():
         return
-    raise ConnectError(
+    raise AccessError(
         f"the process that listens at {address} is of user {_named(uid)}; expected user"
         f" {_named(os.geteuid())} or root. If that user runs the daemon for others, set"
         f" {TRUSTED}={uid} in the environment; otherwise choose an address in a folder that others"
@@ -56,7 +56,8 @@ def check_listener(path: str, address: str, deadline: float) -> None:
     At the deadline it returns, because the connection that follows reports the timeout.
 
     Raises:
-        ConnectError, ConfigError: as `check_peer`.
+        AccessError, ConfigError: as `check_peer`.
+        ConnectError: it cannot connect.
     """
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as sock:

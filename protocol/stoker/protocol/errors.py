@@ -10,8 +10,9 @@ integers, booleans and None). An unknown code becomes a plain `StokerError`, so 
 keeps working with a new daemon.
 """
 
+import errno
 from collections.abc import Mapping
-from typing import ClassVar, TypeGuard
+from typing import ClassVar, Final, TypeGuard
 
 Detail = str | int | bool | None
 MORE_FILES = "ulimit -n, LimitNOFILE of systemd, --ulimit nofile of docker"
@@ -92,7 +93,7 @@ class ConnectError(PeerError):
 
 
 class AccessError(ConnectError):
-    """The keys of the two sides do not fit, so one of them refuses the other."""
+    """One side refuses the other: keys do not fit, or a process or folder is of another user."""
 
     code = "access"
 
@@ -151,10 +152,26 @@ class ResourceError(StokerError):
     code = "resource"
 
 
+class SetupError(ResourceError):
+    """A package, a permission or a limit is missing: it stays so until a person changes it."""
+
+    code = "setup"
+
+
 class TryAgainError(ResourceError):
     """The daemon has no room for another client now: connect again after a moment."""
 
     code = "try_again"
+
+
+_LASTING: Final = frozenset(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+)
+
+
+def refusal_kind(error: BaseException) -> type[ResourceError]:
+    """Return the class for a refusal of the system: whether it may pass with time."""
+    return SetupError if getattr(error, "errno", None) in _LASTING else ResourceError
 
 
 def _is_known(kind: type) -> TypeGuard[type[StokerError]]:

@@ -36,7 +36,7 @@ from stoker.jit.kernels import is_ours
 from stoker.jit.numba_version import SUPPORTED, is_supported
 from stoker.jit.private import Folder, lock_file, open_folder
 from stoker.jit.sources import loaded_digest, source_digest
-from stoker.protocol.errors import BuildError, ResourceError
+from stoker.protocol.errors import BuildError, ResourceError, refusal_kind
 
 _log = logging.getLogger(__name__)
 _state = threading.Lock()
@@ -107,7 +107,7 @@ def kernel_folder(fn: FunctionType, digest: str, *, inside: bool = False) -> Pat
         if error.errno in _FULL:
             _note_unstored(f"kernel cache {root}: {error.strerror}")
             return None
-        raise ResourceError(
+        raise refusal_kind(error)(
             f"kernel cache {root}: cannot write there ({error.strerror}): choose a writable folder"
             " with stoker.jit.set_cache_root or XDG_CACHE_HOME",
             path=str(root),
@@ -124,7 +124,7 @@ def check_cache_root() -> None:
     try:
         os.close(open_root(root).fd)
     except OSError as error:
-        raise ResourceError(
+        raise refusal_kind(error)(
             f"kernel cache {root}: cannot be used ({error.strerror}): choose another folder with"
             " daemon.cache_root or XDG_CACHE_HOME",
             path=str(root),

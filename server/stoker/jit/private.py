@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from stoker.protocol.errors import ResourceError
+from stoker.protocol.errors import ResourceError, SetupError
 
 MAX_LINKS: Final = 40
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -269,11 +269,11 @@ def _replaced(old: int, new: int) -> int:
     return new
 
 
-def _unsafe(path: Path, status: os.stat_result, where: Path | None = None) -> ResourceError:
+def _unsafe(path: Path, status: os.stat_result, where: Path | None = None) -> SetupError:
     kind = "folder" if stat.S_ISDIR(status.st_mode) else "file"
     what = f"kernel cache {path}"
     what += f": {where}" if where not in (None, path) else ""
-    return ResourceError(
+    return SetupError(
         f"{what}: expected a {kind} of user {os.geteuid()} that others cannot write, got owner"
         f" {status.st_uid}, mode {stat.filemode(status.st_mode)}: machine code is loaded from it;"
         " choose another folder with daemon.cache_root, stoker.jit.set_cache_root or"

@@ -58,6 +58,19 @@ def test_each_status(status: int, arguments: list[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "code", "status"),
+    [("/etc/passwd", "setup", 1), ("/proc/nothing", "resource", 75)],
+)
+def test_a_folder_that_may_come_is_to_be_tried_again(serve, place, code, status) -> None:
+    """Nothing but a person makes a folder of a file; a folder that is not there may be mounted."""
+    served = serve(f"--address=ipc://{place}/stoker.sock", warm=True)
+    assert served.ready["error"][0] == code
+    assert "choose a writable folder" in served.ready["error"][1]
+    assert served.wait() == status
+
+
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_to_be_tried_again(serve) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -40,7 +40,7 @@ def test_a_limit_that_is_too_low_is_one_line(folder, small_dataset, limit):
          f"--address=ipc://{folder}/s.sock", f"--dataset=a={small_dataset}", "--workers=2"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert ended.returncode == 75
+    assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     needed = "a daemon with 2 workers needs at least 184; raise it (ulimit -n, LimitNOFILE"
     assert line.startswith(f"stoker: the limit on open files is {limit}, but {needed}")
@@ -120,10 +120,10 @@ def test_the_limit_on_sessions_names_what_to_raise(serve):
 def test_a_limit_too_small_to_serve_is_refused(serve):
     daemon = serve(prefix=["prlimit", "--nofile=100:100"])
     code, message, details = daemon.ready["error"]
-    assert code == "resource"
+    assert code == "setup"
     assert "the limit on open files is 100, but a daemon with 2 workers needs at least" in message
     assert details["limit"] == 100
-    assert daemon.wait() == 75
+    assert daemon.wait() == 1
 
 
 def test_the_soft_limit_is_raised_to_the_hard_limit(serve):

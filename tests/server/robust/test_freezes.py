@@ -100,10 +100,10 @@ def test_a_template_that_cannot_start_is_reported_before_the_daemon_listens(serv
     (folder / "kernels").write_text("not a folder")
     daemon = serve(environment={"STOKER_DAEMON_CACHE_ROOT": str(folder / "kernels" / "in")})
     code, message, _ = daemon.ready["error"]
-    assert code == "resource"
-    assert "the template process cannot start: ResourceError: kernel cache" in message
-    assert daemon.wait() == 75
-    daemon.logged("ResourceError: kernel cache")
+    assert code == "setup"
+    assert "the template process cannot start: SetupError: kernel cache" in message
+    assert daemon.wait() == 1
+    daemon.logged("SetupError: kernel cache")
 
 
 def test_a_template_without_memory_is_reported_too(serve):
@@ -127,5 +127,5 @@ def test_a_template_that_cannot_start_again_is_an_error_for_clients(serve, loade
     kernels.write_text("not a folder")
     (template,) = children(daemon.pid)
     os.kill(template, signal.SIGKILL)
-    with pytest.raises(ResourceError, match="cannot start: ResourceError: kernel cache"):
+    with pytest.raises(ResourceError, match="cannot start: SetupError: kernel cache"):
         loader(daemon)

@@ -42,6 +42,7 @@ from stoker.protocol.errors import (
     ResourceError,
     UsageError,
     from_record,
+    refusal_kind,
 )
 from stoker.protocol.importing import (
     modules_of,
@@ -125,7 +126,7 @@ class PrivateDaemon:
             return self._connect(deadline, start_s)
         except OSError as error:
             if error.errno not in _FULL:
-                raise ResourceError(
+                raise refusal_kind(error)(
                     f"the private daemon in {self._folder.path} cannot be started:"
                     f" {error.filename or 'a call of the system'}: {error.strerror}"
                 ) from error

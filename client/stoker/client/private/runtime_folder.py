@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator
 
 from stoker.client.address import MAX_PATH_BYTES, SIDE_SUFFIX
-from stoker.protocol.errors import ConnectError, PeerError
+from stoker.protocol.errors import AccessError, PeerError, SetupError
 
 PREFIX = "stoker-"
 POLL_S = 0.02
@@ -37,7 +37,7 @@ def base_folder() -> str:
     A folder that is not writable, or too long to leave room for a socket's name, is skipped.
 
     Raises:
-        ConnectError: no folder is usable.
+        SetupError: no folder is usable.
     """
     tried = [os.environ["XDG_RUNTIME_DIR"]] if os.environ.get("XDG_RUNTIME_DIR") else []
     with contextlib.suppress(FileNotFoundError):  # no folder for temporary files can be written
@@ -53,7 +53,7 @@ def base_folder() -> str:
             and os.access(base, os.W_OK | os.X_OK)
         ):
             return base
-    raise ConnectError(
+    raise SetupError(
         f"no folder for the sockets of a private daemon: none of {tried} is writable and "
         "short enough; set XDG_RUNTIME_DIR"
     )
@@ -77,7 +77,8 @@ class RuntimeFolder:
         """Create the folder if it is missing, and hold its start lock.
 
         Raises:
-            PeerError: the folder is not private to this user, or the lock was not free in time.
+            AccessError: the folder is not private to this user.
+            PeerError: the lock was not free in time.
         """
         lock = self._lock(deadline, create=True)
         assert lock is not None
@@ -166,7 +167,7 @@ def _make_private(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         found = os.lstat(path)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise ConnectError(
+            raise AccessError(
                 f"{path}: expected a folder of user {os.getuid()} with mode 0700, got mode "
                 f"{stat.filemode(found.st_mode)} of user {found.st_uid}; remove it"
             )

@@ -16,7 +16,7 @@ import ssl
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from stoker.protocol.errors import ProtocolError, ResourceError
+from stoker.protocol.errors import ProtocolError, SetupError
 
 MAX_CERTIFICATE_BYTES: Final = 2048
 _BEGIN: Final = datetime.datetime(2020, 1, 1)
@@ -37,14 +37,14 @@ def make_identity(name: str) -> Identity:
         name: what the certificate is for; at most 16 characters.
 
     Raises:
-        ResourceError: the package `cryptography` is not installed.
+        SetupError: the package `cryptography` is not installed.
     """
     try:
         from cryptography import x509  # noqa: PLC0415 - an extra; only keys need it
         from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
     except ImportError:
-        raise ResourceError(
+        raise SetupError(
             "keys need the package `cryptography`, for the certificates of TLS; run:"
             " pip install 'stoker[keys]'"
         ) from None

@@ -27,7 +27,13 @@ from stoker.jit import cache_root
 from stoker.jit.activity import progressed
 from stoker.jit.cacheroot import open_root
 from stoker.jit.private import Folder, lock_file
-from stoker.protocol.errors import DatasetError, ResourceError, UsageError, VersionError
+from stoker.protocol.errors import (
+    DatasetError,
+    SetupError,
+    UsageError,
+    VersionError,
+    refusal_kind,
+)
 
 
 def index_folder(source: str | os.PathLike[str]) -> Path:
@@ -150,7 +156,7 @@ def _lock(folder: Path) -> Iterator[None]:
         with open_root(root, parent) as indexes:
             descriptor = lock_file(indexes, f"{folder.name}.lock")
     except OSError as error:
-        raise ResourceError(
+        raise refusal_kind(error)(
             f"cannot write an index to {folder.parent}: {error.strerror}; choose another cache "
             "folder with [daemon] cache_root or XDG_CACHE_HOME",
             path=str(folder.parent),
@@ -168,14 +174,14 @@ def _check_content(folder: Folder) -> None:
     """Check that a folder is an index, or empty: making an index replaces what is there.
 
     Raises:
-        ResourceError: there is something else.
+        SetupError: there is something else.
     """
     others = [name for name in sorted(folder.names()) if not _is_of_index(name)]
     manifest = _manifest(folder.path)
     if manifest is not None and manifest.source is UNSET:
         others = [NAME]
     if others:
-        raise ResourceError(
+        raise SetupError(
             f"{folder.path}: expected an index or nothing, got {others[0]}"
             f"{' of a packed dataset' if others == [NAME] else ''}; move the folder away, or choose"
             " another cache folder with [daemon] cache_root or XDG_CACHE_HOME",

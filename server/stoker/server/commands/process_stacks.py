@@ -48,7 +48,8 @@ def listener(path: str, address: str) -> int:
     """Return the process that listens at a socket, also if it does not answer.
 
     Raises:
-        ConnectError: no process does, or this one cannot see it.
+        AccessError: this process cannot see it.
+        ConnectError: no process listens there.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as sock:
         number = sock.connect_ex(path)
@@ -67,7 +68,7 @@ def listener(path: str, address: str) -> int:
             "3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         )
     if pid <= 0:
-        raise ConnectError(
+        raise AccessError(
             f"the daemon at {address} is in a container or namespace whose processes are not"
             " visible here: run the command there",
             address=address,

@@ -9,7 +9,7 @@ import os
 import resource
 from typing import Final
 
-from stoker.protocol.errors import MORE_FILES, ResourceError
+from stoker.protocol.errors import MORE_FILES, SetupError
 
 RESERVE: Final = 32
 """The daemon keeps at least this many descriptors free."""
@@ -58,13 +58,13 @@ def session_limit(limit: int, workers: int) -> int:
     """Return the greatest number of sessions that a limit on descriptors allows.
 
     Raises:
-        ResourceError: the limit does not allow a single session.
+        SetupError: the limit does not allow a single session.
     """
     fixed = OWN + PER_WORKER * workers + low_water(workers, limit)
     sessions = (limit - fixed) // PER_SESSION
     if sessions < 1:
         needed = OWN + 2 * PER_WORKER * workers + RESERVE + FLOOD + PER_SESSION
-        raise ResourceError(
+        raise SetupError(
             f"the limit on open files is {limit}, but a daemon with {workers} workers needs at"
             f" least {needed}; raise it ({MORE_FILES}), or use fewer workers",
             limit=limit,

@@ -30,7 +30,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from stoker.protocol import version
-from stoker.protocol.errors import ResourceError
+from stoker.protocol.errors import ResourceError, refusal_kind
 from stoker.protocol.messages import StageTimes
 from stoker.server.daemon.http_server import Answer, HttpRequest, HttpServer
 from stoker.server.daemon.metric_help import HELP
@@ -136,7 +136,7 @@ class Endpoint:
                 address=address,
             ) from None
         except OSError as error:
-            raise ResourceError(
+            raise refusal_kind(error)(
                 f"metrics.address {host}:{port}: {error.strerror or error}; choose a free port of"
                 " this host",
                 address=address,

@@ -21,7 +21,7 @@ import socket
 import stat
 from typing import Final
 
-from stoker.protocol.errors import ConfigError, ResourceError, UsageError
+from stoker.protocol.errors import ConfigError, ResourceError, UsageError, refusal_kind
 
 MAX_PATH_BYTES: Final = 107
 SIDE_SUFFIX: Final = ".fd"
@@ -102,7 +102,7 @@ class SocketFolder:
             self._lock, self._owns_file = self._take_lock()
             _remove_hidden(self.path + HIDDEN_SUFFIX)
         except OSError as error:
-            raise ResourceError(
+            raise refusal_kind(error)(
                 f"address {address!r}: {error.filename or self.path}: {error.strerror}; choose a"
                 " writable folder",
                 address=address,
@@ -133,7 +133,7 @@ class SocketFolder:
             sock.listen(backlog)
         except OSError as error:
             sock.close()
-            raise ResourceError(
+            raise refusal_kind(error)(
                 f"socket {path}: {error.strerror}; choose a folder on a local disk that the daemon"
                 " may write to, and a group that the daemon's user is in",
                 path=path,

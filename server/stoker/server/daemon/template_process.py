@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from stoker.protocol.descriptors import await_readable
-from stoker.protocol.errors import ProtocolError, ResourceError
+from stoker.protocol.errors import ProtocolError, ResourceError, SetupError
 from stoker.server.daemon.launch import Launched, launch
 from stoker.server.settings import logs
 from stoker.server.workers import channel
@@ -70,6 +70,7 @@ class TemplateProcess:
         self.answered_at = 0.0
         self.ready = False
         self.why = ""
+        self._fault: type[ResourceError] = ResourceError
 
     @property
     def control(self) -> socket.socket | None:
@@ -81,6 +82,7 @@ class TemplateProcess:
 
         Raises:
             ResourceError: it cannot start; the message has the template's error.
+            SetupError: the same, and that will not pass.
         """
         if self._running is None:
             self._launch()
@@ -93,7 +95,7 @@ class TemplateProcess:
             elif self.read() is None and self._running is not None and not self.ready:
                 self.lost("ended before it was ready")
             if self._running is None:
-                raise ResourceError(f"{self.why}; no worker can be started without it")
+                raise self._fault(f"{self.why}; no worker can be started without it")
         self._patience_s = 0.0
 
     def send(self, record: msgspec.Struct, descriptor: int) -> bool:
@@ -130,6 +132,7 @@ class TemplateProcess:
             if isinstance(record, TemplateReady):
                 self.ready, self._failures = True, 0
             elif isinstance(record, TemplateFailed):
+                self._fault = SetupError if record.code == SetupError.code else ResourceError
                 self.lost(f"cannot start: {record.message}")
                 return None
             else:

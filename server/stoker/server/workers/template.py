@@ -107,8 +107,9 @@ class TemplateReady(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
 
 
 class TemplateFailed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
-    """The template cannot start; the message is its exception."""
+    """The template cannot start; `code` and `message` are those of its exception."""
 
+    code: str
     message: str
 
 
@@ -300,8 +301,9 @@ def main(arguments: list[str]) -> None:
             preload()
             _add_folders(arguments[3:])
         except BaseException as error:
-            message = error.message if isinstance(error, StokerError) else str(error)
-            channel.send(control, TemplateFailed(f"{type(error).__name__}: {message}"))
+            known = error if isinstance(error, StokerError) else StokerError(str(error))
+            message = f"{type(error).__name__}: {known.message}"
+            channel.send(control, TemplateFailed(known.code, message))
             raise
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the daemon is gone
             channel.send(control, TemplateReady())

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import zmq
 
-from stoker.protocol.errors import ConfigError, ResourceError
+from stoker.protocol.errors import ConfigError, ResourceError, refusal_kind
 from stoker.protocol.remote.tcp import (
     KEEPALIVE_IDLE_S,
     KEEPALIVE_INTERVAL_S,
@@ -149,7 +149,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _refused(address: TcpAddress, port: int, error: Exception) -> ResourceError:
     reason = getattr(error, "strerror", None) or str(error)
-    return ResourceError(
+    return refusal_kind(error)(
         f"address {address}: port {port} of {address.host}: {reason}; choose an address of this"
         " host, and a port that is free together with the next one (the batches use that)",
         address=str(address),
