@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -254,6 +255,22 @@ def test_a_daemon_that_never_gets_ready(start, monkeypatch: pytest.MonkeyPatch) 
     error = start("sys.stdin.read(); import signal; signal.pause()", connection=limits)
     assert type(error) is ConnectError
     assert re.search(r"the private daemon was not ready in [\d.]+ s\b", error.message)
+
+
+def test_a_wait_for_the_folders_lock_takes_no_time_from_the_start(start, monkeypatch) -> None:
+    """The process before this one may need all of its time; then this one starts a daemon."""
+    later, original = [0.0], runtime._wait_for
+
+    def wait(lock: int, deadline: float, path: str) -> None:
+        original(lock, deadline, path)
+        later[0] = private_daemon.START_TIMEOUT_S + 1
+
+    clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + later[0])
+    monkeypatch.setattr(private_daemon, "time", clock)
+    monkeypatch.setattr(runtime, "_wait_for", wait)
+    error = start('os.write(ready, json.dumps({"error": ["dataset", "gone", {}]}).encode())')
+    assert later[0] > private_daemon.START_TIMEOUT_S
+    assert error.to_record() == ("dataset", "gone", {})
 
 
 def test_nonsense_instead_of_ready(start) -> None:

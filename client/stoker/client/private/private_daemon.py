@@ -137,9 +137,11 @@ class PrivateDaemon:
 
     def _connect(self, deadline: float, start_s: float | None) -> ClientSession:
         limit_s = START_TIMEOUT_S if start_s is None else start_s
-        patience = max(deadline, time.monotonic() + limit_s)
-        with self._folder.locked(patience):
-            session = self._reuse(deadline) or self._begin(patience)
+        begun = time.monotonic()
+        with self._folder.locked(max(deadline, begun + limit_s)):
+            now = time.monotonic()
+            deadline += now - begun  # the wait for the lock takes no time from what follows
+            session = self._reuse(deadline) or self._begin(max(deadline, now + limit_s))
             try:
                 self._folder.join()
             except BaseException:
