@@ -3,21 +3,29 @@
 A command's module is imported when the command is used, so `stoker --help` is quick and a missing
 optional dependency hurts only the commands that need it. Every `StokerError` becomes one line on
 standard error and the exit status of its kind (`commands.exit_statuses`), and so does a file that
-the system refuses; a traceback is a bug.
+the system refuses, standard output included; a traceback is a bug.
 """
 
 import difflib
+import errno
 import importlib
 import importlib.metadata
 import importlib.util
+import io
 import os
 import sys
 from typing import Any
 
 from stoker.protocol.datasets import is_utf8
-from stoker.protocol.errors import StokerError
+from stoker.protocol.errors import StokerError, UsageError
 from stoker.protocol.importing import working_folder
-from stoker.server.commands.exit_statuses import FAILED, USAGE, status_of
+from stoker.server.commands.exit_statuses import (
+    FAILED,
+    INTERRUPTED,
+    TRY_AGAIN,
+    USAGE,
+    status_of,
+)
 
 # command -> (module, attribute); the order is that of the help text.
 COMMANDS = {
@@ -47,10 +55,19 @@ COMMANDS = {
 }
 
 HELP = {"help_option_names": ["-h", "--help"]}
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a file says that can take no more: a full disk, a user's share, a limit on its size."""
 
 
 def main() -> None:
     """Run the command line and exit."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # before a command runs, which ends with this status itself
+        sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
     try:
         application = _application()
     except ModuleNotFoundError as error:
@@ -71,9 +88,15 @@ def main() -> None:
     except StokerError as error:
         fail(error.message, status_of(error))
     except OSError as error:
-        if error.filename is None:
+        if error.filename is not None:
+            fail(f"{os.fsdecode(error.filename)}: {error.strerror}")
+        if error.errno not in _NO_ROOM:
             raise
-        fail(f"{os.fsdecode(error.filename)}: {error.strerror}")
+        sys.stdout = io.StringIO()  # what is left is lost; Python would try again at its end
+        fail(
+            f"cannot write the output: {error.strerror}; free some space, or send it elsewhere",
+            TRY_AGAIN,
+        )
 
 
 def fail(message: str, status: int = FAILED) -> None:
@@ -96,7 +119,13 @@ def _application() -> Any:
             close = difflib.get_close_matches(args[0], list(COMMANDS), 1)
             if args[0] not in COMMANDS and close:
                 context.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
-            return super().resolve_command(context, args)
+            name, command, rest = super().resolve_command(context, args)
+            if _has_empty_argument(command, rest):
+                raise UsageError(
+                    f"{name}: expected a path or a name for each argument, got an empty text; is a "
+                    "variable of the shell not set?"
+                )
+            return name, command, rest
 
         def get_command(self, _context: Any, name: str) -> Any:
             module, attribute = COMMANDS.get(name, ("", ""))
@@ -130,6 +159,22 @@ def _application() -> Any:
         """Stoker: a data-loader server with deterministic joint pipelines."""
 
     return application
+
+
+def _has_empty_argument(command: Any, words: list[str]) -> bool:
+    """Return whether an argument of a command is empty, which as a path means the working folder.
+
+    Values of options are not arguments: each option says itself what an empty one means.
+    """
+    before, valued = "", set()
+    for parameter in command.params:
+        if not getattr(parameter, "is_flag", False):
+            valued.update(parameter.opts)
+    for word in words:
+        if not word and not (before.startswith("-") and before in valued):
+            return True
+        before = word
+    return False
 
 
 def _exists(module: str) -> bool:

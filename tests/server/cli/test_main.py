@@ -128,6 +128,21 @@ def test_a_wrong_command_line_is_exit_code_2(arguments, message):
             " folder that `stoker pack` wrote, or a source that is read in place\n",
         ),
         (
+            ["pack", "photos", ""],
+            "stoker: pack: expected a path or a name for each argument, got an empty text; is a"
+            " variable of the shell not set?\n",
+        ),
+        (
+            ["split", "packed", "--stratify", "label", "", "--seed=1"],
+            "stoker: split: expected a path or a name for each argument, got an empty text; is a"
+            " variable of the shell not set?\n",
+        ),
+        (
+            ["pack", "--kind", "", "photos", "packed"],  # an option says itself what it expects
+            "stoker: --kind: expected one of auto, unpacked, coco, ffcv, webdataset, huggingface,"
+            " table, arrays, yolo, parallel, folder, clips, python, got ''\n",
+        ),
+        (
             ["serve", "--pipeline", "train=no colon"],
             "stoker: flag --pipeline: expected MODULE:NAME, such as pipelines:train, got"
             " 'no colon' - at `$.pipelines.train`\n",
@@ -185,6 +200,41 @@ def test_a_file_that_the_system_refuses_is_one_clear_line(monkeypatch, capsys):
         __main__.main()
     assert ended.value.code == 1
     assert capsys.readouterr().err == "stoker: /nowhere/list: No such file or directory\n"
+
+
+@pytest.mark.parametrize("command", ["--help", "config"])
+def test_output_on_a_full_disk_is_one_clear_line(command):
+    words = [sys.executable, "-m", "stoker", command]
+    served = {**os.environ, "STOKER_DATASETS": "photos=/tmp/*.tar"}
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=served
+        )
+    assert (ended.returncode, ended.stderr) == (
+        75,
+        "stoker: cannot write the output: No space left on device; free some space, or send it"
+        " elsewhere\n",
+    )
+
+
+def test_output_that_nobody_reads_ends_without_a_line():
+    unread, written = os.pipe()
+    os.close(unread)
+    with open(written, "w") as closed:
+        words = [sys.executable, "-m", "stoker", "--help"]
+        ended = subprocess.run(words, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def test_ctrl_c_before_a_command_runs_ends_without_a_traceback(monkeypatch, capsys):
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(__main__, "_application", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_another_error_of_the_system_keeps_its_traceback(monkeypatch):

@@ -10,8 +10,8 @@ from commands import call
 from stoker.server.__main__ import COMMANDS
 
 ODD = (
-    "", "-1", "1e9", "nan", "9" * 30, "x", "/nowhere", "/dev/null", "é", "=", "a:b", '{"a": 1}',
-    "x\ny", "x" * 300, "tcp://x", "ipc://x",
+    "", "-1", "1e9", "nan", "inf", "9" * 30, "x", "/nowhere", "/dev/null", "é", "=", "a:b",
+    '{"a": 1}', "x\ny", "x" * 300, "tcp://x", "ipc://x",
 )  # fmt: skip
 BASE = {
     "serve": ["--workers", "0"],  # refused, so no daemon starts
@@ -22,6 +22,7 @@ BASE = {
     "split": ["/nowhere", "train=0.5"],
     "add-column": ["/nowhere", "x", "/nowhere.csv"],
     "explain": ["json:loads", "--dataset", "/nowhere"],
+    **{name: ["ipc:///nowhere/s"] for name in ("status", "top", "stacks", "resize")},
 }
 
 

@@ -88,8 +88,9 @@ def test_a_number_that_cannot_be_is_refused_in_words(served):
         f"stoker: expected 1 to {MOST} workers, the number with which the daemon was started, got"
         f" {MOST + 1}; to have more, set workers.count and start it again\n"
     )
-    code, printed, _ = call("resize", served.address, "--workers", 0)
-    assert (code, printed) == (USAGE, "")
+    for number in (0, 2**20, 2**40, 10**30):
+        code, printed, _ = call("resize", served.address, "--workers", number)
+        assert (code, printed) == (USAGE, "")
     assert call("resize", served.address)[0] == USAGE
     assert counting.counters(served.address)["workers_wanted"] == MOST
 

@@ -158,6 +158,17 @@ def test_no_daemon_is_one_line_with_the_remedy(tmp_path: Path) -> None:
     )
 
 
+def test_the_file_of_a_socket_is_answered_with_its_address(tmp_path: Path) -> None:
+    path = tmp_path / "stoker.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        code, printed, errors = call("status", path)
+    assert (code, printed) == (USAGE, "")
+    assert errors == (
+        f"stoker: {path} is a socket: write its address, ipc://{path}, or the daemon's TOML file\n"
+    )
+
+
 def test_a_daemon_that_is_stopped_does_not_keep_the_command_waiting(
     served: SimpleNamespace,
 ) -> None:
@@ -186,6 +197,7 @@ def test_a_daemon_that_is_stopped_does_not_keep_the_command_waiting(
             "keys work only with a daemon at tcp://HOST:PORT",
         ),
         (("--timeout=0",), 2, "Invalid value for '--timeout'"),
+        (("--timeout=inf",), 2, "Invalid value for '--timeout'"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], status: int, message: str) -> None:

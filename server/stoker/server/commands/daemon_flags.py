@@ -1,11 +1,15 @@
 """Flags of the commands that ask a running daemon, and the address that they mean."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stoker.protocol.errors import UsageError
 from stoker.server.settings import config_loading as configuration
+
+LONGEST_S = 86_400.0
+"""The most seconds that a command waits for a daemon: sockets take no endless limits."""
 
 Where = Annotated[
     str | None,
@@ -18,6 +22,10 @@ Key = Annotated[str | None, typer.Option(help="File of a client's secret key, fo
 DaemonKey = Annotated[
     str | None, typer.Option(help="The daemon's public key, or its file, for tcp://.")
 ]
+Timeout = Annotated[
+    float,
+    typer.Option(min=0.1, max=LONGEST_S, help="Seconds to wait for the daemon's answer."),
+]
 
 
 def address_of(where: str | None) -> str:
@@ -25,8 +33,16 @@ def address_of(where: str | None) -> str:
 
     Raises:
         ConfigError: the configuration cannot be read.
+        UsageError: it is the file of a socket.
     """
-    return where if where and "://" in where else configuration.load(where).config.daemon.address
+    if where and "://" in where:
+        return where
+    if where and Path(where).is_socket():
+        raise UsageError(
+            f"{where} is a socket: write its address, ipc://{Path(where).absolute()}, or the "
+            "daemon's TOML file"
+        )
+    return configuration.load(where).config.daemon.address
 
 
 def local_address_of(where: str | None, what: str) -> str:
@@ -38,7 +54,7 @@ def local_address_of(where: str | None, what: str) -> str:
 
     Raises:
         ConfigError: the configuration cannot be read.
-        UsageError: it is an address of another host.
+        UsageError: it is an address of another host, or the file of a socket.
     """
     address = address_of(where)
     if address.startswith("tcp://"):

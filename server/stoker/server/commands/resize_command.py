@@ -4,17 +4,19 @@ from typing import Annotated
 
 import typer
 
-from stoker.server.commands.daemon_flags import Where, local_address_of
+from stoker.protocol.spec import MAX_WORKERS
+from stoker.server.commands.daemon_flags import Timeout, Where, local_address_of
 
 
 def resize(
     where: Where = None,
     workers: Annotated[
-        int, typer.Option(min=1, help="From 1 to the number with which the daemon was started.")
+        int,
+        typer.Option(
+            min=1, max=MAX_WORKERS, help="From 1 to the number with which the daemon was started."
+        ),
     ] = ...,  # type: ignore[assignment]  # how typer says that it is required
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds to wait for the daemon's answer.")
-    ] = 10.0,
+    timeout: Timeout = 10.0,
 ) -> None:
     """Change the number of workers of a running daemon. No batch changes.
 

@@ -7,7 +7,7 @@ import typer
 
 from stoker.protocol.errors import StokerError
 from stoker.protocol.messages import WorkerStatus
-from stoker.server.commands.daemon_flags import Where, local_address_of
+from stoker.server.commands.daemon_flags import LONGEST_S, Where, local_address_of
 from stoker.server.commands.exit_statuses import FAILED
 from stoker.server.commands.process_stacks import ProcessStack, family, listener, stacks_of
 from stoker.server.commands.status_rates import QUIET, doing
@@ -21,7 +21,7 @@ def stacks(
     where: Where = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds to wait for all processes.")
+        float, typer.Option(min=0.1, max=LONGEST_S, help="Seconds to wait for all processes.")
     ] = 3.0,
 ) -> None:
     """Show the Python stacks of all processes of a daemon: itself, its template, its workers.

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from stoker.server.commands.daemon_flags import DaemonKey, Key, Where, address_of
+from stoker.server.commands.daemon_flags import DaemonKey, Key, Timeout, Where, address_of
 from stoker.server.commands.status_tables import print_lines, print_tables
 
 
@@ -20,9 +20,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
     key: Key = None,
     daemon_key: DaemonKey = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds to wait for the daemon's answer.")
-    ] = 10.0,
+    timeout: Timeout = 10.0,
 ) -> None:
     """Show what a running daemon does: sessions, workers, slots, datasets and pipelines."""
     from stoker.client.daemon_status import ask_status  # noqa: PLC0415 - needs zmq

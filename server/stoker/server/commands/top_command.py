@@ -19,7 +19,7 @@ from rich.live import Live
 
 from stoker.protocol.descriptors import await_readable
 from stoker.protocol.messages import Status
-from stoker.server.commands.daemon_flags import DaemonKey, Key, Where, address_of
+from stoker.server.commands.daemon_flags import LONGEST_S, DaemonKey, Key, Where, address_of
 from stoker.server.commands.exit_statuses import INTERRUPTED
 from stoker.server.commands.status_rates import TimedStatus
 from stoker.server.commands.top_tables import print_moment, screen
@@ -42,7 +42,10 @@ def top(
     key: Key = None,
     daemon_key: DaemonKey = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds to wait for each of the daemon's answers.")
+        float,
+        typer.Option(
+            min=0.1, max=LONGEST_S, help="Seconds to wait for each of the daemon's answers."
+        ),
     ] = 10.0,
 ) -> None:
     """Watch a running daemon: sessions, what each worker does now, slots and rates.
