@@ -29,7 +29,7 @@ from pathlib import Path
 import pytest
 import warm
 
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 MARK = f"STOKER_TEST_SESSION={os.getpid()}"
 ALLOWED_FILES = {
     "/dev/urandom": "libsodium keeps it open for the life of the process",

@@ -16,7 +16,7 @@ from stoker.protocol.errors import StreamStoppedError
 pytestmark = pytest.mark.slow
 
 CULPRIT = 7
-DEADLINE_S = 5.0
+DEADLINE_S = 10.0
 """Longer than a worker that a busy machine stops takes to begin its row."""
 
 
