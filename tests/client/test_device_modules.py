@@ -7,7 +7,7 @@ import pytest
 import torch
 from daemons import serving
 
-from stoker.client import Loader
+from stoker.client import Loader, loop_pace
 from stoker.client.torch import Normalize
 from stoker.dataset import schema, write
 from stoker.protocol.errors import UsageError
@@ -66,6 +66,31 @@ def load(session_folder):
 
         yield make
     shutil.rmtree(folder)
+
+
+class Spends(torch.nn.Module):
+    """Takes a thousand seconds of a clock that nothing else moves."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def forward(self, values):
+        self.now += 1000.0
+        return values
+
+
+def test_the_verdict_names_the_modules_if_they_take_the_time_of_the_loop(load, monkeypatch):
+    clock = Spends()
+    monkeypatch.setattr(loop_pace, "time", clock)
+    with load(on_device=[clock]) as loader:
+        batches = list(loader)
+        assert str(loader.verdict()) == (
+            f"data-bound: 100 % of the loop waited ({len(batches) - 1} batches). Batches had"
+            " arrived: 1000000.0 ms a batch went into the modules of on_device. Let the workers do"
+            " it, by ops of the pipeline"
+        )
 
 
 class Plus(torch.nn.Module):

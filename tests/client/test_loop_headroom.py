@@ -143,6 +143,9 @@ def test_a_loader_of_stoker_continues_where_it_was(daemon):
             " that makes it"),
         (7, {}, "headroom: expected an iterable of batches, got int"),
         ([1] * 9, {"batches": 0}, "headroom: batches=0: expected an integer from 1"),
+        ([1] * 9, {"batches": 3, "step": 3},
+            "headroom: step=3: expected a function that takes a batch, such as the step of your"
+            " training"),
         ([1] * 9, {"batches": 2.5}, "headroom: batches=2.5: expected an integer from 1"),
         ([1] * 9, {"batches": 3, "keep": 0}, "headroom: keep=0: expected an integer from 1"),
     ],

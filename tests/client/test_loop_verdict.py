@@ -17,8 +17,8 @@ def pace(next_s, waited_s=None, rows=100, loop_s=10.0, batches=10):
     return made
 
 
-def rig(ranks=1, remote=False, dataset="photos", pipeline="train"):
-    return StreamFacts([dataset], [pipeline], ranks, remote)
+def rig(ranks=1, remote=False, dataset="photos", pipeline="train", **client):
+    return StreamFacts([dataset], [pipeline], ranks, remote, **client)
 
 
 def status(*stages, workers=1, queued=0.0, dataset="photos", pipeline="train"):
@@ -65,7 +65,14 @@ CASES = {
         "data-bound: 98 % of the loop waited (10 batches). Workers are 10 % busy: they wait for"
         " slots, for other sessions, or for storage. Give more prefetch=, or look at other sessions"
         " with stoker status"),
-    "copies to a device": (pace(8.0, waited_s=1.0), rig(), SLEEPS,
+    "batches that are there": (pace(8.0, waited_s=1.0), rig(), SLEEPS,
+        "data-bound: 80 % of the loop waited (10 batches). Batches had arrived: 800.0 ms a batch"
+        " went into taking them over. Larger batches take less for each row; keep fewer if"
+        " loader.statistics().copied grows"),
+    "digests": (pace(8.0, waited_s=1.0), rig(is_verified=True), SLEEPS,
+        "data-bound: 80 % of the loop waited (10 batches). Batches had arrived: 800.0 ms a batch"
+        " went into comparing them with their digests. Leave out verify=True to save that"),
+    "copies to a device": (pace(8.0, waited_s=1.0), rig(is_copied=True, has_modules=True), SLEEPS,
         "data-bound: 80 % of the loop waited (10 batches). Batches had arrived: 800.0 ms a batch"
         " went into copying them to the device. Let the pipeline give uint8, and normalize on the"
         " device"),

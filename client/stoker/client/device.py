@@ -114,7 +114,12 @@ class Target:
                 raise UsageError(f"device={device!r}: torch is not installed; use device='numpy'")
             return
         self._device = _checked_device(self._torch, device)
-        self.leases += AHEAD * (self._device.type == "cuda")
+        self.leases += AHEAD * self.is_cuda
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether batches are copied to a CUDA device."""
+        return self._device is not None and self._device.type == "cuda"
 
     def load(self) -> None:
         """Import torch if batches shall be its tensors and it is not imported yet.

@@ -234,7 +234,7 @@ class Loader(Resuming, Generic[Item]):
         self._facts = StreamFacts(
             [source.dataset for source in stream.sources],
             [source.pipeline for source in stream.sources],
-            world_size, self._connection.is_remote,
+            world_size, self._connection.is_remote, target.is_cuda, bool(on_device), verify,
         )  # fmt: skip
         self._accounts_told = rank == 0 and bool(self._opened.buckets)
         try:

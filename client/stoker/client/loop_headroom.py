@@ -86,13 +86,18 @@ def headroom(
         keep: batches to keep in memory, at most.
 
     Raises:
-        UsageError: a number is not an integer from 1; `loader` is not iterable; it is an iterator,
-            such as a generator, which reading would use up; an epoch of it has too few batches; or
-            a batch cannot be copied.
+        UsageError: a number is not an integer from 1; `step` cannot be called; `loader` is not
+            iterable; it is an iterator, such as a generator, which reading would use up; an epoch
+            of it has too few batches; or a batch cannot be copied.
     """
     for name, number in {"batches": batches, "keep": keep}.items():
         if (as_integer(number) or 0) < 1:
             raise UsageError(f"headroom: {name}={number!r}: expected an integer from 1")
+    if step is not None and not callable(step):
+        raise UsageError(
+            f"headroom: step={step!r}: expected a function that takes a batch, such as the step of "
+            "your training"
+        )
     if not isinstance(loader, Iterable) and not hasattr(loader, "__getitem__"):
         raise UsageError(f"headroom: expected an iterable of batches, got {type(loader).__name__}")
     if isinstance(loader, Iterator):
