@@ -3,10 +3,13 @@
 import importlib.metadata
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+import typer.main
 from commands import call
 
 import stoker.client
@@ -66,6 +69,20 @@ def test_help_has_a_short_name(command):
     assert short == long
     assert short[0] == 0
     assert "Usage: stoker" in short[1]
+
+
+@pytest.mark.parametrize("command", __main__.COMMANDS)
+def test_help_has_examples_that_the_command_takes(command):
+    """Names, types and required parts; what an example names need not be there."""
+    words = " ".join(call(command, "--help", **PLAIN)[1].partition("╭")[0].split())
+    examples = re.findall(r"`(stoker [^`]+)`", words.partition(" Example")[2])
+    assert examples
+    group = typer.main.get_command(__main__._application())
+    for example in examples:
+        program, name, *arguments = shlex.split(example.partition(" | ")[0])
+        assert (program, name) == ("stoker", command)
+        with group.make_context("stoker", [name]) as root:
+            group.get_command(root, name).make_context(name, arguments, parent=root)
 
 
 def test_a_shell_completes_commands_and_options(tmp_path):

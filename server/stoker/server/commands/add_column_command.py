@@ -28,7 +28,7 @@ def add_column(
 ) -> None:
     """Add a field to a packed dataset, without writing its images again.
 
-    For example: stoker add-column packed quality scores.csv
+    Example: `stoker add-column packed quality scores.csv`.
     """
     with progress_bar("adding") as bar:
         task = bar.add_task("adding", total=None)

@@ -40,7 +40,11 @@ def audit(
         list[str] | None, typer.Option(help="Folder to import the module from; repeatable.")
     ] = None,
 ) -> None:
-    """Audit any data loader: run it in several ways, compare; exit status 1 with findings."""
+    """Audit any data loader: run it in several ways, compare; exit status 1 with findings.
+
+    Examples: `stoker audit my_data:make_loader`,
+    `stoker audit my_data:make_loader --batches 20 --json`.
+    """
     from stoker.client.audit import audit as run  # noqa: PLC0415 - needs zmq
     from stoker.client.audit.audit_report import print_report, print_run  # noqa: PLC0415
 

@@ -60,7 +60,11 @@ def bench(  # noqa: PLR0913 - one parameter a flag
     ] = None,
     stream: StreamFlags,
 ) -> None:
-    """Measure a pipeline over a dataset: stages of a row, rates over workers, the bottleneck."""
+    """Measure a pipeline over a dataset: stages of a row, rates over workers, the bottleneck.
+
+    Examples: `stoker bench pipelines:train packed`,
+    `stoker bench pipelines:train packed --workers 2 --workers 4 --target 1000`.
+    """
     if any(count < 1 for count in workers or ()):
         raise UsageError(f"stoker bench: --workers {min(workers or ())}: expected a number from 1")
     check_plot(plot_file)

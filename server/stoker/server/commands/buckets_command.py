@@ -97,7 +97,11 @@ def buckets(  # noqa: PLR0913 - one parameter a flag
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
     stream: StreamFlags,
 ) -> None:
-    """Plan the buckets of a dataset: sizes or lengths, fill, loss, leftovers."""
+    """Plan the buckets of a dataset: sizes or lengths, fill, loss, leftovers.
+
+    Examples: `stoker buckets packed --batch-size 64 --max-area 65536`,
+    `stoker buckets packed --batch-size 64 --lengths tokens --multiple 8`.
+    """
     check_plot(plot_file)
     of_images = {
         "max_area": max_area, "divisor": divisor, "min_side": min_side, "max_side": max_side,

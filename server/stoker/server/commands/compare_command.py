@@ -45,7 +45,10 @@ def compare(  # noqa: PLR0913 - one parameter a flag
     ] = None,
     stream: StreamFlags,
 ) -> None:
-    """Compare Stoker with any other loader: rate, CPU, first batch and memory, in turns."""
+    """Compare Stoker with any other loader: rate, CPU, first batch and memory, in turns.
+
+    Example: `stoker compare packed --pipeline pipelines:train --against my_data:make_loader`.
+    """
     from stoker.client.compare import compare as run  # noqa: PLC0415 - needs zmq
 
     if not all(against.partition(":")):

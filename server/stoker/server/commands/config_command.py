@@ -20,7 +20,10 @@ def config(
         bool, typer.Option("--show", help="Print every value and where it came from.")
     ] = False,
 ) -> None:
-    """Check the configuration that `stoker serve` would use; print all mistakes."""
+    """Check the configuration that `stoker serve` would use; print all mistakes.
+
+    Example: `stoker config --config stoker.toml --show`.
+    """
     mistakes: list[StokerError] = []
     loaded = configuration.load(config, note=mistakes.append)
     if not mistakes:  # a source that cannot be read would have named datasets

@@ -124,7 +124,12 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         typer.Option(help="Store JPEGs as bit planes, which decode faster: planes."),
     ] = "",
 ) -> None:
-    """Pack a source as a dataset: in parallel, resumably, losslessly unless asked otherwise."""
+    """Pack a source as a dataset: in parallel, resumably, losslessly unless asked otherwise.
+
+    Examples: `stoker pack photos packed`,
+    `stoker pack instances.json packed --images pictures --masks semantic`,
+    `stoker pack 'shards/*.tar' packed --field seg.png=mask`.
+    """
     if classes is not None and classes_of is not None:
         raise UsageError("--classes and --classes-of exclude each other; leave one of them out")
     options = Options(
@@ -180,7 +185,10 @@ def index(
         typer.Option(help="NAME=KIND of a part or column, such as seg.png=mask; repeatable."),
     ] = None,
 ) -> None:
-    """Index a source, so that it is served in place, without packing."""
+    """Index a source, so that it is served in place, without packing.
+
+    Example: `stoker index 'shards/*.tar' --field seg.png=mask`.
+    """
     options = Options(
         kind=kind,
         workers=workers,
@@ -208,7 +216,10 @@ def verify(
         typer.Option("--list", help="Write every bad sample, one JSON object a line."),
     ] = None,
 ) -> None:
-    """Decode every sample of a dataset and compare every hash; exit status 1 if anything is bad."""
+    """Decode every sample of a dataset and compare every hash; exit status 1 if anything is bad.
+
+    Examples: `stoker verify packed`, `stoker verify packed --list bad.jsonl`.
+    """
     if listing is not None:
         check_out("--list", listing)
     with progress_bar("verifying") as bar:
@@ -236,7 +247,10 @@ def ls(
     samples: Annotated[int, typer.Option(min=0, help="Number of samples to show.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Show a dataset: its fields, statistics and first samples."""
+    """Show a dataset: its fields, statistics and first samples.
+
+    Examples: `stoker ls packed`, `stoker ls packed --samples 0 --json`.
+    """
     with open_dataset(dataset) as opened:
         data = describe(opened, samples)
     if as_json:

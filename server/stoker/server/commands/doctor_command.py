@@ -17,7 +17,10 @@ from stoker.server.commands.host_checks import examine
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check this host: limits, memory, codecs, caches, versions; exit status 1 with a problem."""
+    """Check this host: limits, memory, codecs, caches, versions; exit status 1 with a problem.
+
+    Examples: `stoker doctor`, `stoker doctor --json`.
+    """
     findings = examine()
     problems = [finding for finding in findings if finding.remedy]
     if as_json:

@@ -33,7 +33,10 @@ def explain(
         list[str] | None, typer.Option(help="Folder to import the pipeline from; repeatable.")
     ] = None,
 ) -> None:
-    """Show a pipeline's graph, states, memory plan and program."""
+    """Show a pipeline's graph, states, memory plan and program.
+
+    Example: `stoker explain pipelines:train packed`.
+    """
     with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
         console = Console(soft_wrap=True)
         _section(console, "Fields", "\n".join(field_lines(subject)))

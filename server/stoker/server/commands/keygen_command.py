@@ -18,7 +18,10 @@ def keygen(
         str | None, typer.Option(help="Name in lists of clients; by default that of the file.")
     ] = None,
 ) -> None:
-    """Make a key for a daemon or a client on another host."""
+    """Make a key for a daemon or a client on another host.
+
+    Examples: `stoker keygen daemon.key`, `stoker keygen node3.key --name node3`.
+    """
     import zmq  # noqa: PLC0415 - no other part of this command needs it
     from zmq.utils import z85  # noqa: PLC0415
 

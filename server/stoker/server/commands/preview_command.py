@@ -49,7 +49,10 @@ def preview(  # noqa: PLR0913 - one parameter a flag
     ] = None,
     stream: StreamFlags,
 ) -> None:
-    """Write a contact sheet: each sample next to its result, with its targets drawn."""
+    """Write a contact sheet: each sample next to its result, with its targets drawn.
+
+    Example: `stoker preview pipelines:train packed --out sheet.png --ids 0,7`.
+    """
     check_out("--out", out, ENDINGS)
     listed = _numbers(ids, columns)
     named = stream.stream(pipeline, dataset)

@@ -61,7 +61,10 @@ def replay(  # noqa: PLR0913 - one parameter a flag
     ] = None,
     stream: StreamFlags,
 ) -> None:
-    """Show what a pipeline did to one sample: every step, its parameters and values."""
+    """Show what a pipeline did to one sample: every step, its parameters and values.
+
+    Example: `stoker replay pipelines:train packed --id 7 --epoch 3 --out steps`.
+    """
     named = stream.stream(pipeline, dataset)
     if out is not None:
         check_out_folder("--out", out)

@@ -42,7 +42,11 @@ def serve(
         int | None, typer.Option(help="Descriptor to write one JSON line to when ready.")
     ] = None,
 ) -> None:
-    """Serve datasets to clients on this host."""
+    """Serve datasets to clients on this host.
+
+    Examples: `stoker serve --config stoker.toml`,
+    `stoker serve --dataset photos=packed --python-path . --pipeline train=pipelines:train`.
+    """
     check_descriptor(ready_fd)
     read = partial(configuration.load, config, settings)
     try:

@@ -32,7 +32,10 @@ def split(
         bool, typer.Option("--overwrite", help="Replace the splits that the dataset has.")
     ] = False,
 ) -> None:
-    """Split a packed dataset by name, once for all runs: train=0.9 val=0.1."""
+    """Split a packed dataset by name, once for all runs: train=0.9 val=0.1.
+
+    Example: `stoker split packed train=0.9 val=rest --stratify label`.
+    """
     if by_field and (parts or stratify):
         raise UsageError("split: --by makes all splits; leave NAME=PART and --stratify out")
     if by_field:

@@ -22,7 +22,11 @@ def status(
     daemon_key: DaemonKey = None,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Show what a running daemon does: sessions, workers, slots, datasets and pipelines."""
+    """Show what a running daemon does: sessions, workers, slots, datasets and pipelines.
+
+    Examples: `stoker status`, `stoker status stoker.toml --json`,
+    `stoker status tcp://node3:7470 --key client.key --daemon-key daemon.key.pub`.
+    """
     from stoker.client.daemon_status import ask_status  # noqa: PLC0415 - needs zmq
 
     address = address_of(where)

@@ -26,7 +26,10 @@ def unpack(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Write the samples of a dataset as files, which `stoker pack FOLDER DEST` packs again."""
+    """Write the samples of a dataset as files, which `stoker pack FOLDER DEST` packs again.
+
+    Example: `stoker unpack packed files`.
+    """
     with open_dataset(dataset) as opened, progress_bar("unpacking") as bar:
         task = bar.add_task("unpacking", total=None)
 

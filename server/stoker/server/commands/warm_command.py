@@ -40,7 +40,10 @@ def warm(
         str | None, typer.Option("--cache-root", help="Folder of the compiled kernels.")
     ] = None,
 ) -> None:
-    """Compile a pipeline with the order of its rows, or every op, into the cache of kernels."""
+    """Compile a pipeline with the order of its rows, or every op, into the cache of kernels.
+
+    Examples: `stoker warm --all-ops`, `stoker warm --pipeline pipelines:train --dataset packed`.
+    """
     if (pipeline is None) != (dataset is None):
         raise UsageError("stoker warm: --pipeline and --dataset belong together: give both")
     if pipeline is None and not all_ops:
