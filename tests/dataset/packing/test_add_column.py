@@ -28,7 +28,7 @@ from stoker.dataset.format.manifest import NAME, earlier_manifests, earlier_name
 from stoker.dataset.packing.build import Cut
 from stoker.dataset.packing.in_place import index_folder
 from stoker.dataset.packing.pack import Options, pack
-from stoker.pipeline import pipeline
+from stoker.pipeline import outputs, pipeline
 from stoker.protocol.errors import DatasetError
 
 ROWS = 10
@@ -46,6 +46,11 @@ def stored(sample):
 @pipeline
 def scored(sample):
     return {"number": sample.number, "score": sample.score}
+
+
+@pipeline
+def looked(sample):
+    return {"photo": outputs.as_list(sample.photo), "parts": sample.parts}
 
 
 @pipeline
@@ -296,7 +301,16 @@ def test_rows_that_do_not_match_are_counted(root):
          "1 row cannot be used: s.csv:11: column 'x': expected float32, got 'many'"),
         ("x", "source,x", (NAMES, [*SCORES[:-1], ""]), "float32", "column 'x' is empty"),
         ("x", "source,x", (NAMES, [300] * ROWS), "uint8", "uint8"),
-        ("x", "source,x", (NAMES, NAMES), "image", "with 'x' in it"),
+        ("x", "source,x", (NAMES, [*NAMES[:-1], "images/none.png"]), "image",
+         "1 file of the column cannot be read: 'images/none.png'; paths are relative to the tab"),
+        ("x", "source,x", (NAMES, [*NAMES[:-1], "plain.csv"]), "image",
+         "the value of sample 9: plain.csv: expected a JPEG, PNG, BMP"),
+        ("x", "source,x", (NAMES, ["images/0.jpg"] * ROWS), "mask",
+         "the value of sample 0: images/0.jpg: "),
+        ("x", "source,x", (NAMES, ["small.png"] * ROWS), "mask",
+         "sample 0: it has 40x50 pixels (height x width, upright), but its x has 8x9; if that is "
+         "meant, declare it with --kind mask,relative, or "),
+        ("x", "source,x", (NAMES, NAMES), "boxes", "--kind boxes: expected a kind among"),
         ("x", "source,x", (NAMES, SCORES), "flot32", "--kind flot32: expected a kind among"),
         ("x", "source,x", (NAMES, [*SCORES[:-1], "many"]), "",
          "has values of several types: column 'x' is packed as text, because 'many' in line 11"),
@@ -304,6 +318,7 @@ def test_rows_that_do_not_match_are_counted(root):
     ],
 )  # fmt: skip
 def test_columns_that_cannot_be(root, name, header, columns, kind, message):
+    Image.new("L", (9, 8)).save(root / "small.png")
     path = table(root / "s.csv", header, *map(list, columns))
     assert message in refused(root / "data", name, path, *([f"--kind={kind}"] if kind else []))
 
@@ -490,6 +505,94 @@ def test_samples_may_lack_an_optional_field(root):
             assert added.is_intact(row)
             assert added.check_of(row) == whole.check_of(row)
     assert call("verify", root / "data", "--workers=1")[0] == 0
+
+
+def pictures(root: Path) -> tuple[list[str], list[np.ndarray]]:
+    """Write further photographs and masks of the samples; return the photographs' pixels."""
+    rng = np.random.default_rng(8)
+    (root / "later").mkdir()
+    names, seen = [f"photo{number}.{'png' if number % 2 else 'jpg'}" for number in range(ROWS)], []
+    for number, name in enumerate(names):
+        low = Image.fromarray(rng.integers(0, 255, (9, 12, 3), np.uint8))
+        low.resize((120 + number, 90), Image.Resampling.BICUBIC).save(root / "later" / name)
+        seen.append(np.asarray(Image.open(root / "later" / name)))
+        Image.fromarray(rng.integers(0, 5, (40, 50), np.uint8)).save(root / f"later/m{number}.png")
+    return names, seen
+
+
+@pytest.mark.slow
+def test_images_and_masks_equal_packing_with_them_at_once(root):
+    """Paths and whole files; a Loader then reads the pixels that Pillow reads."""
+    names, seen = pictures(root)
+    masks = [f"m{number}.png" for number in range(ROWS)]
+    packed = (NAMES, [f"masks/{number}.png" for number in range(ROWS)], list(range(ROWS)))
+    later = [[f"later/{name}" for name in column] for column in (masks, names)]
+    table(root / "full.csv", "image,mask,number,parts,photo", *packed, *later)
+    kinds = {"parts": "mask", "photo": "image"}
+    pack(root / "full.csv", root / "whole", Options(workers=1, cut=Cut(rows=3), fields=kinds))
+    order = np.random.default_rng(2).permutation(ROWS)
+    path = table(root / "m.csv", "source,parts", *([column[i] for i in order]
+                 for column in (NAMES, masks)))  # fmt: skip
+    made = add(root / "data", "parts", path, "--kind=mask", "--images", root / "later")
+    assert (made["kind"], made["dtype"]) == ("mask", "uint8")
+    files = [(root / "later" / name).read_bytes() for name in names]
+    pa.parquet.write_table(pa.table({"source": NAMES, "photo": files}), root / "p.parquet")
+    add(root / "data", "photo", root / "p.parquet", "--kind=image")
+    with open_dataset(root / "data") as added, open_dataset(root / "whole") as whole:
+        assert added.schema == whole.schema
+        assert added.fingerprint == whole.fingerprint
+        assert added.manifest.statistics == whole.manifest.statistics
+        assert all(added.check_of(row) == whole.check_of(row) for row in range(ROWS))
+    assert call("verify", root / "data", "--workers=1")[0] == 0
+    options = {"batch_size": 5, "device": "numpy", "shuffle": False}
+    with Loader(root / "data", pipeline=looked, **options) as loader:
+        found = [(batch.photo[n], batch.parts[n]) for batch in loader for n in range(5)]
+    assert len(found) == ROWS
+    for number, (photo, parts) in enumerate(found):
+        np.testing.assert_array_equal(photo, seen[number])
+        np.testing.assert_array_equal(parts, np.asarray(Image.open(root / f"later/m{number}.png")))
+
+
+def test_masks_that_some_samples_lack_and_arrays_of_pixels(root):
+    """A mask that is absent has the size of its sample's image."""
+    pictures(root)
+    some = [f"later/m{number}.png" if number % 2 else "" for number in range(ROWS)]
+    add(root / "data", "parts", table(root / "m.csv", "source,parts", NAMES, some),
+        "--kind=mask,fill=255")  # fmt: skip
+    depth = np.random.default_rng(1).integers(0, 2**16, (ROWS, 40, 50)).astype(np.uint16)
+    np.save(root / "depth.npy", depth)
+    add(root / "data", "depth", root / "depth.npy", "--kind=image")
+    np.save(root / "zones.npy", depth.astype(np.uint8))
+    add(root / "data", "zones", root / "zones.npy", "--kind=mask")
+    with open_dataset(root / "data") as dataset:
+        for row in range(ROWS):
+            parts = np.full((40, 50), 255)
+            if row % 2:
+                parts = np.asarray(Image.open(root / f"later/m{row}.png"))
+            np.testing.assert_array_equal(pixels(dataset, "parts", row), parts)
+            assert dataset.read("parts_present", row) == row % 2
+            np.testing.assert_array_equal(dataset.read("depth", row)[..., 0], depth[row])
+            np.testing.assert_array_equal(
+                pixels(dataset, "zones", row), depth[row].astype(np.uint8)
+            )
+            assert dataset.is_intact(row)
+
+
+def pixels(dataset, field: str, row: int) -> np.ndarray:
+    return dataset.decode(field, row, np.empty(2**16, np.uint8)).copy()
+
+
+def test_added_images_keep_their_orientation_if_those_of_the_dataset_do(root, to_jpeg):
+    kept = Options(workers=1, orientation="keep")
+    pack(root / "plain.csv", root / "kept", kept)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (50, 40)).save(root / "turned.jpg", exif=exif)
+    values = table(root / "t.csv", "source,photo", NAMES, ["turned.jpg"] * ROWS)
+    for folder, size in (("kept", (40, 50)), ("data", (50, 40))):
+        add(root / folder, "photo", values, "--kind=image")
+        with open_dataset(root / folder) as dataset:
+            assert dataset.size("photo", 0) == size
 
 
 def test_text_with_some_numbers_says_that_it_is_text(root):

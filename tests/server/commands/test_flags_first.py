@@ -33,7 +33,7 @@ BAD = [
     (("split", NOWHERE, "a=/nowhere/ids", "b"), "'b': expected NAME=PART"),
     (("split", NOWHERE, "a=0.5", "--by=label"), "--by makes all splits"),
     (("add-column", NOWHERE, "x", "/nowhere/x.csv", "--kind=foo"), "--kind foo: expected a kind"),
-    (("add-column", NOWHERE, "x", "/nowhere/x.csv", "--kind=image"), "'x' would be image"),
+    (("add-column", NOWHERE, "x", "/nowhere/x.csv", "--kind=boxes"), "--kind boxes: expected a k"),
     (("add-column", NOWHERE, "x", "/nowhere/x.txt"), "expected a .csv, .tsv, .parquet"),
     (("add-column", NOWHERE, "a b", "/nowhere/x.csv"), "'a b'"),
     (("explain", *STREAM, "--bucket=x"), "--bucket 'x': expected WIDTHxHEIGHT"),

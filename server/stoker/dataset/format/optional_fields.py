@@ -62,12 +62,15 @@ def kind_of(field: Field) -> str:
 _USUAL = {"mask": 255, "label": -1}
 
 
-def fill_absent(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+def fill_absent(
+    fields: Sequence[Field], values: Mapping[str, Any], size: Size | None = None
+) -> dict[str, Any]:
     """Return the values of a row with fills for absent ones, and its companions.
 
     Args:
         fields: all fields of the schema.
         values: a value for each declared field; None, or no value, if it is absent.
+        size: (height, width) of the sample's first image or mask, if that is not among the fields.
 
     Raises:
         FieldError: a field that is not optional is absent; or a fill has the size of an image that
@@ -83,7 +86,6 @@ def fill_absent(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str,
                 "its value is absent; if samples may lack it, declare a fill: "
                 f"{how_to_declare(field.name, kind_of(field))}",
             )
-    size: Size | None = None
     for field in declared(fields):
         if row[field.name] is None:
             if field.is_picture and size is None:

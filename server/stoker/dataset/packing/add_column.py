@@ -1,4 +1,4 @@
-"""Adding a field to a packed dataset, without writing its images again.
+"""Adding a field to a packed dataset, without writing what it has again.
 
 Each Arrow file gets a further file with the same rows beside it: the added columns, and the row
 columns that follow from them (digest and check). All stored bytes are read, because a row's digest
@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -34,12 +34,16 @@ from stoker.dataset.format.manifest import (
 )
 from stoker.dataset.format.optional_fields import declared, fill_absent, with_presence
 from stoker.dataset.format.row_check import checked_columns, row_check
+from stoker.dataset.format.source_item import WholeFile
 from stoker.dataset.format.summary import Summary, finish_field, statistics
 from stoker.dataset.images.inspection import Scratches
+from stoker.dataset.limits import CodecError
 from stoker.dataset.packing.append import next_number
 from stoker.dataset.packing.build import disk_errors, remove_others, row_digests
 from stoker.dataset.packing.column_values import ColumnValues, check_column, read_values
-from stoker.dataset.packing.shard import ShardWriter
+from stoker.dataset.packing.pack import APPLY, KEEP, Options, stored_as
+from stoker.dataset.packing.pack_shard import size_fault
+from stoker.dataset.packing.shard import ShardWriter, stored_columns
 from stoker.dataset.packing.splitting import writable
 from stoker.dataset.packing.verify_rows import stored_cell
 from stoker.dataset.reading.packed import PackedDataset
@@ -73,6 +77,7 @@ def add_column(
     values: str | os.PathLike[str],
     *,
     kind: str = "",
+    images: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> AddReport:
     """Add a field to a packed dataset, in place.
@@ -82,6 +87,7 @@ def add_column(
         name: name of the new field.
         values: a .csv, .tsv, .parquet, .jsonl or .npy file; see `column_values`.
         kind: KIND as of `stoker pack --field`; "" chooses it by the values.
+        images: folder that paths of images are relative to; None: that of `values`.
         progress: called with (samples done, samples) now and then.
 
     Raises:
@@ -95,7 +101,8 @@ def add_column(
     with writable(folder) as dataset:
         manifest = dataset.manifest
         _check(dataset, name)
-        column = read_values(dataset, name, Path(values), kind)
+        column = read_values(dataset, name, Path(values), kind, images)
+        column = replace(column, field=_stored(dataset, column.field))
         check_schema(_with(manifest.schema, _new_fields(column.field)))
         adding = _Adding(dataset, column, progress or (lambda done, total: None))
         with disk_errors(folder), _removed_unless_named(folder):
@@ -120,6 +127,12 @@ def _check(dataset: PackedDataset, name: str) -> None:
             f"{dataset.path} already has a field {name!r} (it has {', '.join(names)}); choose "
             "another name"
         )
+
+
+def _stored(dataset: PackedDataset, field: Field) -> Field:
+    """Return a declared field as `stoker pack` would store it next to the dataset's images."""
+    kept = any(one.keeps_orientation for one in dataset.schema.fields)
+    return stored_as(field, Options(orientation=KEEP if kept else APPLY))
 
 
 @contextlib.contextmanager
@@ -157,7 +170,9 @@ class _Adding:
         self._new = _new_fields(column.field)
         self._schema = _with(dataset.schema, self._new)
         fields = dataset.schema.fields
-        largest = max((field.bound_bytes for field in fields if field.is_picture), default=0)
+        pictures = [field for field in fields if field.is_picture]
+        self._first = next(iter(pictures), None)
+        largest = max((field.bound_bytes for field in pictures), default=0)
         self._pixels = np.empty(largest, np.uint8)
 
     def beside(self, file: DataFile) -> DataFile:
@@ -222,12 +237,31 @@ class _Adding:
         return new, digest.digest(), row_check(lengths, values)
 
     def _new_cells(self, number: int) -> dict[str, Cell]:
-        field = self._column.field
+        field, given = self._column.field, self._column.values[number]
+        what = f"{given.file.path}: " if isinstance(given, WholeFile) else ""
+        first = self._first
+        size = None if first is None else self._dataset.size(first.name, number)
         try:
-            values = fill_absent(self._new, {field.name: self._column.values[number]})
-            return make_cells(self._new, values, self._scratch)
-        except FieldError as error:
-            raise UsageError(f"add-column: the value of sample {number}: {error.reason}") from None
+            value = self._column.read(number)
+            cells = make_cells(
+                self._new, fill_absent(self._new, {field.name: value}, size), self._scratch
+            )
+        except CodecError as error:
+            reason = error.reason if isinstance(error, FieldError) else error
+            raise UsageError(f"add-column: the value of sample {number}: {what}{reason}") from None
+        cell = cells[field.name]
+        if first is not None and size is not None and field.kind == "mask" and not field.relative:
+            self._check_size(number, first, size, (cell.items, cell.width))
+        return cells
+
+    def _check_size(
+        self, number: int, first: Field, size: tuple[int, int], found: tuple[int, int]
+    ) -> None:
+        if size == found:
+            return
+        what = f"its {self._column.field.name} has {found[0]}x{found[1]}"
+        fault = size_fault(first, size, self._column.field, what, "--kind ")
+        raise UsageError(f"add-column: sample {number}: {fault}")
 
     def _checked(
         self, number: int, new: dict[str, Cell]
@@ -238,7 +272,9 @@ class _Adding:
                 checked_columns(self._dataset.schema), self._dataset.checked(number)[1], strict=True
             )
         )
-        values = stored | {name: cell.data for name, cell in new.items()}
+        values = stored
+        for field in self._new:
+            values |= stored_columns(field, new[field.name])
         types = dict(self._schema.columns())
         order = checked_columns(self._schema)
         variable = [name for name in order if parse_type(types[name]).layout == "variable"]

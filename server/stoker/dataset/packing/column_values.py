@@ -3,7 +3,8 @@
 A table (CSV, TSV, Parquet or JSON lines) has a column of the new field's name, and either a column
 `source` with the names of samples, as `stoker ls` shows them, or a column `row` with their ids. An
 .npy file has a value for each row, in order. Every row needs exactly one value, unless the field is
-optional: then rows may have none.
+optional: then rows may have none. Images and masks are files that a table names, or whole files in
+Parquet, or arrays.
 """
 
 import math
@@ -16,14 +17,16 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from stoker.dataset.format import schema
 from stoker.dataset.format.cells import Value
 from stoker.dataset.format.field_checks import check_schema
 from stoker.dataset.format.fields import Field, Schema
-from stoker.dataset.format.source_item import Given
+from stoker.dataset.format.source_item import Given, WholeFile
 from stoker.dataset.limits import CodecError
 from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.sources.common.field_notation import IGNORE, TEXT, declare
 from stoker.dataset.sources.common.npy import HEADER_BYTES, read_header
+from stoker.dataset.sources.common.readers import read_file
 from stoker.dataset.sources.common.scan import Request
 from stoker.dataset.sources.formats.json_lines import JSON_LINES, read_json_lines
 from stoker.dataset.sources.formats.read_table import Table
@@ -33,17 +36,33 @@ from stoker.dataset.sources.formats.text_columns import is_mostly_numbers
 from stoker.protocol.errors import UsageError
 
 BY_NAME, BY_ROW = "source", "row"
-KINDS = ("label", "scalar", "array", "bytes")
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """A field, its value for each row, and what the owner should know about the file."""
+    """The values of a new field.
+
+    Attributes:
+        field: the field, as declared.
+        values: the value of each row, or the file that has it; None if it is absent.
+        root: the folder that files are relative to.
+        remarks: what the owner should know about how the values were read.
+    """
 
     field: Field
-    values: Sequence[Value | None] | np.ndarray
+    values: "Sequence[Value | WholeFile | None] | np.ndarray"
+    root: Path
     remarks: Sequence[str] = ()
+
+    def read(self, number: int) -> Value | None:
+        """Return the value of a row.
+
+        Raises:
+            CodecError: its file cannot be read, or changed since the table was read.
+        """
+        value = self.values[number]
+        return read_file(self.root, value.file) if isinstance(value, WholeFile) else value
 
 
 def check_column(name: str, path: Path, kind: str) -> None:
@@ -57,11 +76,12 @@ def check_column(name: str, path: Path, kind: str) -> None:
             f"{path}: expected a .csv, .tsv, .parquet, .jsonl or .npy file; rename it, or save it "
             "as one of these"
         )
-    field = declare(name, kind or "int64", f"--kind {kind}")
-    check_schema(Schema((_check_kind(field),)))
+    check_schema(Schema((declare(name, kind or "int64", f"--kind {kind}"),)))
 
 
-def read_values(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnValues:
+def read_values(
+    dataset: Dataset, name: str, path: Path, kind: str, images: Path | None
+) -> ColumnValues:
     """Read the values of a new field.
 
     Args:
@@ -69,31 +89,21 @@ def read_values(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
         name: name of the field, and of the table's column.
         path: a .csv, .tsv, .parquet, .jsonl or .npy file.
         kind: KIND of the field; "" chooses it as `stoker pack` does.
+        images: folder that paths in a table are relative to; None: that of the table.
 
     Raises:
-        UsageError: the file cannot be read, a value does not fit, the kind cannot be added, or
-            rows have no value or several.
+        UsageError: the file cannot be read, a value does not fit, or rows have no value or several.
     """
     if path.suffix.lower() == ".npy":
         return _from_array(dataset, name, path, kind)
     try:
-        return _from_table(dataset, name, path, kind)
+        return _from_table(dataset, name, path, kind, images)
     except UsageError as error:  # the scan of tables knows the options of `stoker pack`
         raise UsageError(_with_own_option(error.message, name)) from None
 
 
 def _with_own_option(text: str, name: str) -> str:
     return text.replace(f"--field {name}=", "--kind ")
-
-
-def _check_kind(field: Field) -> Field:
-    if field.kind in KINDS:
-        return field
-    raise UsageError(
-        f"add-column: {field.name!r} would be {field.meaning}, but only a label, a number, an "
-        "array of numbers, text or bytes can be added; pack the source again, with "
-        f"{field.name!r} in it"
-    )
 
 
 def _from_array(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnValues:
@@ -113,14 +123,26 @@ def _from_array(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
         )
     sides = ",".join(map(str, header.shape[1:]))
     whole = kind or (f"{header.dtype.name}[{sides}]" if sides else header.dtype.name)
-    field = _check_kind(declare(name, whole, f"--kind {whole}"))
+    field = declare(name, whole, f"--kind {whole}")
+    if field.kind == "image" and field.encoding == "encoded":
+        field = _raw_image(field, header.dtype, header.shape[1:])
     flat = np.memmap(path, header.dtype, "r", header.offset)
     order: Literal["F", "C"] = "F" if header.fortran_order else "C"
     values = flat[: math.prod(header.shape)].reshape(header.shape, order=order)
-    return ColumnValues(field, values)
+    gray = field.kind == "image" and values.ndim == 3
+    return ColumnValues(field, values[..., None] if gray else values, path.parent)
 
 
-def _from_table(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnValues:
+def _raw_image(field: Field, dtype: np.dtype, shape: Sequence[int]) -> Field:
+    """Return the field of images that are arrays; their pixels are stored raw, as in packing."""
+    channels = shape[2] if len(shape) == 3 else 1
+    made = schema.image(field.name, "raw", dtype=dtype.name, channels=channels)
+    return msgspec.structs.replace(made, relative=field.relative)
+
+
+def _from_table(
+    dataset: Dataset, name: str, path: Path, kind: str, images: Path | None
+) -> ColumnValues:
     table = read_json_lines(path) if path.suffix.lower() == JSON_LINES else read_table(path)
     keys = [key for key in (BY_NAME, BY_ROW) if key in table.columns]
     if len(keys) != 1 or name not in table.columns or name in keys:
@@ -131,10 +153,12 @@ def _from_table(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
     key = keys[0]
     wanted = {name: kind, key: TEXT if key == BY_NAME else "int64"}
     kinds = {column: wanted.get(column, IGNORE) for column in table.columns}
-    scan = scan_columns(path, table, Request(fields={c: k for c, k in kinds.items() if k}))
+    scan = scan_columns(
+        path, table, Request(fields={c: k for c, k in kinds.items() if k}, images=images)
+    )
     remarks = [line for line in scan.remarks if repr(key) not in line]
     places = [column for column in table.columns if column in wanted]
-    field = _check_kind(msgspec.structs.replace(scan.fields[places.index(name)], name=name))
+    field = _named(scan.fields[places.index(name)], name)
     if not kind and field.kind == "bytes" and remarks and _mostly_numbers(table, name):
         raise UsageError(f"add-column: {path} has values of several types: {remarks[0]}")
     if scan.bad:
@@ -147,7 +171,33 @@ def _from_table(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
         rows = [text.decode() for text in rows]
     by_row = _matched(dataset, rows, values, key, bool(field.optional))
     remarks += _remarks_on_absent(field, by_row)
-    return ColumnValues(field, by_row, [_with_own_option(line, name) for line in remarks])
+    _check_files(by_row)
+    return ColumnValues(
+        field, by_row, scan.root, [_with_own_option(line, name) for line in remarks]
+    )
+
+
+def _named(field: Field, name: str) -> Field:
+    """Return a field of another name; a column `mask_path` would give a field `mask`."""
+    side = tuple(
+        msgspec.structs.replace(one, name=f"{name}{one.name.removeprefix(field.name)}")
+        for one in field.side
+    )
+    return msgspec.structs.replace(field, name=name, side=side)
+
+
+def _check_files(values: Sequence[Value | WholeFile | None]) -> None:
+    """Refuse files that are missing before all stored bytes are read."""
+    absent = [
+        value.file.path
+        for value in values
+        if isinstance(value, WholeFile) and not (value.file.size_bytes or value.file.mtime_ns)
+    ]
+    if absent:
+        raise UsageError(
+            f"add-column: {_count(absent, 'file')} of the column cannot be read: "
+            f"{_examples(absent)}; paths are relative to the table, or to --images"
+        )
 
 
 def _mostly_numbers(table: Table, name: str) -> bool:
@@ -157,7 +207,7 @@ def _mostly_numbers(table: Table, name: str) -> bool:
     return is_mostly_numbers(texts)
 
 
-def _remarks_on_absent(field: Field, values: Sequence[Value | None]) -> list[str]:
+def _remarks_on_absent(field: Field, values: Sequence[Value | WholeFile | None]) -> list[str]:
     absent = sum(value is None for value in values)
     if not absent:
         return []
@@ -165,20 +215,20 @@ def _remarks_on_absent(field: Field, values: Sequence[Value | None]) -> list[str
 
 
 def _given(place: object) -> Any:
-    assert isinstance(place, Given)
-    return place.value
+    assert isinstance(place, Given | WholeFile)
+    return place.value if isinstance(place, Given) else place
 
 
 def _matched(
     dataset: Dataset,
     keys: Sequence[Any],
-    values: Sequence[Value | None],
+    values: Sequence[Value | WholeFile | None],
     key: str,
     optional: bool,
-) -> list[Value | None]:
+) -> list[Value | WholeFile | None]:
     """Return the values in the order of the dataset's rows; None for those that are absent."""
     there = _rows_by_key(dataset, key)
-    by_key: Mapping[Any, Value | None] = dict(zip(keys, values, strict=True))
+    by_key: Mapping[Any, Value | WholeFile | None] = dict(zip(keys, values, strict=True))
     twice = [one for one, count in Counter(keys).items() if count > 1]
     unknown = [one for one in by_key if one not in there]
     missing = [] if optional else [one for one in there if one not in by_key]

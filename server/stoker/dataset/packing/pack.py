@@ -249,21 +249,22 @@ def _stored(scan: SourceScan, options: Options) -> tuple[Field, ...]:
     """Return a source's fields with their stored encodings."""
     if options.in_place:
         return _referenced(scan)
-    found = []
-    for one in scan.fields:
-        encoding = one.encoding
-        if one.kind == "image":
-            encoding = encoding_after(options.conversion, encoding)
-            if options.encoding and encoding == "encoded":
-                encoding = options.encoding
-        elif one.kind == "mask" and options.bands:
-            encoding = "bands"
-        stored = one if encoding == one.encoding else encoded_as(one, encoding)
-        if options.orientation == KEEP and one.is_picture:
-            stored = keep_orientation(stored)
-        grid = options.grid and may_have_grid(stored)
-        found.append(with_grid(stored) if grid else stored)
-    return tuple(found)
+    return tuple(stored_as(one, options) for one in scan.fields)
+
+
+def stored_as(one: Field, options: Options) -> Field:
+    """Return a declared field with its stored encoding."""
+    encoding = one.encoding
+    if one.kind == "image":
+        encoding = encoding_after(options.conversion, encoding)
+        if options.encoding and encoding == "encoded":
+            encoding = options.encoding
+    elif one.kind == "mask" and options.bands:
+        encoding = "bands"
+    stored = one if encoding == one.encoding else encoded_as(one, encoding)
+    if options.orientation == KEEP and one.is_picture:
+        stored = keep_orientation(stored)
+    return with_grid(stored) if options.grid and may_have_grid(stored) else stored
 
 
 def _check_encoding(options: Options) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stoker.dataset.format.cells import Cell, FieldError, make_cells
+from stoker.dataset.format.fields import Field
 from stoker.dataset.format.image_conversion import Converted, convert
 from stoker.dataset.format.index_cells import index_cells
 from stoker.dataset.format.optional_fields import declared, fill_absent, kind_of
@@ -148,22 +149,40 @@ def _check_sizes(recipe: Recipe, item: Item, sizes: Mapping[str, tuple[int, int]
         return
     first, others = pictures[0], pictures[1:]
     size = sizes[first.name]
-    how = "as stored" if first.keeps_orientation else "upright"
-    here = f"it has {size[0]}x{size[1]} pixels (height x width, {how})"
     if item.size is not None and item.size != size:
         raise BadItemError(
             item.name,
-            f"{here}, but its annotations are for {item.size[0]}x{item.size[1]}; they must agree"
-            + _turned(size, item.size),
+            f"{_seen(first, size)}, but its annotations are for {item.size[0]}x{item.size[1]}; "
+            f"they must agree{_turned(size, item.size)}",
         )
     for field in others:
         height, width = sizes[field.name]
         alike = (recipe.aligned or field.kind == "mask") and not field.relative
         if (height, width) != size and alike:
             other = file_of(item, fields, field.name) or f"field {field.name!r}"
-            raise BadItemError(
-                item.name,
-                f"{here}, but {other} has {height}x{width}{_turned(size, (height, width))}; if "
-                f"that is meant, declare it with --field NAME={kind_of(field)},relative, or "
-                "schema.relative(...) in a schema, and call ops with relative=True",
-            )
+            what = f"{other} has {height}x{width}{_turned(size, (height, width))}"
+            raise BadItemError(item.name, size_fault(first, size, field, what))
+
+
+def size_fault(
+    first: Field, size: tuple[int, int], field: Field, what: str, option: str = "--field NAME="
+) -> str:
+    """Return why an image or mask must have the size of the first one of its sample.
+
+    Args:
+        first: the field of the first one.
+        size: its (height, width).
+        field: the other's field.
+        what: the other's name and size, in words.
+        option: of the command line, to which its kind is appended.
+    """
+    return (
+        f"{_seen(first, size)}, but {what}; if that is meant, declare it with "
+        f"{option}{kind_of(field)},relative, or schema.relative(...) in a schema, and call ops "
+        "with relative=True"
+    )
+
+
+def _seen(first: Field, size: tuple[int, int]) -> str:
+    how = "as stored" if first.keeps_orientation else "upright"
+    return f"it has {size[0]}x{size[1]} pixels (height x width, {how})"

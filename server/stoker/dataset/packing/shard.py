@@ -94,11 +94,7 @@ class ShardWriter:
         """Add a row."""
         self._row.clear()
         for field in self._schema.fields:
-            cell = cells[field.name]
-            self._put(field.name, cell.data)
-            for side, value in zip(field.side, cell.sides, strict=True):
-                self._put(side.name, _little(side.type, value))
-            self._count(field, cell, source)
+            self._put_field(field, cells[field.name], source)
         for side in self._schema.side:
             if side.name == DIGEST:
                 self._put(DIGEST, row_digest([cells[f.name] for f in self._schema.fields]))
@@ -113,8 +109,7 @@ class ShardWriter:
     ) -> None:
         """Add some fields of a row; its digest and its check cover further fields."""
         for field in self._schema.fields:
-            self._put(field.name, cells[field.name].data)
-            self._count(field, cells[field.name], source)
+            self._put_field(field, cells[field.name], source)
         for side in self._schema.side:
             self._put(side.name, digest if side.name == DIGEST else check)
         self.summary.rows += 1
@@ -156,7 +151,9 @@ class ShardWriter:
                           digest=digest.hexdigest(), columns=places)  # fmt: skip
         return ShardRecord(record, self.summary)
 
-    def _count(self, field: Field, cell: Cell, source: str) -> None:
+    def _put_field(self, field: Field, cell: Cell, source: str) -> None:
+        for column, data in stored_columns(field, cell).items():
+            self._put(column, data)
         for note in cell.notes:
             self.summary.note(f"{field.name}: {note}", source)
         _count(self.summary.fields[field.name], field, cell)
@@ -182,6 +179,14 @@ def _write_column(spool: _Spool, put: Callable[[bytes | memoryview], None]) -> N
     while piece := spool.data.read(_PIECE):
         put(piece)
     put(bytes(-spool.data_bytes % ALIGN))
+
+
+def stored_columns(field: Field, cell: Cell) -> dict[str, bytes | memoryview]:
+    """Return what a cell puts into the column of its field, and into its side columns."""
+    found: dict[str, bytes | memoryview] = {field.name: cell.data}
+    for side, value in zip(field.side, cell.sides, strict=True):
+        found[side.name] = _little(side.type, value)
+    return found
 
 
 def _little(kind: str, value: int | bytes) -> bytes:

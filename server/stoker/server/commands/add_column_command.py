@@ -22,13 +22,17 @@ def add_column(
         typer.Argument(help="A .csv, .tsv, .parquet or .jsonl with source or row, or an .npy."),
     ],
     kind: Annotated[
-        str, typer.Option(help="Its kind, as of `stoker pack --field`: label, text, float32.")
+        str, typer.Option(help="Its kind, as of `stoker pack --field`: label, mask, float32.")
     ] = "",
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder of images and masks, if paths are not relative to VALUES."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Add a field to a packed dataset, without writing its images again.
+    """Add a field to a packed dataset, without writing what it has again.
 
-    Example: `stoker add-column packed quality scores.csv`.
+    Example: `stoker add-column packed mask masks.csv`.
     """
     with progress_bar("adding") as bar:
         task = bar.add_task("adding", total=None)
@@ -37,7 +41,7 @@ def add_column(
             bar.update(task, completed=done, total=total)
 
         try:
-            report = add_to_dataset(dataset, name, values, kind=kind, progress=show)
+            report = add_to_dataset(dataset, name, values, kind=kind, images=images, progress=show)
         except KeyboardInterrupt:
             bar.stop()
             typer.echo("stoker: interrupted; the dataset is as it was", err=True)
