@@ -104,6 +104,7 @@ ARGUMENTS = [
     ({"rank": 1}, "rank=1, world_size=None: expected both or neither"),
     ({"rank": 2, "world_size": 2}, "rank=2, world_size=2: .* 0 <= rank < world_size"),
     ({"rank": "0", "world_size": 2}, "rank='0', world_size=2: expected integers"),
+    ({"rank": 0, "world_size": 2**20 + 1}, "0 <= rank < world_size <= 1048576"),
     ({"reconnect": 60}, r"'reconnect_s'\? Write connection=Connection\(rec"),
     *[
         ({"reconnect_s": given}, "reconnect_s=.*: expected a positive number of seconds")

@@ -32,6 +32,7 @@ from stoker.protocol.slot_layout import Output, Placed
 MAX_CLASSES = 2**16
 MAX_STAGES = 65
 """In STATUS, stages of a pipeline, and pipelines that have some."""
+MAX_RANKS = 2**20
 MAX_WORKERS = 256
 """Of workers in STATUS."""
 MAX_CLASS_BYTES = 2**20
@@ -96,7 +97,7 @@ class Open(Record, frozen=True, tag="open"):
     stream: StreamRequest
     delivery: DeliveryRequest
     rank: Small = 0
-    world_size: Annotated[int, msgspec.Meta(ge=1, le=2**20)] = 1
+    world_size: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANKS)] = 1
     job: JobKey = b""
 
 

@@ -285,6 +285,10 @@ def test_rows_that_do_not_match_are_counted(root):
     assert "1 row not in the dataset: 10; 1 row of the dataset without a value: 0" in refused(
         root / "data", "score", rows
     )
+    np.save(root / "v.npy", np.zeros((ROWS, 0)))
+    assert "shape (10, 0): expected at least one number for each sample" in refused(
+        root / "data", "score", root / "v.npy"
+    )
     np.save(root / "v.npy", np.arange(ROWS - 1))
     assert "has the shape (9,), but" in refused(root / "data", "score", root / "v.npy")
 

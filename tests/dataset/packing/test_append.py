@@ -1,8 +1,10 @@
 """Adding samples: the bytes of packing everything at once, where the order agrees."""
 
+import io
 import json
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import call
+from PIL import Image
 
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.packing.build import Cut
@@ -149,7 +152,8 @@ def test_sources_that_do_not_fit_are_not_added(tmp_path, tars, photographs, to_j
     refused("there is no folder .*/none; check the path", tars, dest="none")
     refused("leave --overwrite out", tars, "--overwrite")
     refused(
-        "expected the fields of the dataset, image, seg, txt, got image; name them with --field",
+        "expected the fields of the dataset, image, seg, txt, got image; give a source that has "
+        "seg, txt too",
         folder_of(tmp_path / "plain", ["1.jpg"], photographs, to_jpeg),
     )
     refused(
@@ -166,6 +170,35 @@ def test_sources_that_do_not_fit_are_not_added(tmp_path, tars, photographs, to_j
     assert (tmp_path / "d" / "manifest.json").read_bytes() == before
     with open_dataset(tmp_path / "d") as dataset:
         assert len(dataset) == 1
+
+
+def test_a_source_without_an_added_field_is_told_how_to_give_it(tmp_path, photographs, to_jpeg):
+    data, files, more = tmp_path / "d", tmp_path / "files", tmp_path / "a/dog/333.jpg"
+    source = folder_of(tmp_path / "a", ["cat/1.jpg", "dog/22.jpg"], photographs, to_jpeg)
+    pack(source, data, ONE)
+    (tmp_path / "s.csv").write_text("source,score\ncat/1.jpg,1.5\ndog/22.jpg,2.5\n")
+    assert call("add-column", data, "score", tmp_path / "s.csv")[0] == 0
+    folder_of(tmp_path / "a", ["dog/333.jpg"], photographs, to_jpeg)
+    code, _, error = call("pack", source, data, "--append", "--workers=1")
+    assert (code, error) == (
+        2,
+        "stoker: expected the fields of the dataset, image, label, score, got image, label; give a"
+        " source that has score too, such as a table, or the folder that `stoker unpack` writes,"
+        " with the new samples in it\n",
+    )
+    assert call("unpack", data, files)[0] == 0
+    shutil.copy(more, files / "image/dog")
+    line = {"image": "image/dog/333.jpg", "label": "dog", "score": 3.5}
+    with open(files / "samples.jsonl", "a") as lines:
+        lines.write(json.dumps(line) + "\n")
+    code, _, error = call("pack", files, data, "--append", "--workers=1")
+    assert code == 0, error
+    with open_dataset(data) as dataset:
+        rows = range(len(dataset))
+        assert [int(dataset.read("label", row)) for row in rows] == [0, 1, 1]
+        assert [float(dataset.read("score", row)) for row in rows] == [1.5, 2.5, 3.5]
+        stored = np.asarray(Image.open(io.BytesIO(dataset.read("image", 2))))
+        np.testing.assert_array_equal(stored, np.asarray(Image.open(more)))
 
 
 def test_classes_that_lie_in_the_source_cannot_change(tmp_path):

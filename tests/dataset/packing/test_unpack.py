@@ -171,6 +171,20 @@ def test_folders_keep_names_and_fingerprint(tmp_path, parallel_folders, image_fo
             assert (tmp_path / f"{name}-u" / "image" / path).exists()
 
 
+def test_a_dataset_is_no_source_and_is_answered_with_the_command(tmp_path, image_folder):
+    data, files = tmp_path / "d", tmp_path / "FOLDER"
+    pack_folder(image_folder, data)
+    code, _, errors = call("pack", data, tmp_path / "raw", "--raw")
+    assert (code, errors) == (
+        2,
+        f"stoker: {data} is a packed dataset already; to pack it in another way, write its samples"
+        f" as files first: stoker unpack {data} FOLDER, then stoker pack FOLDER DEST\n",
+    )
+    unpack(data, files)
+    pack_folder(files, tmp_path / "raw", "--raw")
+    same_samples(data, tmp_path / "raw")
+
+
 def test_orientation_that_is_kept_is_kept_again(tmp_path, to_jpeg):
     (tmp_path / "s/a").mkdir(parents=True)
     (tmp_path / "s/a/1.jpg").write_bytes(to_jpeg(levels(SIDE, 2 * SIDE, 3), orientation=6))

@@ -8,6 +8,7 @@ import sys
 import warnings
 
 from stoker.protocol.errors import UsageError
+from stoker.protocol.messages import MAX_RANKS
 from stoker.protocol.spec import as_integer
 
 
@@ -15,7 +16,8 @@ def resolve_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
     """Return (rank, world size).
 
     Raises:
-        UsageError: only one of them is given, or the rank is not in [0, world size).
+        UsageError: only one of them is given, the rank is not in [0, world size), or there are more
+            than `MAX_RANKS`.
     """
     if (rank is None) != (world_size is None):
         raise UsageError(
@@ -25,10 +27,10 @@ def resolve_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if rank is None or world_size is None:
         rank, world_size = _from_torch() or _alone()
     number, ranks = as_integer(rank), as_integer(world_size)
-    if number is None or ranks is None or not 0 <= number < ranks:
+    if number is None or ranks is None or not 0 <= number < ranks <= MAX_RANKS:
         raise UsageError(
             f"rank={rank!r}, world_size={world_size!r}: expected integers with "
-            "0 <= rank < world_size"
+            f"0 <= rank < world_size <= {MAX_RANKS}"
         )
     return number, ranks
 

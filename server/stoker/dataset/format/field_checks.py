@@ -37,6 +37,8 @@ from stoker.protocol.item_fields import (
 )
 from stoker.protocol.item_fields import MAX_FIELDS as MAX_ITEM_FIELDS
 
+_NAMES = "a name of 1 to 128 characters A-Z, a-z, 0-9 and _, not a digit first"
+
 
 def check_schema(schema: Schema) -> None:
     """Check names, kinds, types and shapes, and that no column is named twice.
@@ -69,7 +71,7 @@ def _check_field(field: Field) -> None:
         if not holds:
             raise UsageError(f"field {field.name!r}: expected {expected}, got {got!r}")
 
-    expect(bool(FIELD_NAME.fullmatch(field.name)), "an identifier as its name", field.name)
+    expect(bool(FIELD_NAME.fullmatch(field.name)), _NAMES, field.name)
     referable = field.kind in REFERABLE and field.encoding != "bands" and field.grid_column is None
     expect(
         not field.referenced or referable, "a value that is stored unchanged in a file", field.kind

@@ -80,12 +80,19 @@ class Base:
             UsageError: they do not match those of the dataset.
         """
         there = {field.name: field for field in declared(self.manifest.schema.fields)}
-        if there.keys() != {field.name for field in fields}:
+        by_name = {field.name: field for field in fields}
+        if there.keys() != by_name.keys():
+            lacking = [name for name in there if name not in by_name]
+            remedy = "name them with --field"
+            if by_name.keys() < there.keys():
+                remedy = (
+                    f"give a source that has {', '.join(lacking)} too, such as a table, or the "
+                    "folder that `stoker unpack` writes, with the new samples in it"
+                )
             raise UsageError(
                 f"expected the fields of the dataset, {', '.join(there)}, got "
-                f"{', '.join(field.name for field in fields)}; name them with --field"
+                f"{', '.join(by_name)}; {remedy}"
             )
-        by_name = {field.name: field for field in fields}
         return tuple(_joined(old, by_name[name]) for name, old in there.items())
 
     def new(

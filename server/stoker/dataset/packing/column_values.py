@@ -121,6 +121,10 @@ def _from_array(dataset: Dataset, name: str, path: Path, kind: str) -> ColumnVal
             f"{path} has the shape {header.shape}, but {dataset.path} has {len(dataset)} samples: "
             "expected a value for each, in order of their ids"
         )
+    if 0 in header.shape:
+        raise UsageError(
+            f"{path} has the shape {header.shape}: expected at least one number for each sample"
+        )
     sides = ",".join(map(str, header.shape[1:]))
     whole = kind or (f"{header.dtype.name}[{sides}]" if sides else header.dtype.name)
     field = declare(name, whole, f"--kind {whole}")

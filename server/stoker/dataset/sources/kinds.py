@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.dataset.format.manifest import NAME as MANIFEST
 from stoker.dataset.format.source_item import SourceFile
 from stoker.dataset.sources.common.field_notation import IGNORE, declare, field_name
 from stoker.dataset.sources.common.pickles import how_to_convert
@@ -109,6 +110,11 @@ def scan_source(source: str, kind: str, request: Request) -> SourceScan:
             raise unknown_kind(kind)
         return _scan(kind, Path(source), request)
     found = kind_of(source)
+    if found == "folder" and _is_packed(Path(source)):
+        raise UsageError(
+            f"{source} is a packed dataset already; to pack it in another way, write its samples "
+            f"as files first: stoker unpack {source} FOLDER, then stoker pack FOLDER DEST"
+        )
     if found in (None, "folder") and (remedy := how_to_convert(Path(source))) is not None:
         raise UsageError(remedy)
     if found in ("folder", "parallel") and (remedy := how_to_annotate(Path(source))) is not None:
@@ -126,6 +132,11 @@ def scan_source(source: str, kind: str, request: Request) -> SourceScan:
             f"--kind {found}, or --kind folder"
         )
     return _scan(found, Path(source), request)
+
+
+def _is_packed(folder: Path) -> bool:
+    """Return whether a folder is a packed dataset, and not one of images with a like file."""
+    return (folder / MANIFEST).is_file() and not has_pictures(folder)
 
 
 def unknown_kind(kind: str) -> UsageError:
