@@ -1,6 +1,8 @@
 """`stoker warm`: what it compiled, a process that comes later only loads."""
 
+import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +15,12 @@ from commands import call
 
 from stoker.dataset import schema
 from stoker.dataset.packing.build import write_dataset
+from stoker.jit import activity
 from stoker.pipeline.compiled import warm_kernels
+from stoker.server.commands.compile_progress import compile_progress
 
 HERE = Path(__file__).parent
+PROGRESS = re.compile(r"compiling: \d+ of \d+ functions, \d+ s")
 WANTED = ("execute-", "permute-", "permute_into-")
 LATER = """
 import sys
@@ -64,11 +69,33 @@ def test_a_warmed_pipeline_is_loaded(photos, root, python):
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=150)
     told = done.stdout
     assert "command_pipelines:labels: compiled\n" in told
+    progress = done.stderr.splitlines()
+    assert progress
+    assert [line for line in progress if not PROGRESS.fullmatch(line)] == []
     assert f"kernels are in {root}; " in told
     assert all(list(root.glob(f"{name}*/code/*")) for name in WANTED)
     before = sorted(os.walk(root))
     assert python(LATER, str(root), str(photos), str(HERE), warm=True) == "1 0"
     assert sorted(os.walk(root)) == before
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_one_line_shows_the_progress_and_goes(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(activity, "_functions", {})
+    times = iter([0, 1, 1.1, 2])
+    with compile_progress(lambda: next(times)):
+        activity.expect(["a", "b"])
+        for done in (None, "a", "b"):
+            activity.finished(done) if done else None
+            activity.progressed()
+        first, last = "compiling: 0 of 2 functions, 1 s", "compiling: 2 of 2 functions, 2 s"
+        assert sys.stderr.getvalue() == f"\r{first}\r{last}"
+    assert sys.stderr.getvalue().endswith("\r" + " " * len(last) + "\r")
 
 
 @pytest.mark.slow

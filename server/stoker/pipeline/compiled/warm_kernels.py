@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from numba import float32, float64, int32, int64
 
-from stoker.jit import compiled
+from stoker.jit import activity, compiled
 from stoker.jit.compiling_processes import compile_in_processes
 from stoker.jit.diskcache import is_compiled
 from stoker.ops.contract.examples import smallest_of
@@ -143,10 +143,13 @@ def warm(calls: Iterable[Call], processes: int = 1) -> Warmed:
     missing = [(fn, types) for fn, types in wanted if not is_compiled(compiled(fn), types)]
     tasks: dict[Hashable, Callable[[], Any]] = {"loop": compile_loop}
     tasks |= {call: partial(_compile, *call) for call in missing}
+    activity.expect(tasks)
     compile_in_processes(tasks, processes)
     compile_loop()
+    activity.finished("loop")
     for call in wanted:  # loads all, and compiles what is damaged or could not be compiled
         _compile(*call)
+        activity.finished(call)
     return Warmed(len(missing), len(wanted) - len(missing))
 
 

@@ -6,6 +6,7 @@ again, as if the cache were empty.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -13,8 +14,9 @@ import typer
 from stoker.dataset.images.jpeg.decoding.choice import LIBJPEG, OWN, choose_decoder
 from stoker.dataset.images.jpeg.decoding.decoder import compile_decode, compile_prepare
 from stoker.dataset.images.jpeg.splice import compile_splice
-from stoker.jit import cache_root, set_cache_root
+from stoker.jit import activity, cache_root, set_cache_root
 from stoker.protocol.errors import UsageError
+from stoker.server.commands.compile_progress import compile_progress
 from stoker.server.rows.subject import open_subject
 from stoker.server.settings import config_loading as configuration
 from stoker.server.settings.cgroup import cores
@@ -57,22 +59,36 @@ def warm(
             pass  # a mistake ends the command before anything is compiled
     began = time.monotonic()
     decoder = LIBJPEG if configuration.load().config.daemon.jpeg == LIBJPEG else OWN
-    if all_ops:
-        from stoker.pipeline.compiled.warm_kernels import batch_calls, op_calls  # noqa: PLC0415 - loads numba
-        from stoker.pipeline.compiled.warm_kernels import warm as warm_calls  # noqa: PLC0415
-
-        done = warm_calls([*op_calls(), *batch_calls()], cores()[0])
-        typer.echo(f"ops: {done.compiled} functions compiled, {done.found} were there")
-        compile_splice()
-        if decoder == OWN:
-            compile_prepare()
-            compile_decode()
-            typer.echo("decoder of JPEGs: compiled")
-    if pipeline is not None and dataset is not None:
-        from stoker.server.workers.compiled_plan import compiled_plan  # noqa: PLC0415 - loads numba
-
-        choose_decoder(decoder)
-        with open_subject(pipeline, dataset, python_path or (), bucket) as subject:
-            compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)
-        typer.echo(f"{pipeline}: compiled")
+    with compile_progress():
+        done = _all_ops(decoder) if all_ops else []
+        if pipeline is not None and dataset is not None:
+            _one_pipeline(pipeline, dataset, python_path or (), bucket, decoder)
+            done.append(f"{pipeline}: compiled")
+    for line in done:
+        typer.echo(line)
     typer.echo(f"kernels are in {cache_root()}; {time.monotonic() - began:.1f} s")
+
+
+def _all_ops(decoder: str) -> list[str]:
+    """Compile every op, and the decoders of JPEGs; return what there is to say."""
+    from stoker.pipeline.compiled.warm_kernels import batch_calls, op_calls  # noqa: PLC0415 - loads numba
+    from stoker.pipeline.compiled.warm_kernels import warm as warm_calls  # noqa: PLC0415
+
+    decoders = [compile_splice, *([compile_prepare, compile_decode] if decoder == OWN else [])]
+    activity.expect(decoders)
+    done = warm_calls([*op_calls(), *batch_calls()], cores()[0])
+    for compile_one in decoders:
+        compile_one()
+        activity.finished(compile_one)
+    told = ["decoder of JPEGs: compiled"] if decoder == OWN else []
+    return [f"ops: {done.compiled} functions compiled, {done.found} were there", *told]
+
+
+def _one_pipeline(
+    pipeline: str, dataset: str, python_path: Sequence[str], bucket: str | None, decoder: str
+) -> None:
+    from stoker.server.workers.compiled_plan import compiled_plan  # noqa: PLC0415 - loads numba
+
+    choose_decoder(decoder)
+    with open_subject(pipeline, dataset, python_path, bucket) as subject:
+        compiled_plan(subject.plan.graph, subject.dataset, subject.bucket)
