@@ -70,7 +70,7 @@ def motion(folder):
         "pack", folder / "motion.npz", folder / "motion", *asked, "--workers=1"
     )
     assert code == 0, errors
-    assert re.search(r"flow +│ flow +│ float32 \(50, 60, 2\)", out + errors)
+    assert re.search(r"flow +flow +float32 \(50, 60, 2\)", out + errors)
     return folder / "motion"
 
 

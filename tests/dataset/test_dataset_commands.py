@@ -1,6 +1,7 @@
 """`stoker pack`, `verify` and `ls`: what they print, and their exit status."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -83,14 +84,14 @@ def test_pack_says_what_it_kept_and_what_it_re_encoded(tmp_path, photographs, ru
 
 
 def test_pack_says_how_the_grid_changed_the_size(tmp_path, image_folder, run):
-    out = " ".join(run("pack", image_folder, tmp_path / "d").replace("│", " ").split())
+    out = " ".join(run("pack", image_folder, tmp_path / "d").split())
     with open_dataset(tmp_path / "d") as dataset:
         seen = dataset.manifest.statistics.fields["image"]
     change = 100 * (seen.gridded_bytes / seen.came_bytes - 1)
     how = f"{abs(change):.1f}% {'larger' if change > 0 else 'smaller'} now"
     assert f"{seen.gridded} JPEGs with a grid for crops" in out
     assert how in out
-    assert how in " ".join(run("ls", tmp_path / "d").replace("│", " ").split())
+    assert how in " ".join(run("ls", tmp_path / "d").split())
     assert "with a grid" not in run("pack", image_folder, tmp_path / "e", "--no-grid")
 
 
@@ -99,7 +100,15 @@ def test_pack_takes_the_kinds_of_folders(tmp_path, parallel_folders, run):
     run("pack", parallel_folders, tmp_path / "d", "--field", "regions=mask", "--workers", 1)
     with open_dataset(tmp_path / "d") as dataset:
         assert dataset.schema.field("region").kind == "mask"
-    run("pack", parallel_folders, tmp_path / "d", "--overwrite", "--field", "regions/=image")
+    out = run(
+        "pack", parallel_folders, tmp_path / "d", "--overwrite", "--json", "--field=regions/=image"
+    )
+    told = json.loads(out)
+    assert out.count("\n") == 1
+    assert told.pop("seconds") > 0
+    listed = json.loads(run("ls", tmp_path / "d", "--samples", 0, "--json"))
+    of_packing = {"kind": "parallel", "ignored": {}, "resumed_rows": 0}
+    assert {**told, "samples": []} == {**listed, **of_packing}
     with open_dataset(tmp_path / "d") as dataset:
         assert dataset.schema.field("region").kind == "image"
 
@@ -222,7 +231,8 @@ def test_paths_that_a_shell_or_another_system_would_read(arguments, said):
 @pytest.mark.parametrize("kind", ["image_folder", "parallel_folders"])
 def test_ls_fits_80_columns(tmp_path, request, kind, monkeypatch, run):
     run("pack", request.getfixturevalue(kind), tmp_path / "d")
-    monkeypatch.setenv("COLUMNS", "80")
+    for name, value in {"COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)  # a terminal without colors
     monkeypatch.chdir(tmp_path)
     out = run("ls", "d")
     assert max(map(len, out.splitlines())) <= 80
@@ -236,6 +246,21 @@ def test_ls_fits_80_columns(tmp_path, request, kind, monkeypatch, run):
             assert dataset.source(number) in out
 
 
+def test_into_a_pipe_each_row_is_one_plain_line(folder):
+    """However long it is: a table on a terminal of 40 columns would break it."""
+    command = [sys.executable, "-m", "stoker", "ls", folder]
+    environment = {**os.environ, "COLUMNS": "40"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    lines = done.stdout.splitlines()
+    with open_dataset(folder) as dataset:
+        assert lines[0].startswith(f"{folder}: 6 samples in 1 file, ")
+        assert lines[0].endswith(f", {dataset.fingerprint}")
+        shown = [line.split() for line in lines if line[0].isdecimal()]
+        assert [words[:2] for words in shown] == [[str(n), dataset.source(n)] for n in range(5)]
+    assert ["label", "label", "int64", "()"] in [line.split()[:4] for line in lines]
+    assert all(line.isascii() and line.isprintable() for line in lines)
+
+
 def test_split(tmp_path, folder, run):
     """Splits of a packed dataset, shown by `ls`; they are replaced only on request."""
     (tmp_path / "val.txt").write_text("1\n4\n")
@@ -245,6 +270,8 @@ def test_split(tmp_path, folder, run):
     assert json.loads(run("ls", folder, "--json"))["splits"] == {"train": 4, "test": 2, "val": 2}
     with pytest.raises(UsageError, match="already has the splits train, test, val; runs that use"):
         run("split", folder, "--by", "label")
+    told = json.loads(run("split", folder, "train=5", "val=1", "--overwrite", "--json"))
+    assert told == {"dataset": str(folder), "rows": 6, "splits": {"train": 5, "val": 1}}
     out = run("split", folder, "--by", "label", "--overwrite")
     assert out.startswith("animals: 3 samples of 6\nthings: 3 samples of 6\ndaemons that serve")
     run("split", folder, "train=0.67", "val=0.33", "--stratify", "label", "--overwrite")

@@ -272,6 +272,21 @@ def test_config_checks_and_shows(stoker):
     assert 'log.level = "info"  # default\n' in shown
 
 
+def test_config_as_json():
+    served = {"STOKER_DATASETS": "photos=/tmp/*.tar"}
+    code, shown, errors = call("config", "--json", STOKER_WORKERS_COUNT="7", **served)
+    assert (code, errors) == (0, "")
+    told = json.loads(shown)
+    assert told["mistakes"] == []
+    source = "environment variable STOKER_WORKERS_COUNT"
+    assert told["values"]["workers.count"] == {"value": 7, "source": source}
+    code, shown, errors = call("config", "--json", "--config=/nowhere.toml", **served)
+    assert (code, errors) == (78, "")
+    assert [line.partition(":")[0] for line in json.loads(shown)["mistakes"]] == [
+        "configuration file /nowhere.toml"
+    ]
+
+
 def test_config_shows_the_values_of_a_configuration_that_serves_nothing():
     code, shown, errors = call("config", "--show")
     assert code == 78

@@ -21,6 +21,7 @@ from rich.table import Table
 from stoker.jit.arithmetic import COMPILED
 from stoker.protocol.errors import UsageError
 from stoker.server.commands.finite_flags import Seconds, above_0
+from stoker.server.commands.plain_output import output_console, print_table
 from stoker.server.commands.shown_stream import open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.inspect.bench.caveats import caveats
@@ -130,13 +131,13 @@ def _data(
 
 
 def _print(stages: Stages, rates: list[Rate], beside: list[Rate]) -> None:
-    console = Console()
+    console = output_console()
     spent = {**stages.seconds, "deliver": deliver_s(stages, rates)}
     total = sum(spent.values()) or 1.0
     table = Table("stage", "us per row", "part", title="one row, one worker")
     for stage, part_s in spent.items():
         table.add_row(stage, f"{part_s * 1e6:,.1f}", f"{part_s / total:.0%}")
-    console.print(table)
+    print_table(console, table)
     how = "whole chunks in one compiled call" if stages.in_chunks else "row by row"
     part = f"; decoded in part: {', '.join(stages.decoded_in_part)}" * bool(stages.decoded_in_part)
     console.print(f"{stages.rows_per_s:,.0f} rows/s by one worker's code, {how}{part}")
@@ -153,11 +154,11 @@ def _print(stages: Stages, rates: list[Rate], beside: list[Rate]) -> None:
             f"{rate.waited:.0%}",
             "" if other is None else f"{other:,.0f} ({rate.rows_per_s / other:.2f}x)",
         )
-    console.print(table)
+    print_table(console, table)
 
 
 def _print_verdict(verdict: Verdict | None, against: list[str]) -> None:
-    console = Console(soft_wrap=True)
+    console = output_console()
     if verdict is None:
         console.print("No verdict: the measurements do not support one.")
         for reason in against:

@@ -19,6 +19,7 @@ from stoker.order.buckets.bucket_fit import Fit
 from stoker.protocol.errors import UsageError
 from stoker.protocol.length_buckets import LengthBuckets, Request
 from stoker.protocol.size_buckets import CUT_WEIGHT, Buckets
+from stoker.server.commands.plain_output import output_console, print_table
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.inspect.bucket_plot import plot
 from stoker.server.inspect.bucket_report import Report, make_report, warnings
@@ -124,7 +125,7 @@ def buckets(  # noqa: PLR0913 - one parameter a flag
     if as_json:
         typer.echo(json.dumps(report.to_data(), indent=1))
     else:
-        _print(report, Console(soft_wrap=True))
+        _print(report, output_console())
 
 
 def _request(
@@ -181,6 +182,6 @@ def _print(report: Report, console: Console) -> None:
             f"{fit.mean_scale:.2f}" if isinstance(fit, Fit) else f"{fit.mean_padding:.1%}",
             f"{fit.merged:,}" if fit.merged else "",
         )
-    console.print(table)
+    print_table(console, table)
     for line in (*report.lines(), *warnings(report)):
         console.print(Text(line))

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from stoker.protocol.errors import UsageError
 from stoker.server.commands.finite_flags import Seconds
+from stoker.server.commands.plain_output import output_console, print_table
 from stoker.server.commands.shown_stream import open_stream
 from stoker.server.commands.stream_flags import StreamFlags, takes_stream
 from stoker.server.settings.cgroup import cores
@@ -70,7 +71,7 @@ def compare(  # noqa: PLR0913 - one parameter a flag
 
 
 def _print(found: "Comparison", against: str) -> None:
-    console = Console(soft_wrap=True)
+    console = output_console()
     table = Table("", against, "Stoker", "Stoker / other", title=f"median of {found.rounds} rounds")
     theirs, ours = found.theirs, found.stoker
     rows = (
@@ -82,6 +83,6 @@ def _print(found: "Comparison", against: str) -> None:
     for name, other, own, form in rows:
         ratio = f"{own / other:.2f}" if other else ""
         table.add_row(name, form.format(other), form.format(own), ratio)
-    console.print(table)
+    print_table(console, table)
     for note in found.notes:
         console.print(f"- {note}")

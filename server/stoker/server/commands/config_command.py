@@ -3,6 +3,7 @@
 It finds all mistakes that `stoker serve` finds before it starts any process, and shows all at once.
 """
 
+import json
 from typing import Annotated
 
 import typer
@@ -19,6 +20,9 @@ def config(
     show: Annotated[
         bool, typer.Option("--show", help="Print every value and where it came from.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print mistakes, values and their sources as JSON.")
+    ] = False,
 ) -> None:
     """Check the configuration that `stoker serve` would use; print all mistakes.
 
@@ -33,11 +37,14 @@ def config(
     except StokerError as error:
         mistakes.append(error)
     mistakes += served_mistakes(loaded)
-    if show:
+    if as_json:
+        told = [mistake.message for mistake in mistakes]
+        typer.echo(json.dumps({"mistakes": told, "values": configuration.sourced_values(loaded)}))
+    elif show:
         typer.echo(configuration.show(loaded))
-    for mistake in mistakes:
+    for mistake in () if as_json else mistakes:
         typer.echo(f"stoker: {mistake.message}", err=True)
     if mistakes:
         raise typer.Exit(max(map(status_of, mistakes)))
-    if not show:
+    if not show and not as_json:
         typer.echo("the configuration is valid")

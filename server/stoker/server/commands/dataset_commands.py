@@ -11,7 +11,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from stoker.dataset import open_dataset
@@ -37,10 +36,12 @@ from stoker.server.commands.dataset_tables import (
     progress_bar,
 )
 from stoker.server.commands.named_values import named
+from stoker.server.commands.plain_output import output_console
 from stoker.server.commands.readable_units import number_of, size_text
 from stoker.server.inspect.output_path import check_out
 
 ALL_BAD = 2**48
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")]
 FIELD_FORM = "NAME=KIND, such as masks=mask"
 INTERRUPTED = (
     "interrupted; run the same command again to continue: finished files are kept, except those of "
@@ -123,6 +124,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
         str,
         typer.Option(help="Store JPEGs as bit planes, which decode faster: planes."),
     ] = "",
+    as_json: AsJson = False,
 ) -> None:
     """Pack a source as a dataset: in parallel, resumably, losslessly unless asked otherwise.
 
@@ -168,7 +170,7 @@ def pack(  # noqa: PLR0913, PLR0917 - one parameter a flag
             bar.stop()
             typer.echo(f"stoker: {INTERRUPTED}", err=True)
             raise typer.Exit(exit_statuses.INTERRUPTED) from None
-    print_packed(dest, report)
+    print_packed(dest, report, as_json=as_json)
 
 
 def index(
@@ -184,6 +186,7 @@ def index(
         list[str] | None,
         typer.Option(help="NAME=KIND of a part or column, such as seg.png=mask; repeatable."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Index a source, so that it is served in place, without packing.
 
@@ -202,7 +205,7 @@ def index(
             bar.update(task, completed=state.rows, total=state.rows_total)
 
         report = make_index(source, options, show)
-    print_packed(index_folder(source), report, "indexed")
+    print_packed(index_folder(source), report, "indexed", as_json=as_json)
 
 
 def verify(
@@ -256,7 +259,7 @@ def ls(
     if as_json:
         typer.echo(json.dumps(data))
         return
-    console = Console()
+    console = output_console()
     console.print(
         Text(
             f"{data['path']}: {data['rows']} samples in {number_of(data['files'], 'file')}, "

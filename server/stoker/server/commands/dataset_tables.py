@@ -1,8 +1,10 @@
 """What `pack`, `verify` and `ls` print: progress, tables and notes, with Rich."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -21,6 +23,7 @@ from stoker.dataset import open_dataset
 from stoker.dataset.packing.pack import PackReport
 from stoker.dataset.reading.describe import describe
 from stoker.dataset.verify import VerifyReport
+from stoker.server.commands.plain_output import output_console, print_table
 from stoker.server.commands.readable_units import number_of, size_text
 
 
@@ -55,9 +58,20 @@ class _RateColumn(ProgressColumn):
         return Text(rate)
 
 
-def print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> None:
-    """Print what was packed, and what was skipped."""
-    manifest, console = report.manifest, Console()
+def print_packed(
+    dest: str | Path, report: PackReport, done: str = "packed", *, as_json: bool = False
+) -> None:
+    """Print what was packed, and what was skipped: for people, or as one object of JSON."""
+    for text in report.warnings:
+        Console(stderr=True).print(Text(f"warning: {text}"))
+    with open_dataset(dest) as opened:
+        data = describe(opened, 0)
+    if as_json:
+        del data["samples"]
+        how = {"resumed_rows": report.resumed_rows, "seconds": report.seconds}
+        typer.echo(json.dumps({**data, "kind": report.kind, "ignored": report.ignored, **how}))
+        return
+    manifest, console = report.manifest, output_console()
     size_bytes = manifest.size_bytes
     console.print(
         Text(
@@ -68,11 +82,7 @@ def print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> 
     )
     if report.resumed_rows:
         console.print(Text(f"{report.resumed_rows} of them were kept from an earlier run"))
-    for text in report.warnings:
-        Console(stderr=True).print(Text(f"warning: {text}"))
     console.print(Text(manifest.fingerprint))
-    with open_dataset(dest) as opened:
-        data = describe(opened, 0)
     print_fields(console, data["fields"])
     for what, count in sorted(report.ignored.items()):
         console.print(Text(f"ignored: {count} {what}"))
@@ -81,7 +91,7 @@ def print_packed(dest: str | Path, report: PackReport, done: str = "packed") -> 
 
 def print_verified(dataset: str, report: VerifyReport) -> None:
     """Print what `verify` found."""
-    console = Console()
+    console = output_console()
     if report.holds:
         console.print(Text(f"{dataset}: {report.rows} samples, all good, {report.fingerprint}"))
         return
@@ -94,7 +104,7 @@ def print_verified(dataset: str, report: VerifyReport) -> None:
         table = Table("id", "field", "source", "reason")
         for row in report.bad_rows:
             table.add_row(*map(Text, (str(row.id), row.field, row.source, row.reason)))
-        console.print(table)
+        print_table(console, table)
 
 
 def print_fields(console: Console, fields: list[dict[str, Any]]) -> None:
@@ -116,7 +126,7 @@ def print_fields(console: Console, fields: list[dict[str, Any]]) -> None:
                 ),
             )
         )
-    console.print(table)
+    print_table(console, table)
     for field in fields:
         if more := _more(field, field["statistics"] or {}):
             console.print(Text(f"{field['name']}: {more}"))
@@ -202,7 +212,7 @@ def print_samples(console: Console, samples: list[dict[str, Any]]) -> None:
         values = (str(sample["fields"][name]) for name in names)
         table.add_row(*map(Text, (str(sample["id"]), sample["source"] or "", *values)))
     if console.measure(table).maximum <= console.width:
-        console.print(table)
+        print_table(console, table)
         return
     for sample in samples:
         console.print(Text(f"sample {sample['id']}: {sample['source'] or ''}"))

@@ -1,5 +1,6 @@
 """`stoker split`: give a packed dataset named splits, which `Loader(subset="train")` selects."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,7 @@ def split(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the splits that the dataset has.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the splits as JSON.")] = False,
 ) -> None:
     """Split a packed dataset by name, once for all runs: train=0.9 val=0.1.
 
@@ -43,10 +45,14 @@ def split(
     else:
         named = _parts(parts or [])
         manifest = split_dataset(dataset, named, seed=seed, stratify=stratify, overwrite=overwrite)
-    console = Console(soft_wrap=True)
     assert manifest.splits
-    for name, made in manifest.splits.names.items():
-        console.print(Text(f"{name}: {number_of(made.rows, 'sample')} of {manifest.rows}"))
+    sizes = {name: made.rows for name, made in manifest.splits.names.items()}
+    if as_json:
+        typer.echo(json.dumps({"dataset": str(dataset), "rows": manifest.rows, "splits": sizes}))
+        return
+    console = Console(soft_wrap=True)
+    for name, rows in sizes.items():
+        console.print(Text(f"{name}: {number_of(rows, 'sample')} of {manifest.rows}"))
     if overwrite:
         console.print(Text("daemons that serve the dataset use the new splits once restarted"))
 

@@ -336,13 +336,19 @@ def _from_folder(value: _Value, path: str) -> str:
 
 def show(loaded: Loaded) -> str:
     """Return one line a value, `section.key = value   # origin`, in the order of the sections."""
-    lines = []
+    values = sourced_values(loaded).items()
+    return "\n".join(f"{key} = {_toml(one['value'])}  # {one['source']}" for key, one in values)
+
+
+def sourced_values(loaded: Loaded) -> dict[str, dict[str, Any]]:
+    """Return `section.key` -> its `value` and its `source`, in the order of the sections."""
+    found = {}
     for section, body in msgspec.structs.asdict(loaded.config).items():
         values = body if isinstance(body, dict) else msgspec.structs.asdict(body)
         for key, value in values.items():
-            text = _toml(value)
-            lines.append(f"{section}.{key} = {text}  # {loaded.origins[f'{section}.{key}']}")
-    return "\n".join(lines)
+            path = f"{section}.{key}"
+            found[path] = {"value": value, "source": loaded.origins[path]}
+    return found
 
 
 def _toml(value: object) -> str:
