@@ -235,11 +235,15 @@ def earlier_manifests(folder: Path) -> list[Path]:
 def _replace(folder: Path, name: str, text: bytes) -> None:
     temporary = folder / f".{NAME}.{os.getpid()}"
     temporary.unlink(missing_ok=True)
-    with open(temporary, "xb") as file:  # "x" follows no link that another user put there
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, folder / name)
+    try:
+        with open(temporary, "xb") as file:  # "x" follows no link that another user put there
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, folder / name)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_folder(folder)
 
 

@@ -126,18 +126,22 @@ class ShardWriter:
         plan = plan_file(columns, self.rows)
         temporary = self._work / f"{index:05d}.{os.getpid()}.partial"
         digest = hashlib.blake2b(digest_size=16)
-        with open(temporary, "wb") as file:
+        try:
+            with open(temporary, "wb") as file:
 
-            def put(data: bytes | memoryview) -> None:
-                file.write(data)
-                digest.update(data)
+                def put(data: bytes | memoryview) -> None:
+                    file.write(data)
+                    digest.update(data)
 
-            put(plan.head)
-            for spool in self._spools.values():
-                _write_column(spool, put)
-            put(plan.tail)
-            file.flush()
-            os.fsync(file.fileno())
+                put(plan.head)
+                for spool in self._spools.values():
+                    _write_column(spool, put)
+                put(plan.tail)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            temporary.unlink(missing_ok=True)  # on a full disk it takes the room of the next try
+            raise
         name = f"{index:05d}-{digest.hexdigest()[:8]}.arrow"
         os.replace(temporary, self._folder / name)
         sync_folder(self._folder)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stoker.dataset.format.manifest import Manifest, read_manifest, write_manifest
 from stoker.dataset.format.manifest_splits import Splits, make_split
-from stoker.dataset.packing.build import open_work
+from stoker.dataset.packing.build import disk_errors, open_work
 from stoker.dataset.reading.dataset_interface import Dataset
 from stoker.dataset.reading.packed import PackedDataset, open_folder
 from stoker.protocol.canonical import digest128
@@ -60,6 +60,7 @@ def split(
         DatasetError: there is no dataset.
         UnknownNameError: there is no such label.
         UsageError: the parts are impossible, or the dataset already has splits.
+        ResourceError: the disk is full.
     """
     folder = Path(path)
     lists = {name: part for name, part in parts.items() if _is_list(part)}
@@ -83,6 +84,7 @@ def split_by(path: str | os.PathLike[str], field: str, *, overwrite: bool = Fals
         DatasetError: there is no dataset.
         UnknownNameError: there is no such label.
         UsageError: the label has no names of classes, or one cannot name a split.
+        ResourceError: the disk is full.
     """
     folder = Path(path)
     with writable(folder) as dataset:
@@ -108,6 +110,8 @@ def writable(folder: Path) -> Iterator[PackedDataset]:
     """Open a dataset, while no other process writes it."""
     read_manifest(folder)
     with open_work(folder, overwrite=True) as work, open_folder(folder) as dataset:
+        for left in work.glob("*.partial"):  # of a process that was killed
+            left.unlink()
         try:
             yield dataset
         finally:
@@ -226,7 +230,8 @@ def _write(dataset: Dataset, found: Mapping[str, Subset], made: str) -> Manifest
             )
     splits = Splits(made=made, names={name: make_split(subset) for name, subset in found.items()})
     manifest = msgspec.structs.replace(dataset.manifest, splits=splits)
-    write_manifest(dataset.path, manifest)
+    with disk_errors(dataset.path):
+        write_manifest(dataset.path, manifest)
     return manifest
 
 

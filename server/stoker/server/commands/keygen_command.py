@@ -50,6 +50,10 @@ def _write(path: Path, text: str, mode: int) -> None:
             " or remove it",
             path=str(path),
         ) from None
-    with open(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(descriptor, mode)
-        file.write(text)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, mode)
+            file.write(text)
+    except BaseException:
+        os.unlink(path)  # an empty file would keep the next try from making the key
+        raise
