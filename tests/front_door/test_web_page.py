@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ PIPELINES = Path(__file__).parent.parent / "client"
 EVIL = "<script>alert(1)</script>"
 CAT = skimage.data.chelsea()
 BROKEN = 5
+AXE = find_spec("axe_core_python")
+"""None: an environment from before it was one of the packages for development."""
 needs_browser = pytest.mark.skipif(
     chromium.EXECUTABLE is None, reason="no Chromium: apt-get install chromium"
 )
@@ -99,6 +102,19 @@ def test_the_events_of_a_daemon_that_loads(port: int) -> None:
     assert all(one["limit"] > 0 for one in found["limits"])
 
 
+def broken_rules(browser: chromium.Chromium) -> list[str]:
+    """Return what axe-core finds wrong with the page, for its users who hear or type it."""
+    if AXE is None or AXE.origin is None:
+        return []
+    browser.evaluate(Path(AXE.origin).with_name("axe.min.js").read_text() + "; 0")
+    found = browser.evaluate(
+        "axe.run().then((found) => ({rules: found.passes.length, broken: found.violations.map("
+        "(one) => `${one.id}: ${one.help}: ${one.nodes.map((node) => node.html)}`)}))"
+    )
+    assert found["rules"] > 10, "it has looked"
+    return list(found["broken"])
+
+
 @needs_browser
 def test_a_browser_shows_it_as_text_in_both_schemes_and_by_keyboard(port: int) -> None:
     with chromium.chromium() as browser:
@@ -122,6 +138,7 @@ def test_a_browser_shows_it_as_text_in_both_schemes_and_by_keyboard(port: int) -
         for dark in (False, True):
             browser.look(1200, dark=dark)
             backs.append(browser.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert broken_rules(browser) == []
         assert backs[0] != backs[1]
         browser.press("Tab", 9)
         assert browser.evaluate("document.activeElement.id") == "pause"
