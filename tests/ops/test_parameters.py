@@ -122,6 +122,18 @@ def test_an_op_of_a_module_with_text_annotations_is_declared_too():
     assert Textual((0, 1)).params()[["part_low", "part_high"]].item() == (0.0, 1.0)
 
 
+def test_an_op_that_asks_for_its_layout_too_early_still_gets_its_own():
+    """What is declared is found once for each class, but not before its decorator."""
+
+    class Later(ops.RandomResizedCrop):
+        name = "later"
+        p: Annotated[float, Number(0.0, 1.0), "the probability"] = 0.5
+
+    assert "p" not in Later.parameters.names
+    assert "p" in register_nowhere(Later).parameters.names
+    assert Later(4, p=0.25).params()["p"] == 0.25
+
+
 def test_a_parameter_without_a_rule_is_neither_checked_nor_stored():
     @register_nowhere
     class Bare(Op):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, get_origin
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -502,11 +503,23 @@ def _numbers_of(value: Any, count: int) -> Any | None:
 
 
 def rules_of(cls: type[Any]) -> Mapping[str, ParameterRule]:
-    """Return the declared parameters of an op class, by name, in the order of its fields."""
+    """Return the declared parameters of an op class, by name, in the order of its fields.
+
+    They are found once for each class: to plan a pipeline asks for them hundreds of times.
+    """
+    known = _RULES.get(cls)
+    if known is not None:
+        return known
     found = (
         (name, [m for m in meta if isinstance(m, ParameterRule)]) for name, meta in _metadata(cls)
     )
-    return {name: rules[0] for name, rules in found if rules}
+    declared = {name: rules[0] for name, rules in found if rules}
+    if "__dataclass_fields__" in vars(cls):  # a class without its decorator has those of its base
+        _RULES[cls] = declared
+    return declared
+
+
+_RULES: WeakKeyDictionary[type[Any], Mapping[str, ParameterRule]] = WeakKeyDictionary()
 
 
 def meanings_of(cls: type[Any]) -> Mapping[str, str]:
