@@ -161,13 +161,13 @@ def test_a_wrong_command_line_is_exit_code_2(arguments, message):
         ),
         (
             ["serve", "--pipeline", "train=no colon"],
-            "stoker: flag --pipeline: expected MODULE:NAME, such as pipelines:train, got"
-            " 'no colon' - at `$.pipelines.train`\n",
+            "stoker: flag --pipeline: pipelines.train: expected MODULE:NAME, such as"
+            " pipelines:train, got 'no colon'\n",
         ),
         (
             ["serve", "--log-level", "loud"],
-            "stoker: flag --log-level: expected one of 'debug', 'info', 'warning', 'error', got"
-            " 'loud' - at `$.log.level`\n",
+            "stoker: flag --log-level: log.level: expected one of 'debug', 'info', 'warning',"
+            " 'error', got 'loud'\n",
         ),
         (
             ["config", "--config", "/nowhere.toml"],

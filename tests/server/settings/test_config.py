@@ -57,9 +57,9 @@ def test_the_later_source_wins_key_by_key_and_the_origin_is_kept(toml):
     assert found.daemon.address == "ipc:///run/user/7/stoker/stoker.sock"
     assert found.daemon.cache_root == "/cache/stoker/kernels"
     assert origins["workers.count"] == "environment variable STOKER_WORKERS_COUNT"
-    assert origins["memory.limit"] == str(file)
+    assert origins["memory.limit"] == f"{file}:4"
     assert origins["log.level"] == "flag --log-level"
-    assert origins["datasets.a"] == str(file)
+    assert origins["datasets.a"] == f"{file}:8"
     assert origins["datasets.b"] == "environment variable STOKER_DATASETS"
     assert origins["datasets.c"] == "flag --dataset"
     assert origins["daemon.grace_s"] == "default"
@@ -142,59 +142,100 @@ def test_tests_choose_the_rows_of_a_chunk():
 MISTAKES = [
     (
         "[wrokers]\ncount = 1\n",
-        "{file}: unknown section [wrokers]; did you mean workers?",
+        "{file}:1: unknown section [wrokers]; did you mean workers?",
     ),
-    ("[workers]\ncuont = 1\n", "{file}: unknown key workers.cuont; did you mean count?"),
+    ("[workers]\ncuont = 1\n", "{file}:2: unknown key workers.cuont; did you mean count?"),
     (
         "[log]\nzzz = 1\n",
-        "{file}: unknown key log.zzz; known are format, level",
+        "{file}:2: unknown key log.zzz; known are format, level",
     ),
-    ("[workers]\ncount = 'x'\n", "{file}: Expected `int`, got `str` - at `$.workers.count`"),
-    ("[workers]\ncount = 0\n", "{file}: Expected `int` >= 1, got 0 - at `$.workers.count`"),
+    (
+        "[workers]\ncount = 'x'\n",
+        "{file}:2: workers.count: expected an integer from 1 to 1024, got 'x'",
+    ),
+    (
+        "[workers]\ncount = 0\n",
+        "{file}:2: workers.count: expected an integer from 1 to 1024, got 0",
+    ),
     (
         "[log]\nlevel = 'loud'\n",
-        "{file}: expected one of 'debug', 'info', 'warning', 'error', got 'loud'"
-        " - at `$.log.level`",
+        "{file}:2: log.level: expected one of 'debug', 'info', 'warning', 'error', got 'loud'",
     ),
     (
         "[daemon]\nop_modules = ['a b']\n",
-        "{file}: expected names of modules, such as own_ops.color, or *, got ['a b']"
-        " - at `$.daemon.op_modules`",
+        "{file}:2: daemon.op_modules: expected names of modules, such as own_ops.color, or *, got"
+        " ['a b']",
     ),
     (
         "[memory]\nlimit = 'much'\n",
-        "{file}: Expected a size such as 6GiB or 500MB, got `much` - at `$.memory.limit`",
+        "{file}:2: memory.limit: expected a size of at least 1 byte, such as 6GiB or 500MB, got"
+        " 'much'",
     ),
     (
         "[memory]\nsession_limit = -1\n",
-        "{file}: Expected `int` >= 0, got `-1` - at `$.memory.session_limit`",
+        "{file}:2: memory.session_limit: expected a size such as 6GiB or 500MB, or 0, got -1",
     ),
-    ("[memory]\nlimit = 0\n", "{file}: Expected `int` >= 1, got `0` - at `$.memory.limit`"),
+    (
+        "[memory]\nlimit = 0\n",
+        "{file}:2: memory.limit: expected a size of at least 1 byte, such as 6GiB or 500MB, got 0",
+    ),
     (
         "[memory]\nlimit = 1.5\n",
-        "{file}: Expected `int | str`, got `float` - at `$.memory.limit`",
+        "{file}:2: memory.limit: expected a size of at least 1 byte, such as 6GiB or 500MB, got"
+        " 1.5",
     ),
     (
         "[pipelines]\ntrain = 'no colon'\n",
-        "{file}: expected MODULE:NAME, such as pipelines:train, got 'no colon'"
-        " - at `$.pipelines.train`",
+        "{file}:2: pipelines.train: expected MODULE:NAME, such as pipelines:train, got 'no colon'",
     ),
     (
         "[metrics]\naddress = 'nowhere'\n",
-        "{file}: expected HOST:PORT or PORT, such as 127.0.0.1:9100, got 'nowhere'"
-        " - at `$.metrics.address`",
+        "{file}:2: metrics.address: expected HOST:PORT or PORT, such as 127.0.0.1:9100, got"
+        " 'nowhere'",
     ),
     (
         "[datasets]\nd = '~nosuchuser/d'\n",
-        "{file}: the home folder ~nosuchuser of '~nosuchuser/d' is not known on this host; write"
-        " its path - at `$.datasets.d`",
+        "{file}:2: datasets.d: the home folder ~nosuchuser of '~nosuchuser/d' is not known on this"
+        " host; write its path",
     ),
     (
         "[daemon]\npython_path = ['~nosuchuser']\n",
-        "{file}: the home folder ~nosuchuser of '~nosuchuser' is not known on this host; write"
-        " its path - at `$.daemon.python_path`",
+        "{file}:2: daemon.python_path: the home folder ~nosuchuser of '~nosuchuser' is not known on"
+        " this host; write its path",
     ),
-    ("workers = 4\n", "{file}: expected a table [workers], got `int`"),
+    ("workers = 4\n", "{file}:1: expected a table [workers], got 4"),
+    (
+        "# limits\n[ daemon ]\n  max_sessions = 1e3\n",
+        "{file}:3: daemon.max_sessions: expected an integer from 1 to 65536, got 1000.0",
+    ),
+    (
+        "daemon.grace_s = inf\n",
+        "{file}:1: daemon.grace_s: expected a number above 0 and at most 86400, got inf",
+    ),
+    (
+        "[metrics]\nstage_times = {on = true}\n",
+        "{file}:2: metrics.stage_times: expected true or false, got a table",
+    ),
+    (
+        "[daemon]\npython_path = [\n  7,\n]\n",
+        "{file}:2: daemon.python_path: expected a list of texts, got [7]",
+    ),
+    (
+        "[bad_samples]\nmax_fraction = -0.5\n",
+        "{file}:2: bad_samples.max_fraction: expected a number from 0 to 1, got -0.5",
+    ),
+    (
+        "testing = {chunk_rows = -1}\n",
+        "{file}:1: testing.chunk_rows: expected an integer of at least 0, got -1",
+    ),
+    (
+        "[datasets]\n'' = '/p'\n",
+        "{file}:2: datasets: expected a name of 1 to 256 characters, got no text",
+    ),
+    (  # which of the lines it is cannot be said by their form
+        "[bad_samples]\nfolder = '''\nmax_fraction = 1\n'''\nmax_fraction = true\n",
+        "{file}:1: bad_samples.max_fraction: expected a number from 0 to 1, got true",
+    ),
     (
         "a = [",
         "configuration file {file}: Invalid value (at end of document)",
@@ -224,22 +265,23 @@ ERRORS = [
     (lambda: load(flags={"datasets": "photos"}, environment={}), ConfigError,
      "flag --dataset: expected names and values of [datasets], got 'photos'"),
     (lambda: load(flags={"workers.count": 100000}, environment={}), ConfigError,
-     "flag --workers: Expected `int` <= 1024, got 100000 - at `$.workers.count`"),
+     "flag --workers: workers.count: expected an integer from 1 to 1024, got 100000"),
     (lambda: load(environment={"STOKER_WORKERS_CUONT": "1"}), ConfigError,
      "environment variable STOKER_WORKERS_CUONT: unknown key workers.cuont; did you mean"
      " STOKER_WORKERS_COUNT?"),
     (lambda: load(environment={"STOKER_WORKERS_COUNT": "many"}), ConfigError,
-     "environment variable STOKER_WORKERS_COUNT: Expected `int`, got `str` - at `$.workers.count`"),
+     "environment variable STOKER_WORKERS_COUNT: workers.count: expected an integer from 1 to 1024,"
+     " got 'many'"),
     (lambda: load(environment={"STOKER_DATASETS": "photos=/one, photos=/two"}), ConfigError,
      "environment variable STOKER_DATASETS: 'photos' comes twice; give each name once"),
     (lambda: load(environment={"STOKER_PIPELINES": "train"}), ConfigError,
      "environment variable STOKER_PIPELINES: expected NAME=VALUE[,NAME=VALUE...], got 'train'"),
     (lambda: load(environment={"STOKER_JPEG": "stokr"}), ConfigError,
-     "environment variable STOKER_JPEG: expected one of 'auto', 'libjpeg', 'stoker', got 'stokr';"
-     " did you mean 'stoker'? - at `$.daemon.jpeg`"),
+     "environment variable STOKER_JPEG: daemon.jpeg: expected one of 'auto', 'libjpeg', 'stoker',"
+     " got 'stokr'; did you mean 'stoker'?"),
     (lambda: load(environment={"STOKER_DAEMON_JPEG": "x"}), ConfigError,
-     "environment variable STOKER_DAEMON_JPEG: expected one of 'auto', 'libjpeg', 'stoker', got 'x'"
-     " - at `$.daemon.jpeg`"),
+     "environment variable STOKER_DAEMON_JPEG: daemon.jpeg: expected one of 'auto', 'libjpeg',"
+     " 'stoker', got 'x'"),
 ]  # fmt: skip
 
 

@@ -171,7 +171,8 @@ def test_what_does_not_exist_is_rejected_by_name(folder, more, reason):
     for command in ("config", "serve"):
         code, _, error = call(command, "--config", file)
         assert code == 78
-        assert error.startswith(f"stoker: {file}: {reason}".replace("{}", str(folder)))
+        place = f"{file}:{len((GOOD + more).splitlines())}"
+        assert error.startswith(f"stoker: {place}: {reason}".replace("{}", str(folder)))
 
 
 @pytest.mark.parametrize(

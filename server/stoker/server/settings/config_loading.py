@@ -29,12 +29,14 @@ from stoker.protocol.errors import ConfigError
 from stoker.protocol.files.text import EncodingError, read_text
 from stoker.server.settings import cgroup
 from stoker.server.settings.config_types import (
+    MAX_NAME,
     Config,
     decode_hook,
-    expected,
     key_types,
     setting_flags,
 )
+from stoker.server.settings.expected_values import expected, shown
+from stoker.server.settings.toml_lines import Place, lines_of
 
 PREFIX: Final = "STOKER_"
 DEFAULT_SHARE: Final = 0.5
@@ -128,29 +130,36 @@ def _runtime_folder(variables: Mapping[str, str]) -> Path:
 
 def _from_file(path: Path, note: Note) -> Iterable[_Value]:
     try:
-        tree = _read_file(path)
+        tree, lines = _read_file(path)
     except ConfigError as error:
         note(error)
         return
+
+    def origin(section: str, key: str | None = None) -> str:
+        line = lines.get((section, key)) or lines.get((section, None))
+        return f"{path}:{line}" if line else str(path)
+
     for section, body in tree.items():
-        if (unknown := _unknown_section(section, str(path))) is not None:
+        if (unknown := _unknown_section(section, origin(section))) is not None:
             note(unknown)
         elif not isinstance(body, dict):
             note(
                 ConfigError(
-                    f"{path}: expected a table [{section}], got `{type(body).__name__}`",
+                    f"{origin(section)}: expected a table [{section}], got {shown(body)}",
                     file=str(path),
                     key=section,
                 )
             )
         else:
             for key, value in body.items():
-                yield _Value((section, key), value, str(path), path.resolve().parent)
+                yield _Value((section, key), value, origin(section, key), path.resolve().parent)
 
 
-def _read_file(path: Path) -> dict[str, object]:
+def _read_file(path: Path) -> tuple[dict[str, object], dict[Place, int]]:
+    """Return the content of a file, and the lines of its keys."""
     try:
-        return tomllib.loads(read_text(path))
+        text = read_text(path)
+        return tomllib.loads(text), lines_of(text)
     except OSError as error:
         raise ConfigError(
             f"configuration file {path}: {error.strerror}; name a readable TOML file",
@@ -271,6 +280,13 @@ def _merge(values: Iterable[_Value], note: Note) -> Loaded:
         try:
             if (unknown := _unknown_key(section, key, value.origin)) is not None:
                 raise unknown
+            if "*" in kinds and not 1 <= len(key) <= MAX_NAME:
+                raise ConfigError(
+                    f"{value.origin}: {section}: expected a name of 1 to {MAX_NAME} characters, "
+                    f"got {shown(key)}",
+                    key=section,
+                    origin=value.origin,
+                )
             tree[section][key] = _typed(value, kinds.get(key, kinds.get("*")))
         except ConfigError as error:
             note(error)
@@ -293,15 +309,10 @@ def _typed(value: _Value, kind: Any) -> object:
         raw = [part.strip() for part in raw.split(",") if part.strip()]
     try:
         typed = msgspec.convert(raw, analyzed(kind), strict=not value.text, dec_hook=decode_hook)
-    except (msgspec.ValidationError, ValueError) as error:
-        wording = str(error).partition(" - at `$")[0]
-        if isinstance(raw, str | list) and (values := expected(kind)):
-            got = "no text" if raw == "" else f"{raw!r:.200}"
-            wording = f"expected {values}, got {got}{_near_value(raw, kind)}"
-        elif ", got" not in wording:
-            wording += f", got {raw!r:.200}"
+    except (msgspec.ValidationError, ValueError):
+        got = f"{shown(raw)}{_near_value(raw, kind)}"
         raise ConfigError(
-            f"{value.origin}: {wording} - at `$.{section}.{key}`",
+            f"{value.origin}: {section}.{key}: expected {expected(kind)}, got {got}",
             key=f"{section}.{key}",
             origin=value.origin,
         ) from None
@@ -327,8 +338,8 @@ def _from_folder(value: _Value, path: str) -> str:
     except RuntimeError:
         name, key = path.partition("/")[0], ".".join(value.key)
         raise ConfigError(
-            f"{value.origin}: the home folder {name} of {path!r} is not known on this host; write "
-            f"its path - at `$.{key}`",
+            f"{value.origin}: {key}: the home folder {name} of {path!r} is not known on this host; "
+            "write its path",
             key=key,
             origin=value.origin,
         ) from None

@@ -36,7 +36,8 @@ Endpoint = Annotated[
         pattern=r"^$|^(\S+:|:)?\d{1,5}$", description="HOST:PORT or PORT, such as 127.0.0.1:9100"
     ),
 ]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+MAX_NAME = 256
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class DeclaredFlag(NamedTuple):
@@ -330,15 +331,6 @@ def _parts(hint: Any) -> tuple[Any, DeclaredFlag | None]:
     return Annotated[(kind, *rest)] if rest else kind, flag
 
 
-def expected(kind: Any) -> str:
-    """Return the values that a key takes, if its type lists or describes them; else empty."""
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(map(repr, get_args(kind)))}"
-    of_items = next((part for part in get_args(kind) if get_origin(part) is Annotated), kind)
-    meta = getattr(of_items, "__metadata__", ())
-    return next((one.description for one in meta if one.description), "")
-
-
 def parse_size(text: str) -> int:
     """Read a size with an optional unit: `parse_size("1.5 GiB") == 1610612736`.
 
@@ -347,10 +339,10 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.match(text)
     if match is None:
-        raise ValueError(f"Expected a size such as 6GiB or 500MB, got `{text}`")
+        raise ValueError(f"expected a size such as 6GiB or 500MB, got {text!r}")
     number, unit, binary = match.groups()
     if binary and not unit:
-        raise ValueError(f"Expected a size such as 6GiB or 500MB, got `{text}`")
+        raise ValueError(f"expected a size such as 6GiB or 500MB, got {text!r}")
     scale = _UNITS[unit.lower()]
     if binary:
         scale = 1024 ** list(_UNITS).index(unit.lower())
@@ -370,9 +362,6 @@ def decode_hook(kind: type, value: object) -> object:
         value = parse_size(value)
     if type(value) is kind:
         return value
-    if type(value) is not int:
-        raise ValueError(f"Expected `int | str`, got `{type(value).__name__}`")
-    least = 0 if kind is SizeOrNone else 1
-    if value < least:
-        raise ValueError(f"Expected `int` >= {least}, got `{value}`")
+    if type(value) is not int or value < (0 if kind is SizeOrNone else 1):
+        raise ValueError(f"expected a size, got {value!r}")
     return kind(value)
