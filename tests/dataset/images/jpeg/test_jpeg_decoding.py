@@ -81,10 +81,16 @@ def test_random_files_have_the_pixels_of_libjpeg(photographs, decoder):
 
 
 def test_wide_and_high_images(photographs, decoder):
-    for repeats in ((1, 24), (24, 1)):
-        pixels = np.tile(photographs["flower"][:40, :90], (*repeats, 1))
+    for size in ((24, 12_000), (9_000, 24)):
+        pixels = np.resize(photographs["flower"][:24, :200], (*size, 3))
         for sampling in ("420", "444"):
             assert differing(decoder, encoded(pixels, 85, sampling), 15, 3) == []
+
+
+@pytest.mark.skipif(FILES < 10_000, reason="takes minutes and 2 GB: make jpeg")
+def test_the_largest_image(photographs, decoder):
+    pixels = np.resize(photographs["flower"], (9_000, 12_000, 3))
+    assert differing(decoder, encoded(pixels, 85, "420"), 4, 3) == []
 
 
 def test_every_edge_of_a_band_and_of_an_interval(photographs, decoder):
