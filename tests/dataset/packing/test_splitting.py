@@ -1,17 +1,22 @@
 """Named splits: how datasets are cut, what the manifest keeps, and what is refused."""
 
 import json
+import os
+import signal
 
 import msgspec
 import numpy as np
 import pytest
 from commands import call
+from daemons import children, serving
 
+from stoker.client import Loader
 from stoker.dataset import open_dataset, schema, write
 from stoker.dataset.format.manifest import NAME, read_manifest, write_manifest
 from stoker.dataset.format.manifest_splits import Split, Splits, split_subset
 from stoker.dataset.packing.splitting import split, split_by
-from stoker.protocol.errors import DatasetError, UnknownNameError, UsageError
+from stoker.pipeline import pipeline
+from stoker.protocol.errors import DatasetError, ResumeError, UnknownNameError, UsageError
 
 ROWS = 100
 
@@ -64,6 +69,43 @@ def test_counts_rest_and_lists(dataset):
     assert ids(dataset, "odd") == list(range(1, ROWS, 2))
     assert ids(dataset, "few") == [1, 3]
     assert read_manifest(dataset).splits.made == "val=7 train=rest odd=ids few=ids seed=0"
+
+
+@pipeline
+def numbered(sample):
+    return {"x": sample.x}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subset", ["train", "split == 'train'"])
+def test_a_daemon_gives_new_streams_the_new_split_and_keeps_the_old_one_for_others(
+    dataset, tmp_path, subset
+):
+    """The old stream goes on with its samples, also in a worker that is started later."""
+    first, second = list(range(0, 40)), list(range(30, 90))
+    split(dataset, {"train": first})
+    (tmp_path / "r").mkdir()
+    with serving(tmp_path / "r", f"--dataset=data={dataset}", "--workers=1") as daemon:
+        options = {"dataset": "data", "subset": subset, "batch_size": 10, "device": "numpy"}
+
+        def opened() -> Loader:
+            return Loader(daemon.address, pipeline=numbered, seed=1, total_epochs=1, **options)
+
+        with opened() as before, opened() as alike:
+            batches = iter(before)
+            found = next(batches).x.tolist()
+            (tmp_path / "ids").write_text("\n".join(map(str, second)))
+            code, said, _ = call("split", dataset, f"train={tmp_path}/ids", "--overwrite")
+            assert (code, "streams that are open keep the old splits" in said) == (0, True)
+            with opened() as after:
+                assert sorted(x for batch in after for x in batch.x.tolist()) == second
+                with pytest.raises(ResumeError, match="how many samples are left out"):
+                    after.load_state_dict(before.state_dict())
+            (template,) = children(daemon.pid)
+            os.kill(children(template)[0], signal.SIGKILL)
+            found += [x for batch in batches for x in batch.x.tolist()]
+            assert sorted(found) == first
+            assert sorted(x for batch in alike for x in batch.x.tolist()) == first
 
 
 def test_strata_have_the_same_proportions(dataset):

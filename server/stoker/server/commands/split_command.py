@@ -54,7 +54,7 @@ def split(
     for name, rows in sizes.items():
         console.print(Text(f"{name}: {number_of(rows, 'sample')} of {manifest.rows}"))
     if overwrite:
-        console.print(Text("daemons that serve the dataset use the new splits once restarted"))
+        console.print(Text("streams that are open keep the old splits; new ones have the new ones"))
 
 
 def _parts(given: list[str]) -> dict[str, Part]:

@@ -3,9 +3,9 @@
 The key of a build is the digest of what it reads, so streams that differ only in other things, such
 as seed or rank, share it. At most `concurrent_builds` run at a time, the others wait in order. At
 most `cached_builds` results are kept; the least recently used one is dropped first. A failed build
-is forgotten, because its cause may have been fixed. Files of users may be edited: after a build
-that imported some, the next one runs too, with the earlier result at hand, and saves itself the
-planning and loading if nothing has changed.
+is forgotten, because its cause may have been fixed. Files of users may be edited, and splits of a
+dataset be replaced: after a build that used one of them, the next one runs too, with the earlier
+result at hand, and saves itself the planning and loading if nothing has changed.
 
 A build without progress for `build_deadline_s` fails, so a pipeline that hangs while it is built
 delays others by at most that long. Clients without a running build come first, so one with many
@@ -77,7 +77,7 @@ class Builds:
         """Return a cached result, or add the waiter, of a client's process, to its build."""
         if (result := self._results.get(key)) is not None:
             self._results.move_to_end(key)
-            if not result.code:
+            if not result.code and not stream.names_samples:
                 return result
         build = self._by_key.get(key)
         if build is None:
